@@ -1,0 +1,27 @@
+# Every third-party package and the version we need, stated once.
+#
+# A library names the packages it uses (`kiln_library(... PACKAGES TBB)`); the same entry finds the
+# package when the library is declared and again in the library's installed config file.
+
+set(KILN_PACKAGE_Threads Threads)
+set(KILN_PACKAGE_OpenSSL OpenSSL 3 COMPONENTS Crypto)
+set(KILN_PACKAGE_Torch Torch 2.11 CONFIG)
+set(KILN_PACKAGE_TBB TBB 2021.8 CONFIG)
+set(KILN_PACKAGE_Boost Boost 1.74 CONFIG)
+set(KILN_PACKAGE_nlohmann_json nlohmann_json 3.11 CONFIG)
+set(KILN_PACKAGE_CLI11 CLI11 2.1 CONFIG)
+set(KILN_PACKAGE_zstd zstd)
+set(KILN_PACKAGE_benchmark benchmark 1.7 CONFIG)
+
+# Imported targets must be seen by the libraries that link the one that found them.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+
+# kiln_find_packages(<key>...): finds each once.
+macro (kiln_find_packages)
+  foreach (_kiln_package IN ITEMS ${ARGN})
+    if (NOT DEFINED KILN_PACKAGE_${_kiln_package})
+      message(FATAL_ERROR "${_kiln_package} is not in cmake/KilnDependencies.cmake")
+    endif ()
+    find_package(${KILN_PACKAGE_${_kiln_package}} REQUIRED)
+  endforeach ()
+endmacro ()

@@ -1,0 +1,136 @@
+# kiln_library(
+#   NAME <name>                 # libs/<name>; target kiln-<name>, used as kiln::<name>
+#   [HEADERS <file>...]         # public, relative to include/kiln/<name with '_'>/
+#   [SOURCES <file>...]         # relative to src/; none makes a header-only library
+#   [DEPENDS <target>...]       # appear in our public headers
+#   [PRIVATE_DEPENDS <target>...]
+#   [PACKAGES <package>...]     # keys of KilnDependencies that the targets above come from
+# )
+#
+# Declares one library of the workspace, its header check, and its CMake package kiln-<name>.
+#
+# kiln_archive(NAME <name> SOURCES <file>... [HEADERS <file>...] [INCLUDES <dir>...])
+#
+# Declares the static archive that is linked into compiled models: position independent, hidden
+# symbols, no dependency of ours, installed beside the libraries as lib<target>.a.
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(KILN_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+
+function (kiln_library)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME"
+    "HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS;PACKAGES")
+  if (arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "kiln_library(${arg_NAME}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif ()
+
+  set(target "kiln-${arg_NAME}")
+  string(REPLACE "-" "_" folder "${arg_NAME}")
+  if (arg_NAME STREQUAL "kiln")
+    set(target kiln)
+    set(folder ".")
+  endif ()
+
+  kiln_find_packages(${arg_PACKAGES})
+  _kiln_require(${target} ${arg_DEPENDS} ${arg_PRIVATE_DEPENDS})
+
+  if (arg_SOURCES)
+    list(TRANSFORM arg_SOURCES PREPEND "src/")
+    add_library(${target} STATIC ${arg_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
+    target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
+    _kiln_sanitize(${target})
+  else ()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+    target_link_libraries(${target} INTERFACE ${arg_DEPENDS})
+  endif ()
+  add_library(kiln::${arg_NAME} ALIAS ${target})
+
+  target_compile_features(${target} ${scope} cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${arg_NAME}
+    POSITION_INDEPENDENT_CODE ON
+    VERIFY_INTERFACE_HEADER_SETS ON)
+
+  list(TRANSFORM arg_HEADERS PREPEND "include/kiln/${folder}/")
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+
+  _kiln_install_package(${target} "${arg_PACKAGES}" "${arg_DEPENDS};${arg_PRIVATE_DEPENDS}")
+endfunction ()
+
+function (kiln_archive)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;HEADERS;INCLUDES")
+  set(target "kiln-${arg_NAME}")
+  list(TRANSFORM arg_SOURCES PREPEND "src/")
+  add_library(${target} STATIC ${arg_SOURCES})
+  target_include_directories(${target}
+    PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  target_include_directories(${target} SYSTEM PRIVATE ${arg_INCLUDES})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
+  _kiln_sanitize(${target})
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+  install(TARGETS ${target} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction ()
+
+# The workspace is a DAG: in a workspace build only libraries declared before this one exist as
+# targets. A library configured alone takes its siblings from installed packages.
+macro (_kiln_require target)
+  foreach (_kiln_dependency IN ITEMS ${ARGN})
+    if (NOT TARGET ${_kiln_dependency} AND "${_kiln_dependency}" MATCHES "^kiln::" AND PROJECT_IS_TOP_LEVEL
+        AND NOT PROJECT_NAME STREQUAL "kiln-workspace")
+      string(REPLACE "::" "-" _kiln_package "${_kiln_dependency}")
+      find_package(${_kiln_package} ${KILN_VERSION} EXACT CONFIG REQUIRED)
+    endif ()
+    if (NOT TARGET ${_kiln_dependency})
+      message(FATAL_ERROR "${target}: ${_kiln_dependency} does not exist (yet?); see libs/CMakeLists.txt")
+    endif ()
+  endforeach ()
+endmacro ()
+
+function (_kiln_sanitize target)
+  if (KILN_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${KILN_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${KILN_SANITIZE})
+  endif ()
+endfunction ()
+
+# Installs `target` as a package of its own whose config file finds what it links to.
+function (_kiln_install_package target packages dependencies)
+  set(KILN_FIND_DEPENDENCIES "")
+  foreach (package IN LISTS packages)
+    string(REPLACE ";" " " arguments "${KILN_PACKAGE_${package}}")
+    string(APPEND KILN_FIND_DEPENDENCIES "find_dependency(${arguments})\n")
+  endforeach ()
+  list(FILTER dependencies INCLUDE REGEX "^kiln::")
+  foreach (dependency IN LISTS dependencies)
+    string(REPLACE "::" "-" package "${dependency}")
+    string(APPEND KILN_FIND_DEPENDENCIES "find_dependency(${package} ${KILN_VERSION} EXACT CONFIG)\n")
+  endforeach ()
+
+  set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/${target}")
+  set(KILN_TARGETS_FILE "${target}Targets.cmake")
+  configure_package_config_file(
+    "${KILN_CMAKE_DIR}/KilnPackageConfig.cmake.in" "${target}Config.cmake"
+    INSTALL_DESTINATION "${destination}")
+  write_basic_package_version_file("${target}ConfigVersion.cmake"
+    VERSION ${KILN_VERSION} COMPATIBILITY SameMinorVersion)
+
+  install(TARGETS ${target} EXPORT ${target} FILE_SET HEADERS)
+  install(EXPORT ${target} FILE ${KILN_TARGETS_FILE} NAMESPACE kiln:: DESTINATION "${destination}")
+  install(
+    FILES
+      "${CMAKE_CURRENT_BINARY_DIR}/${target}Config.cmake"
+      "${CMAKE_CURRENT_BINARY_DIR}/${target}ConfigVersion.cmake"
+    DESTINATION "${destination}")
+  if ("zstd" IN_LIST packages)
+    install(FILES "${KILN_CMAKE_DIR}/Findzstd.cmake" DESTINATION "${destination}")
+  endif ()
+endfunction ()

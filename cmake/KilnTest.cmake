@@ -1,0 +1,46 @@
+# kiln_test(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...] [LABELS <label>...] [TORCH])
+#
+# Builds kiln-<name>-tests from tests/<file> and registers one CTest entry for each file.
+# Not one for each TEST_CASE: a process linked to libtorch takes half a second to start.
+# TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise.
+
+# Catch2 2.13 (Debian 12) and 3.x (vcpkg, Ubuntu 24.04) ship the same two targets; their headers
+# differ, which <kiln/testing/catch2.hpp> hides. No version argument: Catch2's version file only
+# accepts its own major.
+find_package(Catch2 REQUIRED)
+if (Catch2_VERSION VERSION_LESS 2.13)
+  message(FATAL_ERROR "kiln's tests need Catch2 2.13 or newer; found ${Catch2_VERSION} in ${Catch2_DIR}")
+endif ()
+
+add_library(kiln-testing INTERFACE)
+add_library(kiln::testing ALIAS kiln-testing)
+target_include_directories(kiln-testing INTERFACE "${KILN_ROOT_DIR}/tests/support")
+target_link_libraries(kiln-testing INTERFACE Catch2::Catch2WithMain)
+
+function (kiln_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "LIBRARY" "SOURCES;DEPENDS;LABELS")
+  set(target "kiln-${arg_LIBRARY}-tests")
+  list(TRANSFORM arg_SOURCES PREPEND "tests/" OUTPUT_VARIABLE files)
+
+  add_executable(${target} ${files})
+  if (TARGET kiln::${arg_LIBRARY})
+    target_link_libraries(${target} PRIVATE kiln::${arg_LIBRARY})
+  endif ()
+  target_link_libraries(${target} PRIVATE kiln::testing ${arg_DEPENDS})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  _kiln_sanitize(${target})
+  if (arg_TORCH)
+    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  endif ()
+
+  foreach (source IN LISTS arg_SOURCES)
+    cmake_path(GET source STEM stem)
+    set(test "${arg_LIBRARY}.${stem}")
+    add_test(NAME ${test} COMMAND ${target} --filenames-as-tags "[#${stem}]")
+    set_tests_properties(${test} PROPERTIES
+      LABELS "unit;${arg_LIBRARY};${arg_LABELS}"
+      TIMEOUT 600
+      FAIL_REGULAR_EXPRESSION "No tests ran")  # 2.13 exits with 0 then
+  endforeach ()
+endfunction ()
