@@ -5,6 +5,7 @@
 
 set(KILN_PACKAGE_Threads Threads)
 set(KILN_PACKAGE_OpenSSL OpenSSL 3 COMPONENTS Crypto)
+set(KILN_PACKAGE_OpenMP OpenMP COMPONENTS CXX)
 set(KILN_PACKAGE_Torch Torch 2.11 CONFIG)
 set(KILN_PACKAGE_TBB TBB 2021.8 CONFIG)
 set(KILN_PACKAGE_Boost Boost 1.74 CONFIG)
@@ -22,6 +23,28 @@ macro (kiln_find_packages)
     if (NOT DEFINED KILN_PACKAGE_${_kiln_package})
       message(FATAL_ERROR "${_kiln_package} is not in cmake/KilnDependencies.cmake")
     endif ()
-    find_package(${KILN_PACKAGE_${_kiln_package}} REQUIRED)
+    get_property(_kiln_is_found GLOBAL PROPERTY KILN_FOUND_${_kiln_package})
+    if (NOT _kiln_is_found)
+      if (_kiln_package STREQUAL "Torch")
+        _kiln_last_resort_for_torch(_kiln_paths)
+      else ()
+        set(_kiln_paths "")
+      endif ()
+      find_package(${KILN_PACKAGE_${_kiln_package}} REQUIRED ${_kiln_paths})
+      set_property(GLOBAL PROPERTY KILN_FOUND_${_kiln_package} TRUE)
+    endif ()
   endforeach ()
 endmacro ()
+
+# The libtorch inside the wheel that ./dev setup installs: searched after everything else.
+function (_kiln_last_resort_for_torch result)
+  set(python "${KILN_ROOT_DIR}/.venv/bin/python")
+  set(${result} "" PARENT_SCOPE)
+  if (EXISTS "${python}")
+    execute_process(
+      COMMAND "${python}" -c "import sysconfig; print(sysconfig.get_path('purelib'))"
+      OUTPUT_VARIABLE packages
+      OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set(${result} PATHS "${packages}/torch" PARENT_SCOPE)
+  endif ()
+endfunction ()

@@ -2,7 +2,8 @@
 #
 # Builds kiln-<name>-tests from tests/<file> and registers one CTest entry for each file.
 # Not one for each TEST_CASE: a process linked to libtorch takes half a second to start.
-# TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise.
+# TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise; all suites
+# share one precompiled header, so their compile options must not differ.
 
 # Catch2 2.13 (Debian 12) and 3.x (vcpkg, Ubuntu 24.04) ship the same two targets; their headers
 # differ, which <kiln/testing/catch2.hpp> hides. No version argument: Catch2's version file only
@@ -27,11 +28,10 @@ function (kiln_test)
     target_link_libraries(${target} PRIVATE kiln::${arg_LIBRARY})
   endif ()
   target_link_libraries(${target} PRIVATE kiln::testing ${arg_DEPENDS})
-  target_compile_features(${target} PRIVATE cxx_std_20)
-  target_compile_options(${target} PRIVATE -Wall -Wextra)
-  _kiln_sanitize(${target})
+  _kiln_test_options(${target})
   if (arg_TORCH)
-    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+    _kiln_precompile_torch()
+    target_precompile_headers(${target} REUSE_FROM kiln-testing-torch)
   endif ()
 
   foreach (source IN LISTS arg_SOURCES)
@@ -43,4 +43,24 @@ function (kiln_test)
       TIMEOUT 600
       FAIL_REGULAR_EXPRESSION "No tests ran")  # 2.13 exits with 0 then
   endforeach ()
+endfunction ()
+
+function (_kiln_test_options target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  _kiln_sanitize(${target})
+endfunction ()
+
+# Made on first use: a workspace without torch has no suite that asks for it.
+function (_kiln_precompile_torch)
+  if (TARGET kiln-testing-torch)
+    return ()
+  endif ()
+  kiln_find_packages(Torch)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/kiln_testing_torch.cpp"
+    CONTENT "// Only here to carry the precompiled header.\n")
+  add_library(kiln-testing-torch OBJECT "${PROJECT_BINARY_DIR}/kiln_testing_torch.cpp")
+  target_link_libraries(kiln-testing-torch PRIVATE torch)
+  _kiln_test_options(kiln-testing-torch)
+  target_precompile_headers(kiln-testing-torch PRIVATE <torch/torch.h>)
 endfunction ()
