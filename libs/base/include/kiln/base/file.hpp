@@ -1,0 +1,22 @@
+// Whole files in and out; a written file appears complete or not at all.
+
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+/// Returns everything in `path`. Throws `Error` with `kIo` if it cannot be read.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
+/// Writes `bytes` to a temporary beside `path`, flushes it to the disk, and renames it to `path`.
+///
+/// Creates missing parent directories. Throws `Error` with `kIo`; `path` is then as it was.
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+}  // namespace kiln
