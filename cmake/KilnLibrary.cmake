@@ -84,13 +84,13 @@ endfunction ()
 # targets. A library configured alone takes its siblings from installed packages.
 macro (_kiln_require target)
   foreach (_kiln_dependency IN ITEMS ${ARGN})
-    if (NOT TARGET ${_kiln_dependency} AND "${_kiln_dependency}" MATCHES "^kiln::" AND PROJECT_IS_TOP_LEVEL
-        AND NOT PROJECT_NAME STREQUAL "kiln-workspace")
+    if (NOT TARGET ${_kiln_dependency} AND "${_kiln_dependency}" MATCHES "^kiln::" AND PROJECT_IS_TOP_LEVEL)
       string(REPLACE "::" "-" _kiln_package "${_kiln_dependency}")
       find_package(${_kiln_package} ${KILN_VERSION} EXACT CONFIG REQUIRED)
     endif ()
     if (NOT TARGET ${_kiln_dependency})
-      message(FATAL_ERROR "${target}: ${_kiln_dependency} does not exist (yet?); see libs/CMakeLists.txt")
+      message(FATAL_ERROR
+        "${target}: ${_kiln_dependency} is not declared above it; see the order in libs/CMakeLists.txt")
     endif ()
   endforeach ()
 endmacro ()

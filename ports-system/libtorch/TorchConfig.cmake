@@ -1,0 +1,7 @@
+include("${CMAKE_CURRENT_LIST_DIR}/torch-prefix.cmake")
+if(_torch_prefix)
+    include("${_torch_prefix}/share/cmake/Torch/TorchConfig.cmake")
+else()
+    set(Torch_FOUND FALSE)
+    set(Torch_NOT_FOUND_MESSAGE "no libtorch: set KILN_TORCH_PREFIX, or install the torch wheel for python3")
+endif()

@@ -1,0 +1,16 @@
+# Release only; a port of ours is rebuilt when any file it may be made of has changed.
+set(VCPKG_TARGET_ARCHITECTURE x64)
+set(VCPKG_CRT_LINKAGE dynamic)
+set(VCPKG_LIBRARY_LINKAGE static)
+set(VCPKG_CMAKE_SYSTEM_NAME Linux)
+set(VCPKG_BUILD_TYPE release)
+
+if(PORT MATCHES "^kiln")
+    get_filename_component(_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+    file(GLOB_RECURSE _files "${_root}/libs/*" "${_root}/cmake/*")
+    list(SORT _files)
+    set(VCPKG_HASH_ADDITIONAL_FILES ${_files})
+endif()
+if(PORT STREQUAL "libtorch" OR PORT MATCHES "^kiln")
+    set(VCPKG_ENV_PASSTHROUGH_UNTRACKED KILN_TORCH_PREFIX)
+endif()
