@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Checks the rules of docs/style.md that a regular expression can check.
+
+Prints one line for each violation, as path:line: rule, and fails if there is any.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Who may link whom. The order in libs/CMakeLists.txt forbids circles; this forbids sideways edges.
+EDGES = {
+    "base": set(),
+    "ir": {"base"},
+    "autograd-cache": {"base"},
+    "container-runtime": {"base"},
+    "capture": {"base", "ir"},
+    "partitioner": {"base", "ir"},
+    "codegen": {"base", "ir"},
+    "export": {"base", "ir", "capture"},
+    "autograd-dispatch": {"base", "ir", "capture"},
+}
+EDGES["kiln"] = set(EDGES)
+WITHOUT_TORCH = ("base", "ir", "autograd-cache", "partitioner", "codegen")
+
+violations: list[str] = []
+
+
+def report(path: str, line: int, rule: str) -> None:
+    violations.append(f"{path}:{line}: {rule}")
+
+
+def tracked_files() -> list[str]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout.split("\n")
+    return sorted(name for name in listing if name and (ROOT / name).is_file())
+
+
+def forbid(files: list[str], pattern: str, rule: str) -> None:
+    """Reports every line of `files` that matches."""
+    expression = re.compile(pattern)
+    for name in files:
+        try:
+            text = (ROOT / name).read_text()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if expression.search(line):
+                report(name, number, rule)
+
+
+def select(files: list[str], pattern: str) -> list[str]:
+    return [name for name in files if re.search(pattern, name)]
+
+
+def check_includes(files: list[str]) -> None:
+    torch = r'^\s*#\s*include\s*[<"](torch|ATen|c10|caffe2)/'
+    for library in WITHOUT_TORCH:
+        forbid(select(files, rf"^libs/{library}/.*\.[ch]pp$"), torch, f"{library} must not know torch")
+    umbrella = r'^\s*#\s*include\s*[<"](torch/torch|torch/extension|ATen/ATen)\.h'
+    forbid(select(files, r"^libs/[^/]+/include/"), umbrella, "too costly for a public header")
+    forbid(
+        select(files, r"^libs/[^/]+/src/"),
+        r'^\s*#\s*include\s*[<"]torch/(torch|extension)\.h',
+        "torch/torch.h is for tests: it costs half a minute a file",
+    )
+    forbid(
+        [name for name in select(files, r"\.[ch]pp$") if not name.startswith("tests/support/")],
+        r'^\s*#\s*include\s*[<"]catch2/',
+        'tests include "kiln/testing/catch2.hpp"',
+    )
+    forbid(
+        select(files, r"^libs/container-runtime/"),
+        r'#\s*include\s*"kiln/(ir|capture|codegen|export|partitioner)',
+        "the runtime must not know the compiler",
+    )
+
+
+def check_cmake(files: list[str]) -> None:
+    ours = select(files, r"^(CMakeLists\.txt|(libs|tools|cmake)/.*(CMakeLists\.txt|\.cmake))$")
+    forbid(ours, r"\bfile\s*\(\s*GLOB", "sources are listed, not globbed")
+    forbid(ours, r"\b(FetchContent|ExternalProject)", "the build downloads nothing")
+    forbid(
+        ours,
+        r"^\s*(include_directories|link_libraries|link_directories|add_definitions|add_compile_options)\s*\(",
+        "directory-wide settings leak; use a target",
+    )
+    forbid(
+        select(files, r"^libs/.*CMakeLists\.txt$"),
+        r"^\s*(add_library|add_executable|add_test|find_package)\s*\(",
+        "kiln_library(), kiln_archive(), kiln_test() and kiln_benchmark() are the only ways",
+    )
+    forbid(ours, r"\$\{TORCH_LIBRARIES\}", "link the target torch: the list holds absolute paths")
+
+
+def check_libraries(files: list[str]) -> None:
+    for library, allowed in EDGES.items():
+        manifest = f"libs/{library}/CMakeLists.txt"
+        if manifest not in files:
+            report(manifest, 1, "the library is missing")
+            continue
+        text = re.sub(r"#.*", "", (ROOT / manifest).read_text())
+        call = re.search(r"kiln_library\(([^)]*)\)", text)
+        linked = set(re.findall(r"kiln::([\w-]+)", call.group(1) if call else ""))
+        for other in sorted(linked - allowed - {"container"}):
+            report(manifest, 1, f"{library} must not depend on {other}")
+        for source in select(files, rf"^libs/{library}/(src|tests|benchmarks)/.*\.cpp$"):
+            if Path(source).name not in text:
+                report(source, 1, f"is not in {manifest}: nobody compiles it")
+        readme = f"libs/{library}/README.md"
+        if readme not in files:
+            report(readme, 1, "every library has one")
+        elif len((ROOT / readme).read_text().splitlines()) > 40:
+            report(readme, 41, "a library's README has at most 40 lines")
+
+
+def check_text(files: list[str]) -> None:
+    code = select(files, r"^(libs|tools|tests)/.*\.(cpp|hpp|h)$")
+    forbid(code, r"\b(TODO|FIXME|XXX|HACK)\b", "finish it, or write an issue")
+    forbid(code, r"^using namespace (?!std::\S*literals)", "no using namespace at file scope")
+    own_text = [name for name in files if name != "tests/style/rules.py"]
+    forbid(own_text, r"(?<![\w.$}])/(work|home|root|opt)/\w", "a path of somebody's machine")
+    for name in select(code, r"\.(hpp|h)$"):
+        text = (ROOT / name).read_text()
+        if "#pragma once" not in text and "/include/" in name and not name.endswith(".h"):
+            report(name, 1, "#pragma once is missing")
+        if not text.startswith(("//", "/*")):
+            report(name, 1, "a header begins with a comment: what it is for, and what it is not")
+
+
+def main() -> int:
+    files = tracked_files()
+    check_includes(files)
+    check_cmake(files)
+    check_libraries(files)
+    check_text(files)
+    for violation in violations:
+        print(violation)
+    print(f"{len(files)} files, {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
