@@ -1,0 +1,247 @@
+// The graph that every library shares: a list of operator calls in program order.
+//
+// Values and nodes are dense ids into tables that the graph owns, so a graph is a plain movable
+// value and an analysis is a vector. A graph grows at its end; a pass that removes or reorders
+// builds another graph (rewrite.hpp). What a node does beyond computing (mutation, aliasing,
+// random numbers) is written on the node by whoever recorded it: no pass needs a table of schemas.
+
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kiln/base/id.hpp"
+#include "kiln/ir/expr.hpp"
+#include "kiln/ir/types.hpp"
+
+namespace kiln::ir {
+
+struct Node;
+struct Value;
+struct Storage;
+using NodeId = Id<Node>;
+using ValueId = Id<Value>;
+/// Values with the same storage id share memory.
+using StorageId = Id<Storage>;
+
+/// Everything about a tensor but its elements.
+struct TensorMeta {
+  DType dtype = DType::kFloat32;
+  Device device = {};
+  std::vector<Expr> sizes = {};
+  std::vector<Expr> strides = {};
+  Expr offset = 0;  ///< In elements, from the start of the storage.
+  bool requires_grad = false;
+  /// Complex views whose elements are to be read conjugated or negated.
+  bool conjugate = false, negative = false;
+  StorageId storage = {};
+
+  bool operator==(const TensorMeta&) const = default;
+};
+
+/// Strides of a dense row-major tensor of `sizes`.
+[[nodiscard]] std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
+/// The product of `sizes`.
+[[nodiscard]] Expr element_count(std::span<const Expr> sizes);
+
+/// A symbolic integer as a value, for instance a size saved for the backward.
+struct SymIntMeta {
+  Expr expr;
+
+  bool operator==(const SymIntMeta&) const = default;
+};
+
+using ValueMeta = std::variant<TensorMeta, SymIntMeta>;
+
+/// What one graph input or one result of a node is.
+struct Value {
+  std::string name;  ///< Unique in the graph, without '%'.
+  ValueMeta meta;
+  NodeId producer = {};            ///< Invalid for a graph input.
+  std::uint32_t result_index = 0;  ///< Which result of the producer.
+
+  [[nodiscard]] bool is_tensor() const { return std::holds_alternative<TensorMeta>(meta); }
+  [[nodiscard]] const TensorMeta& tensor() const { return std::get<TensorMeta>(meta); }
+  [[nodiscard]] TensorMeta& tensor() { return std::get<TensorMeta>(meta); }
+};
+
+/// A nested graph, by its position in `Graph::subgraphs()`.
+struct SubgraphRef {
+  std::uint32_t index = 0;
+  bool operator==(const SubgraphRef&) const = default;
+};
+
+/// One argument of a node. Lists of values may hold invalid ids: an absent optional tensor.
+using Argument = std::variant<std::monostate,            // None
+                              ValueId,
+                              std::vector<ValueId>,
+                              Expr,                      // int, SymInt, integral Scalar
+                              std::vector<Expr>,
+                              double,
+                              std::vector<double>,
+                              bool,
+                              std::vector<bool>,
+                              std::string,
+                              std::vector<std::string>,
+                              std::complex<double>,
+                              DType,
+                              Device,
+                              Layout,
+                              MemoryFormat,
+                              SubgraphRef>;
+
+/// Result `result` is the argument at `argument` seen through the node's view (or is that very tensor).
+struct Alias {
+  std::uint32_t result = 0;
+  std::uint32_t argument = 0;
+  bool operator==(const Alias&) const = default;
+};
+
+/// Where a node came from, for people.
+struct Provenance {
+  std::string module_path;  ///< "encoder.layer.0.attention"
+  std::string source;       ///< "model.cpp:42" or a stack of such lines.
+  std::int64_t sequence = -1;  ///< Autograd's number, equal on a forward node and the backward nodes it caused.
+
+  bool operator==(const Provenance&) const = default;
+};
+
+/// One operator call.
+struct Node {
+  std::string target;               ///< "aten.add.Tensor", or an operator of ours: "kiln.…".
+  std::vector<Argument> arguments;  ///< All of the schema's, in its order, defaults spelled out.
+  /// In the schema's order, tensor lists flattened; an invalid id is a result that is undefined.
+  std::vector<ValueId> results;
+
+  /// The schema's types of the arguments and results: "Tensor,Tensor,Scalar->Tensor". Tells a Scalar from an int
+  /// where the argument alone cannot. Empty if unknown.
+  std::string signature = {};
+
+  std::vector<std::uint32_t> mutates;  ///< Arguments whose memory is written (or whose geometry changes, for in-place views).
+  std::vector<Alias> aliases;
+  bool random = false;      ///< Draws from a generator.
+  bool effectful = false;   ///< Must run, once, in order, even if nothing uses its results.
+  bool grad_mode = true;    ///< Grad mode when it ran.
+  bool autocast = false;    ///< Autocast was on when it ran.
+  bool backward = false;    ///< Recorded while gradients were being computed.
+  Provenance provenance = {};
+};
+
+enum class InputKind { kUser, kParameter, kBuffer, kConstant, kTangent, kSeed, kSaved };
+enum class OutputKind { kUser, kMutation, kGradient, kSaved };
+
+/// "user", "parameter", … as the text form writes them.
+[[nodiscard]] std::string_view to_string(InputKind kind);
+[[nodiscard]] std::string_view to_string(OutputKind kind);
+
+struct Input {
+  ValueId value;
+  InputKind kind = InputKind::kUser;
+  std::string name = {};  ///< The user's: "fc1.weight". May be empty.
+
+  bool operator==(const Input&) const = default;
+};
+
+struct Output {
+  ValueId value;  ///< Invalid: None (an input without gradient).
+  OutputKind kind = OutputKind::kUser;
+  /// For `kMutation` and `kGradient`: the position in `inputs()` of what is mutated or differentiated.
+  std::uint32_t input = 0;
+  std::string name = {};
+
+  bool operator==(const Output&) const = default;
+};
+
+/// A program: inputs, nodes in order, outputs.
+class Graph {
+ public:
+  explicit Graph(std::string name = "graph") : name_(std::move(name)) {}
+
+  /// Adds an input at the end of the list. An empty or taken value name is made unique.
+  ValueId add_input(std::string value_name,
+                    ValueMeta meta,
+                    InputKind kind = InputKind::kUser,
+                    std::string name = {});
+
+  /// Adds `node` at the end; its results are made from `metas`, one each (nothing: an undefined
+  /// tensor, which gets an invalid id), named `names` where given. `node.results` is overwritten.
+  NodeId add_node(Node node,
+                  std::vector<std::optional<ValueMeta>> metas,
+                  std::span<const std::string> names = {});
+
+  /// The common case: one tensor result.
+  ValueId add_node(std::string target, std::vector<Argument> arguments, TensorMeta result);
+
+  void add_output(Output output) { outputs_.push_back(std::move(output)); }
+
+  /// Keeps `graph` for a node's `SubgraphRef` and returns its position.
+  std::uint32_t add_subgraph(Graph graph);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id.index()]; }
+  [[nodiscard]] Node& node(NodeId id) { return nodes_[id.index()]; }
+  [[nodiscard]] std::span<const Value> values() const { return values_; }
+  [[nodiscard]] const Value& value(ValueId id) const { return values_[id.index()]; }
+  [[nodiscard]] Value& value(ValueId id) { return values_[id.index()]; }
+  [[nodiscard]] const TensorMeta& tensor(ValueId id) const { return value(id).tensor(); }
+  [[nodiscard]] std::span<const Input> inputs() const { return inputs_; }
+  [[nodiscard]] std::vector<Input>& inputs() { return inputs_; }
+  [[nodiscard]] std::span<const Output> outputs() const { return outputs_; }
+  [[nodiscard]] std::vector<Output>& outputs() { return outputs_; }
+  [[nodiscard]] std::span<const Graph> subgraphs() const { return subgraphs_; }
+  [[nodiscard]] std::vector<Graph>& subgraphs() { return subgraphs_; }
+
+  /// Ranges of the symbols that sizes mention.
+  [[nodiscard]] const Ranges& symbols() const { return symbols_; }
+  [[nodiscard]] Ranges& symbols() { return symbols_; }
+
+  /// A storage id that no value has yet.
+  [[nodiscard]] StorageId new_storage() { return StorageId(next_storage_++); }
+  /// Keeps `new_storage()` from ever returning `id`.
+  void reserve_storage(StorageId id);
+
+ private:
+  ValueId add_value(std::string name, ValueMeta meta, NodeId producer, std::uint32_t index);
+  std::string unique_name(std::string name);
+
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<Graph> subgraphs_;
+  Ranges symbols_;
+  std::unordered_map<std::string, std::uint32_t> names_;  // Taken; the next suffix to try for each.
+  std::uint32_t next_storage_ = 0;
+};
+
+/// Calls `visit(ValueId)` for every valid value among `node`'s arguments, in order.
+template <class Visit>
+void for_each_operand(const Node& node, Visit&& visit) {
+  for (const Argument& argument : node.arguments) {
+    if (const auto* value = std::get_if<ValueId>(&argument)) {
+      if (value->valid()) {
+        visit(*value);
+      }
+    } else if (const auto* values = std::get_if<std::vector<ValueId>>(&argument)) {
+      for (const ValueId id : *values) {
+        if (id.valid()) {
+          visit(id);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace kiln::ir

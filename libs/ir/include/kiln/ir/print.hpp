@@ -1,0 +1,20 @@
+// Graphs as text: the `.kir` form (docs/ir.md).
+
+#pragma once
+
+#include <string>
+
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::ir {
+
+/// The text of `graph`, which `parse` reads back to an equal graph.
+[[nodiscard]] std::string print(const Graph& graph);
+
+/// One line without indentation: "%y: f32[8] = aten.relu.default(%x)".
+[[nodiscard]] std::string print_node(const Graph& graph, NodeId node);
+
+/// "f32[8, 16]", "int(s0)".
+[[nodiscard]] std::string print_type(const ValueMeta& meta);
+
+}  // namespace kiln::ir
