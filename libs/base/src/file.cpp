@@ -9,8 +9,8 @@
 #include <random>
 #include <system_error>
 
-#include "file_descriptor.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/file_descriptor.hpp"
 
 namespace kiln {
 namespace fs = std::filesystem;

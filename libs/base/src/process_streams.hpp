@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "file_descriptor.hpp"
+#include "kiln/base/file_descriptor.hpp"
 
 namespace kiln {
 

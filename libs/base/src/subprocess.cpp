@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "file_descriptor.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/file_descriptor.hpp"
 #include "process_streams.hpp"
 
 extern "C" char** environ;  // Not every <unistd.h> declares it.

@@ -8,6 +8,7 @@
 
 namespace kiln {
 
+/// Owns what open(2) and its like return; a negative number stands for nothing.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
