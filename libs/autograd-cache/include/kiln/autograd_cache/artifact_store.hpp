@@ -1,0 +1,149 @@
+// The disk half of the cache: bytes by digest, nothing else.
+//
+// The store does not know what a graph or a kernel is. Whoever uses it computes the keys (key.hpp)
+// and gives the bytes their meaning (record.hpp).
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "kiln/autograd_cache/mapped_blob.hpp"
+#include "kiln/base/digest.hpp"
+
+namespace kiln::autograd_cache {
+
+/// How a store behaves.
+struct StoreOptions {
+  /// What the files may take together; the least recently used go first.
+  std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max();
+  bool read_only = false;     ///< Nothing is written, touched or removed.
+  bool allow_shared = false;  ///< Accept a directory that other users own or can write to.
+};
+
+/// Whether bytes may be packed on disk.
+enum class Compression {
+  kWhereItPays,  ///< Packed if that saves a good part; such a blob is unpacked at each `find`.
+  kNever,        ///< Always mapped as it is.
+};
+
+/// What the user of `find_variant` thinks of a variant.
+enum class Verdict { kTake, kSkip, kDrop };
+
+/// What a store holds.
+struct StoreStats {
+  std::uint64_t blobs = 0;
+  std::uint64_t files = 0;
+  std::uint64_t variants = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// What happened to a store through this object.
+struct StoreCounters {
+  std::uint64_t corrupt = 0;  ///< Damaged files found and removed.
+  std::uint64_t evicted = 0;  ///< Files removed to stay within the limit.
+  std::uint64_t failed = 0;   ///< Writes that did not succeed.
+};
+
+/// What `verify` found.
+struct VerifyReport {
+  std::uint64_t checked = 0;
+  std::uint64_t removed = 0;
+};
+
+/// Immutable blobs, files and variants under one directory, named by digest.
+///
+/// Any number of threads and processes may share a directory. What is stored appears whole or not
+/// at all; what is damaged is removed and was never there. Once constructed, a store throws
+/// nothing because of its disk: a failed read is a miss, and the first failed write turns writing
+/// off (with one line in the log).
+class ArtifactStore {
+ public:
+  /// Opens `root`, creating it (for its owner alone) if it is absent.
+  ///
+  /// Throws `Error` with `kIo` if `root` cannot be used. Blobs hold machine code, so a directory
+  /// that others can write to is refused unless `options.allow_shared`.
+  explicit ArtifactStore(std::filesystem::path root, StoreOptions options = {});
+  ArtifactStore(const ArtifactStore&) = delete;
+  ArtifactStore& operator=(const ArtifactStore&) = delete;
+
+  /// Returns the blob stored under `key`, or nothing if there is none.
+  [[nodiscard]] std::optional<MappedBlob> find(const Digest& key) const;
+  /// Stores `blob` under `key`; if two callers race, either blob may remain. Returns whether it
+  /// was stored.
+  bool put(const Digest& key,
+           std::span<const std::byte> blob,
+           Compression compression = Compression::kWhereItPays);
+
+  /// Returns the path of the file stored under `key`, fit for dlopen, or nothing.
+  ///
+  /// Another process may evict it at any time: a caller that then fails to open it has a miss.
+  [[nodiscard]] std::optional<std::filesystem::path> find_file(const Digest& key) const;
+  /// Stores a copy of `source` under `key`, uncompressed. Returns whether it was stored.
+  bool put_file(const Digest& key, const std::filesystem::path& source);
+  /// Stores a copy of `source` under the digest of its content, which it returns if it succeeds.
+  std::optional<Digest> put_file(const std::filesystem::path& source);
+
+  /// Offers the variants under `key` to `judge`, the most recently used first, until it takes one.
+  ///
+  /// Dropped variants are removed. What `judge` throws passes through.
+  [[nodiscard]] std::optional<MappedBlob> find_variant(
+      const Digest& key, const std::function<Verdict(std::span<const std::byte>)>& judge) const;
+  /// Stores `variant` beside the others under `key`. Returns whether it was stored.
+  bool put_variant(const Digest& key, std::span<const std::byte> variant);
+
+  /// One stored variant, as `visit_variants` shows it.
+  struct Variant {
+    Digest key;
+    std::uint64_t bytes_on_disk;
+    std::filesystem::file_time_type last_used;
+    std::span<const std::byte> content;
+  };
+  /// Shows every intact variant, in no order, without counting it as used.
+  void visit_variants(const std::function<void(const Variant&)>& visit) const;
+
+  [[nodiscard]] StoreStats stats() const;
+  [[nodiscard]] StoreCounters counters() const;
+
+  /// Checks every file against its checksum and removes those that fail.
+  VerifyReport verify();
+  /// Removes the least recently used files until at most `max_bytes` remain. Returns how many bytes
+  /// went.
+  std::uint64_t evict(std::uint64_t max_bytes);
+  /// Removes everything that the store put under its root, and nothing else.
+  void clear();
+
+  [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
+  /// Whether writes are still tried.
+  [[nodiscard]] bool writable() const noexcept { return writable_; }
+
+ private:
+  bool put_file(const Digest& key,
+                std::span<const std::byte> bytes,
+                const Digest& content,
+                const std::filesystem::path& source);
+  [[nodiscard]] std::optional<MappedBlob> load(const std::filesystem::path& path,
+                                               const Digest& key) const;
+  bool write(const std::filesystem::path& path, std::span<const std::byte> bytes);
+  void touch(const std::filesystem::path& path) const;
+  void drop(const std::filesystem::path& path) const;
+  void remove(const std::filesystem::path& path) const;
+  void stay_within_limit(std::uint64_t added);
+  std::uint64_t remove_oldest(std::uint64_t max_bytes, std::chrono::milliseconds patience);
+
+  std::filesystem::path root_;
+  StoreOptions options_;
+  std::atomic<bool> writable_;
+  mutable std::atomic<std::uint64_t> corrupt_ = 0;
+  std::atomic<std::uint64_t> evicted_ = 0;
+  std::atomic<std::uint64_t> failed_ = 0;
+};
+
+}  // namespace kiln::autograd_cache

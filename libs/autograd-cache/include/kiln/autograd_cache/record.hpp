@@ -1,0 +1,32 @@
+// What the cache writes to disk for one entry.
+
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kiln/autograd_cache/key.hpp"
+#include "kiln/base/digest.hpp"
+
+namespace kiln::autograd_cache {
+
+/// An entry whose files are replaced by the digests of their content.
+struct Record {
+  std::vector<KeyComponent> components;      ///< Of the key that it was stored under.
+  std::string guards;                        ///< Opaque: only the caller can read them.
+  std::map<std::string, std::string> blobs;  ///< By name.
+  std::map<std::string, Digest> files;       ///< By name.
+
+  bool operator==(const Record&) const = default;
+};
+
+/// The bytes of `record`: equal records have equal bytes, on every machine.
+[[nodiscard]] std::string serialize(const Record& record);
+
+/// The inverse of `serialize`. Throws `Error` with `kCorrupt` if `bytes` are not those of a record.
+[[nodiscard]] Record parse_record(std::span<const std::byte> bytes);
+
+}  // namespace kiln::autograd_cache

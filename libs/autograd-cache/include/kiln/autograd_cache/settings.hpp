@@ -1,0 +1,34 @@
+// Where the cache is and how it behaves unless a program says otherwise.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace kiln::autograd_cache {
+
+/// What the cache may do.
+enum class Mode {
+  kOff,     ///< Every lookup misses, nothing is kept.
+  kRead,    ///< Lookups only: the disk is not changed.
+  kWrite,   ///< Lookups and saves; any fault falls back to compiling.
+  kStrict,  ///< As `kWrite`, but a bypass or a fault throws.
+};
+
+/// $KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln, else a directory of this user
+/// under the system's temporary directory.
+[[nodiscard]] std::filesystem::path default_directory();
+
+/// $KILN_CACHE_LIMIT ("500M", "10G", or bytes), else 10 GiB.
+[[nodiscard]] std::uint64_t default_limit();
+
+/// $KILN_CACHE (off, read, write, strict), else `kWrite`.
+[[nodiscard]] Mode default_mode();
+
+/// Reads "1048576", "500M", "10G" (K, M, G and T are powers of 1024; a following "B" or "iB" and
+/// case do not matter), or nothing.
+[[nodiscard]] std::optional<std::uint64_t> parse_byte_count(std::string_view text);
+
+}  // namespace kiln::autograd_cache

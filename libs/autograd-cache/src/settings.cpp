@@ -1,0 +1,104 @@
+#include "kiln/autograd_cache/settings.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "kiln/base/log.hpp"
+
+namespace kiln::autograd_cache {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kDefaultLimit = std::uint64_t{10} << 30;
+
+// An empty variable is as good as none.
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+}
+
+// The power of 1024 that a suffix stands for.
+std::optional<unsigned> exponent_of(std::string_view suffix) {
+  constexpr std::string_view kUnits = "kmgt";
+  std::string unit;
+  for (const char character : suffix) {
+    unit +=
+        static_cast<char>(character >= 'A' && character <= 'Z' ? character - 'A' + 'a' : character);
+  }
+  if (unit.empty() || unit == "b") {
+    return 0;
+  }
+  const std::size_t position = kUnits.find(unit.front());
+  const std::string_view rest = std::string_view(unit).substr(1);
+  if (position == std::string_view::npos || (rest != "" && rest != "b" && rest != "ib")) {
+    return std::nullopt;
+  }
+  return static_cast<unsigned>(position) + 1;
+}
+
+}  // namespace
+
+fs::path default_directory() {
+  if (const auto directory = variable("KILN_CACHE_DIR")) {
+    return *directory;
+  }
+  if (const auto directory = variable("XDG_CACHE_HOME")) {
+    return fs::path(*directory) / "kiln";
+  }
+  if (const auto home = variable("HOME")) {
+    return fs::path(*home) / ".cache" / "kiln";
+  }
+  std::error_code failure;
+  const fs::path temporary = fs::temp_directory_path(failure);
+  return (failure ? fs::path("/tmp") : temporary) / ("kiln-" + std::to_string(::geteuid()));
+}
+
+std::uint64_t default_limit() {
+  const auto text = variable("KILN_CACHE_LIMIT");
+  if (!text) {
+    return kDefaultLimit;
+  }
+  const auto limit = parse_byte_count(*text);
+  if (!limit) {
+    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE_LIMIT=" << *text << " is no size");
+  }
+  return limit.value_or(kDefaultLimit);
+}
+
+Mode default_mode() {
+  const std::string text = variable("KILN_CACHE").value_or("write");
+  if (text == "off") {
+    return Mode::kOff;
+  }
+  if (text == "read") {
+    return Mode::kRead;
+  }
+  if (text == "strict") {
+    return Mode::kStrict;
+  }
+  if (text != "write") {
+    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE=" << text << " is no mode");
+  }
+  return Mode::kWrite;
+}
+
+std::optional<std::uint64_t> parse_byte_count(std::string_view text) {
+  std::uint64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, count);
+  if (failure != std::errc()) {
+    return std::nullopt;
+  }
+  const auto exponent = exponent_of({rest, static_cast<std::size_t>(end - rest)});
+  if (!exponent || count > std::numeric_limits<std::uint64_t>::max() >> (10 * *exponent)) {
+    return std::nullopt;
+  }
+  return count << (10 * *exponent);
+}
+
+}  // namespace kiln::autograd_cache
