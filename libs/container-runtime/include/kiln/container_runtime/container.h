@@ -1,0 +1,255 @@
+/* The entries of a model library, in plain C: AOTInductor's ABI as of PyTorch 2.13, and what Kiln adds.
+ *
+ * A host in any language links a model library (or looks the names up with dlsym) and calls these.
+ * Every entry returns 0, or 1 with the reason in AOTInductorGetLastError; none throws. A tensor handle
+ * is libtorch's at::Tensor*: make and read it with torch/csrc/inductor/aoti_torch/c/shim.h.
+ *
+ * Do not include this beside torch/csrc/inductor/aoti_runtime/interface.h, which declares the same
+ * names for C++ alone. */
+
+#ifndef KILN_CONTAINER_RUNTIME_CONTAINER_H
+#define KILN_CONTAINER_RUNTIME_CONTAINER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define KILN_ABI_NOEXCEPT noexcept
+extern "C" {
+#else
+#define KILN_ABI_NOEXCEPT
+#endif
+#define KILN_ABI __attribute__((__visibility__("default")))
+
+struct AtenTensorOpaque;
+struct AOTInductorModelOpaque;
+struct AOTInductorModelContainerOpaque;
+struct AOTInductorStreamOpaque;
+struct AOTInductorConstantMap; /* std::unordered_map<std::string, at::Tensor*> of the C++ runtime */
+struct AOTIProxyExecutorOpaque;
+
+/* One constant by name. */
+struct AOTInductorConstantMapEntry {
+  const char* name;
+  struct AtenTensorOpaque* handle;
+};
+
+#define AOTI_ARRAYREF_TENSOR_MAX_DIMS 8
+
+/* A tensor without libtorch. All memory is the caller's; `reserved` is zero. */
+struct AOTInductorArrayRefTensor {
+  void* data;
+  int64_t numel;
+  int64_t sizes[AOTI_ARRAYREF_TENSOR_MAX_DIMS];
+  int64_t strides[AOTI_ARRAYREF_TENSOR_MAX_DIMS];
+  int32_t ndim;
+  int32_t dtype;
+  int32_t device_type;
+  int32_t device_idx;
+  int64_t reserved[4];
+};
+
+/* --- A container: instances that run concurrently over one set of constants --- */
+
+/* "cpu" or "cuda". */
+KILN_ABI int32_t AOTInductorModelContainerCreate(struct AOTInductorModelContainerOpaque** container,
+                                                 size_t num_models,
+                                                 bool is_cpu,
+                                                 const char* cubin_dir) KILN_ABI_NOEXCEPT;
+/* `device` reads "cpu", "cuda" or "cuda:0"; `cubin_dir` may be null. */
+KILN_ABI int32_t
+AOTInductorModelContainerCreateWithDevice(struct AOTInductorModelContainerOpaque** container,
+                                          size_t num_models,
+                                          const char* device,
+                                          const char* cubin_dir) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerDelete(struct AOTInductorModelContainerOpaque* container)
+    KILN_ABI_NOEXCEPT;
+
+/* Takes over every input handle, also when it fails; writes new output handles, which the caller
+ * deletes. The arrays stay the caller's. Waits for a free instance. */
+KILN_ABI int32_t AOTInductorModelContainerRun(struct AOTInductorModelContainerOpaque* container,
+                                              struct AtenTensorOpaque** inputs,
+                                              size_t num_inputs,
+                                              struct AtenTensorOpaque** outputs,
+                                              size_t num_outputs,
+                                              struct AOTInductorStreamOpaque* stream,
+                                              struct AOTIProxyExecutorOpaque* proxy_executor)
+    KILN_ABI_NOEXCEPT;
+/* The same without locks: nothing else may touch the container meanwhile. */
+KILN_ABI int32_t
+AOTInductorModelContainerRunSingleThreaded(struct AOTInductorModelContainerOpaque* container,
+                                           struct AtenTensorOpaque** inputs,
+                                           size_t num_inputs,
+                                           struct AtenTensorOpaque** outputs,
+                                           size_t num_outputs,
+                                           struct AOTInductorStreamOpaque* stream,
+                                           struct AOTIProxyExecutorOpaque* proxy_executor)
+    KILN_ABI_NOEXCEPT;
+/* Kiln's own: Run that leaves the input handles with the caller. */
+KILN_ABI int32_t KilnContainerRunBorrowed(struct AOTInductorModelContainerOpaque* container,
+                                          struct AtenTensorOpaque* const* inputs,
+                                          size_t num_inputs,
+                                          struct AtenTensorOpaque** outputs,
+                                          size_t num_outputs,
+                                          struct AOTInductorStreamOpaque* stream,
+                                          struct AOTIProxyExecutorOpaque* proxy_executor)
+    KILN_ABI_NOEXCEPT;
+
+/* --- What the model is. Strings belong to the library --- */
+
+KILN_ABI int32_t AOTInductorModelContainerGetNumInputs(
+    struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetInputName(
+    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetNumOutputs(
+    struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetOutputName(
+    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
+    KILN_ABI_NOEXCEPT;
+/* The tree specs of arguments and result, as JSON. */
+KILN_ABI int32_t AOTInductorModelContainerGetCallSpec(
+    struct AOTInductorModelContainerOpaque* container, const char** in_spec, const char** out_spec)
+    KILN_ABI_NOEXCEPT;
+
+KILN_ABI int32_t AOTInductorModelContainerGetNumConstants(
+    struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantName(
+    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantOriginalFQN(
+    struct AOTInductorModelContainerOpaque* container, size_t index, const char** fqn)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantFromFolded(
+    struct AOTInductorModelContainerOpaque* container, size_t index, bool* from_folded)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantType(
+    struct AOTInductorModelContainerOpaque* container, size_t index, int32_t* type)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantDtype(
+    struct AOTInductorModelContainerOpaque* container, size_t index, int32_t* dtype)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantDataSize(
+    struct AOTInductorModelContainerOpaque* container, size_t index, size_t* bytes)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerGetConstantsBlobSize(
+    struct AOTInductorModelContainerOpaque* container, uint64_t* bytes) KILN_ABI_NOEXCEPT;
+
+/* --- Constants: an active set that runs see, an inactive one to prepare, and a swap --- */
+
+/* Adds fully qualified name -> handle to `map`; the handles stay the container's, valid until its
+ * constants change. */
+KILN_ABI int32_t AOTInductorModelContainerExtractConstantsMap(
+    struct AOTInductorModelContainerOpaque* container,
+    struct AOTInductorConstantMap* map,
+    bool use_inactive) KILN_ABI_NOEXCEPT;
+/* The same as an array of the container's, valid until the next such call or change of constants. */
+KILN_ABI int32_t AOTInductorModelContainerExtractConstantsMapEntries(
+    struct AOTInductorModelContainerOpaque* container,
+    const struct AOTInductorConstantMapEntry** entries,
+    size_t* num_entries,
+    bool use_inactive) KILN_ABI_NOEXCEPT;
+
+/* Copies the named tensors into a set; runs in flight keep the values they started with.
+ * `validate_full_update` makes a missing parameter an error. Names that the model does not have are
+ * ignored. */
+KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBuffer(
+    struct AOTInductorModelContainerOpaque* container,
+    struct AOTInductorConstantMap* map,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBufferPairs(
+    struct AOTInductorModelContainerOpaque* container,
+    const struct AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+/* The same where a tensor on the CPU may be given for a constant on another device. */
+KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBufferFromCpu(
+    struct AOTInductorModelContainerOpaque* container,
+    struct AOTInductorConstantMap* map,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBufferFromCpuPairs(
+    struct AOTInductorModelContainerOpaque* container,
+    const struct AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+/* The same without copying: the container works on the caller's memory. */
+KILN_ABI int32_t AOTInductorModelContainerUpdateUserManagedConstantBuffer(
+    struct AOTInductorModelContainerOpaque* container,
+    struct AOTInductorConstantMap* map,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
+    struct AOTInductorModelContainerOpaque* container,
+    const struct AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) KILN_ABI_NOEXCEPT;
+/* A validated full update of the inactive set. */
+KILN_ABI int32_t AOTInductorModelContainerUpdateInactiveConstantBuffer(
+    struct AOTInductorModelContainerOpaque* container, struct AOTInductorConstantMap* map)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerUpdateInactiveConstantBufferPairs(
+    struct AOTInductorModelContainerOpaque* container,
+    const struct AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs) KILN_ABI_NOEXCEPT;
+/* Copies the whole blob of the active set from memory; the entry takes a container. */
+KILN_ABI int32_t AOTInductorModelUpdateConstantsFromBlob(
+    struct AOTInductorModelContainerOpaque* container, const uint8_t* blob) KILN_ABI_NOEXCEPT;
+
+/* Computes the folded constants of a set. Without it the first run does. */
+KILN_ABI int32_t AOTInductorModelContainerRunConstantFolding(
+    struct AOTInductorModelContainerOpaque* container,
+    bool use_inactive,
+    struct AOTInductorStreamOpaque* stream,
+    struct AOTIProxyExecutorOpaque* proxy_executor) KILN_ABI_NOEXCEPT;
+/* Makes the inactive set the active one. Returns when no run uses the other any more. */
+KILN_ABI int32_t AOTInductorModelContainerSwapConstantBuffer(
+    struct AOTInductorModelContainerOpaque* container) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerFreeInactiveConstantBuffer(
+    struct AOTInductorModelContainerOpaque* container) KILN_ABI_NOEXCEPT;
+
+/* --- A bare model: one instance, no locks, on the CPU --- */
+
+/* A null or empty map: the embedded constants; else the handles are taken over. */
+KILN_ABI int32_t AOTInductorModelCreate(struct AOTInductorModelOpaque** model,
+                                        struct AOTInductorConstantMap* map) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelCreateV2(struct AOTInductorModelOpaque** model,
+                                          const struct AOTInductorConstantMapEntry* pairs,
+                                          size_t num_pairs) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelDelete(struct AOTInductorModelOpaque* model) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelGetNumOutputs(struct AOTInductorModelOpaque* model,
+                                               size_t* count) KILN_ABI_NOEXCEPT;
+/* Takes over the input handles, as many as the model has inputs. */
+KILN_ABI int32_t AOTInductorModelRun(struct AOTInductorModelOpaque* model,
+                                     struct AtenTensorOpaque** inputs,
+                                     struct AtenTensorOpaque** outputs) KILN_ABI_NOEXCEPT;
+/* An output whose `data` is set receives a copy; else it gets memory of the model's, valid until the
+ * next run. */
+KILN_ABI int32_t
+AOTInductorModelRunMinimalArrayrefInterfaceV2(struct AOTInductorModelOpaque* model,
+                                              int32_t num_inputs,
+                                              const struct AOTInductorArrayRefTensor* inputs,
+                                              int32_t num_outputs,
+                                              struct AOTInductorArrayRefTensor* outputs)
+    KILN_ABI_NOEXCEPT;
+/* Replaces the constants, taking over the handles. */
+KILN_ABI int32_t AOTInductorModelUpdateConstantsMap(struct AOTInductorModelOpaque* model,
+                                                    struct AOTInductorConstantMap* map)
+    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelUpdateConstantsMapV2(struct AOTInductorModelOpaque* model,
+                                     const struct AOTInductorConstantMapEntry* pairs,
+                                     int32_t num_pairs) KILN_ABI_NOEXCEPT;
+
+/* Why the last call on this thread failed; empty if it did not. Valid until the next call. */
+KILN_ABI int32_t AOTInductorGetLastError(const char** message) KILN_ABI_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

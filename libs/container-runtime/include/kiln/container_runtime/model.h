@@ -1,0 +1,99 @@
+/* What a compiled model gives to the container that is linked into it.
+ *
+ * Generated code defines `kiln_model`; libkiln-container.a has the AOTInductor entries and finds it
+ * by that name. Plain C, and nothing of Kiln beyond this page is inside a model. Generated code
+ * repeats these declarations instead of including them: a change here is a change of
+ * KILN_MODEL_VERSION and of the emitter. */
+
+#ifndef KILN_CONTAINER_RUNTIME_MODEL_H
+#define KILN_CONTAINER_RUNTIME_MODEL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_MODEL_VERSION 1
+
+/* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
+struct AtenTensorOpaque;
+
+/* An input or output as it was compiled. A size or stride of -1 is not fixed. */
+typedef struct KilnTensor {
+  const char* name;
+  int32_t dtype;       /* c10::ScalarType */
+  int32_t device_type; /* c10::DeviceType */
+  int32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides;
+} KilnTensor;
+
+enum KilnConstantKind {
+  KILN_CONSTANT_PARAMETER = 1, /* the numbers of AOTInductor's ConstantType */
+  KILN_CONSTANT_BUFFER = 2,
+  KILN_CONSTANT_TENSOR = 3,
+  KILN_CONSTANT_FOLDED = 4
+};
+
+typedef struct KilnConstant {
+  const char* name;     /* the model's own */
+  const char* fqn;      /* the user's: "fc1.weight" */
+  int32_t dtype;
+  int32_t device_type;
+  int32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides;
+  uint64_t bytes;       /* of its dense storage */
+  uint64_t blob_offset; /* into KilnModel.weights, a multiple of 64; UINT64_MAX: not in it (folded) */
+  int32_t kind;         /* KilnConstantKind */
+  int32_t mutated;      /* run writes to it: a container then works on a copy of its own */
+} KilnConstant;
+
+/* One run. Inputs and constants are borrowed; every output is set to a new handle that the caller owns,
+ * or, where run fails, left null. */
+typedef struct KilnCall {
+  struct AtenTensorOpaque* const* inputs;
+  struct AtenTensorOpaque** outputs;
+  struct AtenTensorOpaque* const* constants;
+  void* const* constant_data; /* first element of each constant */
+  void* stream;
+  void* proxy_executor;
+  const char* error; /* a static string, set by a model that fails for a reason of its own; else null:
+                      * the failing shim call has the message (torch_exception_get_what) */
+} KilnCall;
+
+typedef struct KilnModel {
+  uint32_t version; /* KILN_MODEL_VERSION */
+  int32_t device_type;
+  int32_t num_inputs;
+  int32_t num_outputs;
+  int32_t num_constants;
+  int32_t check_inputs;      /* the container checks inputs against `inputs` before it runs */
+  int32_t mutates_constants; /* instances then run one at a time */
+  const KilnTensor* inputs;
+  const KilnTensor* outputs;
+  const KilnConstant* constants;
+  const char* in_spec; /* treespec JSON */
+  const char* out_spec;
+  const char* isa; /* what the kernels need, for messages: "x86-64-v4", "neon" */
+  /* The constants' bytes, in a private writable mapping of the library itself; null if there are none. */
+  unsigned char* weights;
+  uint64_t weights_bytes;
+
+  /* An instance: scratch memory and tensors made once. Null on failure. */
+  void* (*create)(void);
+  void (*destroy)(void* instance);
+  /* 0 on success. Never throws. One call at a time per instance. */
+  int32_t (*run)(void* instance, KilnCall* call);
+  /* Computes the folded constants from the others: `outputs` are they, in the order of `constants`.
+   * Null if there are none. */
+  int32_t (*fold)(void* instance, KilnCall* call);
+} KilnModel;
+
+extern const KilnModel kiln_model;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,66 @@
+// The `.pt2` package: a stored zip with a model library in it, as AOTInductor lays it out.
+//
+// PyTorch's `torch._inductor.aoti_load_package` loads what is written here, and what it wrote can
+// be opened here.
+
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::container_runtime {
+
+/// What goes into a package.
+struct PackageContents {
+  std::filesystem::path library = {};                ///< The model library.
+  std::string model_name = "model";                  ///< One package may hold several models.
+  std::string device = "cpu";                        ///< "cpu" or "cuda".
+  std::map<std::string, std::string> metadata = {};  ///< Beside device, platform and machine.
+  std::string extern_nodes = {};                     ///< JSON of the ops left to the host, if any.
+  std::map<std::string, std::string> extra_files = {};  ///< Name to bytes, stored under `extra/`.
+};
+
+/// Writes a package; `path` then holds all of it or, where this throws, what it held before.
+///
+/// Throws `Error` with `kIo` if a file cannot be read or written.
+void write_package(const std::filesystem::path& path, const PackageContents& contents);
+
+/// A package opened for reading.
+class Package {
+ public:
+  /// Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is no package.
+  explicit Package(const std::filesystem::path& path);
+  ~Package();
+  Package(Package&&) noexcept;
+  Package& operator=(Package&&) noexcept;
+
+  /// Every file in it, without the root folder.
+  [[nodiscard]] const std::vector<std::string>& files() const noexcept;
+
+  /// The models it holds, in order.
+  [[nodiscard]] std::vector<std::string> model_names() const;
+
+  /// What is known of a model: `AOTI_DEVICE_KEY`, `AOTI_MACHINE`, …
+  [[nodiscard]] std::map<std::string, std::string> metadata(const std::string& model_name) const;
+
+  /// The bytes of one file.
+  [[nodiscard]] std::string read(const std::string& file) const;
+
+  /// Writes what is needed to run a model into `directory` and returns where its library is.
+  ///
+  /// Sources and objects stay in the package; bytes go from file to file inside the kernel.
+  [[nodiscard]] std::filesystem::path unpack(const std::string& model_name,
+                                             const std::filesystem::path& directory) const;
+
+ private:
+  struct Archive;
+  std::unique_ptr<Archive> archive_;
+};
+
+/// Opens `path`; see `Package`.
+[[nodiscard]] Package open_package(const std::filesystem::path& path);
+
+}  // namespace kiln::container_runtime

@@ -1,0 +1,139 @@
+// Runs model libraries and packages: Kiln's own, and those of PyTorch's AOTInductor.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace kiln::container_runtime {
+
+/// Tensors in the order of a model's inputs or outputs.
+using Tensors = std::vector<at::Tensor>;
+
+/// How a model is loaded.
+struct RunnerOptions {
+  std::size_t instances = 1;         ///< Calls that may run at once; further ones wait.
+  std::string device = {};           ///< "cpu", "cuda:1"; empty: what the package says, else "cpu".
+  std::string model_name = "model";  ///< Which of a package's models.
+  bool single_threaded = false;      ///< Without locks, for a caller who never overlaps calls.
+  std::size_t queue_capacity = 1024;  ///< Calls of `run_async` that may wait; then it blocks.
+};
+
+/// What a constant is, in AOTInductor's numbers.
+enum class ConstantKind : std::int32_t {
+  kUnknown = 0,
+  kParameter = 1,
+  kBuffer = 2,
+  kTensor = 3,  ///< A literal of the program.
+  kFolded = 4,  ///< Computed from the others.
+};
+
+/// A constant of a model.
+struct Constant {
+  std::string name;  ///< The model's own.
+  std::string fqn;   ///< The user's: "fc1.weight".
+  at::ScalarType dtype;
+  ConstantKind kind;
+  std::size_t bytes;  ///< 0 if the library is too old to tell.
+};
+
+/// Tensors by the user's names (or the model's own).
+using NamedTensors = std::unordered_map<std::string, at::Tensor>;
+
+/// Which constants are updated, and how.
+struct UpdateOptions {
+  bool inactive = false;      ///< The set that `swap_constants` will make active.
+  bool full = false;          ///< A parameter that is missing is an error.
+  bool user_managed = false;  ///< Work on the given memory instead of a copy.
+  bool from_cpu = false;      ///< Accept tensors on the CPU for a model on another device.
+};
+
+/// The shape of a call, as PyTorch's `treespec_dumps` writes it.
+struct CallSpec {
+  std::string inputs;
+  std::string outputs;
+};
+
+/// What `run_async` and `run_multiple` are doing.
+struct RunStatistics {
+  std::size_t queued = 0;
+  std::size_t running = 0;
+  std::size_t finished = 0;  ///< Failed ones included.
+  std::size_t failed = 0;
+};
+
+/// A loaded model. All members may be called from many threads, unless `single_threaded`.
+class Runner {
+ public:
+  /// Opens a library (`.so`), a package (`.pt2`), or a folder that a package was unpacked into.
+  ///
+  /// Throws `Error`: `kIo`, `kCorrupt` (truncated, wrong layout), `kIncompatible` (other machine or
+  /// device, entries missing), `kInvalidArgument` (the library refuses the options).
+  explicit Runner(const std::filesystem::path& path, RunnerOptions options = {});
+
+  /// Waits for calls that run; queued ones fail.
+  ~Runner();
+  Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
+
+  /// Runs the model once and waits. `stream` is the device's, where there is one.
+  ///
+  /// Throws `Error` with the library's reason.
+  [[nodiscard]] Tensors run(const Tensors& inputs, void* stream = nullptr);
+
+  /// The same, and lets go of the inputs: what is not held elsewhere can be freed during the run.
+  [[nodiscard]] Tensors run_boxed(Tensors&& inputs, void* stream = nullptr);
+
+  /// Queues a call; blocks while `queue_capacity` calls wait.
+  [[nodiscard]] std::future<Tensors> run_async(Tensors inputs);
+
+  /// Runs the model on every element, as many at once as there are instances and cores.
+  [[nodiscard]] std::vector<Tensors> run_multiple(const std::vector<Tensors>& inputs);
+
+  /// Makes every queued call fail and returns how many there were.
+  std::size_t cancel_queued();
+
+  [[nodiscard]] RunStatistics statistics() const;
+
+  [[nodiscard]] const std::vector<std::string>& input_names() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
+  [[nodiscard]] CallSpec call_spec() const;
+
+  /// What the package says of the model; empty for a bare library.
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept;
+
+  [[nodiscard]] const std::vector<Constant>& constants() const noexcept;
+
+  /// The values of a set by the user's names; folded ones are left out. They share the model's
+  /// memory.
+  [[nodiscard]] NamedTensors constant_values(bool inactive = false) const;
+
+  /// Gives constants other values: all that are named or, where this throws, none.
+  ///
+  /// Throws `Error` for a name that the model does not have.
+  void update_constants(const NamedTensors& values, UpdateOptions options = {});
+
+  /// Computes the folded constants of a set now; else the next run does.
+  void run_const_fold(bool inactive = false, void* stream = nullptr);
+
+  /// Makes the inactive constants the active ones. No run sees a mixture of both.
+  void swap_constants();
+
+  /// Gives up the memory of the inactive constants.
+  void free_inactive();
+
+ private:
+  class Model;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace kiln::container_runtime

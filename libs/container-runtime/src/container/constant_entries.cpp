@@ -1,0 +1,234 @@
+// The entries that describe and change a container's constants.
+
+#include "container/entry.hpp"
+
+namespace kiln::container {
+namespace {
+
+const KilnConstant& constant_at(AOTInductorModelContainerOpaque* container, std::size_t index) {
+  const KilnModel& model = container_of(container).model();
+  if (index >= static_cast<std::size_t>(model.num_constants)) {
+    throw Failure("constant " + std::to_string(index) + " is out of range: there are " +
+                  std::to_string(model.num_constants));
+  }
+  return model.constants[index];
+}
+
+Which which(bool use_inactive) {
+  return use_inactive ? Which::kInactive : Which::kActive;
+}
+
+std::int32_t update(AOTInductorModelContainerOpaque* container,
+                    const AOTInductorConstantMapEntry* pairs,
+                    std::size_t count,
+                    const Update& how) noexcept {
+  return guarded([&] {
+    if (count != 0) {
+      required(pairs, "the array of constants");
+    }
+    container_of(container).update(pairs, count, how);
+  });
+}
+
+std::int32_t update(AOTInductorModelContainerOpaque* container,
+                    AOTInductorConstantMap* map,
+                    const Update& how) noexcept {
+  return guarded([&] {
+    const auto pairs = pairs_of(map);
+    container_of(container).update(pairs.data(), pairs.size(), how);
+  });
+}
+
+}  // namespace
+}  // namespace kiln::container
+
+using namespace kiln::container;
+
+extern "C" {
+
+int32_t AOTInductorModelContainerGetNumConstants(AOTInductorModelContainerOpaque* container,
+                                                 size_t* count) noexcept {
+  return guarded([&] {
+    required(count, "the place for the count") =
+        static_cast<size_t>(container_of(container).model().num_constants);
+  });
+}
+
+int32_t AOTInductorModelContainerGetConstantName(AOTInductorModelContainerOpaque* container,
+                                                 size_t index,
+                                                 const char** name) noexcept {
+  return guarded(
+      [&] { required(name, "the place for the name") = constant_at(container, index).name; });
+}
+
+int32_t AOTInductorModelContainerGetConstantOriginalFQN(AOTInductorModelContainerOpaque* container,
+                                                        size_t index,
+                                                        const char** fqn) noexcept {
+  return guarded(
+      [&] { required(fqn, "the place for the name") = constant_at(container, index).fqn; });
+}
+
+int32_t AOTInductorModelContainerGetConstantFromFolded(AOTInductorModelContainerOpaque* container,
+                                                       size_t index,
+                                                       bool* from_folded) noexcept {
+  return guarded([&] {
+    required(from_folded, "the place for the answer") = is_folded(constant_at(container, index));
+  });
+}
+
+int32_t AOTInductorModelContainerGetConstantType(AOTInductorModelContainerOpaque* container,
+                                                 size_t index,
+                                                 int32_t* type) noexcept {
+  return guarded(
+      [&] { required(type, "the place for the type") = constant_at(container, index).kind; });
+}
+
+int32_t AOTInductorModelContainerGetConstantDtype(AOTInductorModelContainerOpaque* container,
+                                                  size_t index,
+                                                  int32_t* dtype) noexcept {
+  return guarded(
+      [&] { required(dtype, "the place for the dtype") = constant_at(container, index).dtype; });
+}
+
+int32_t AOTInductorModelContainerGetConstantDataSize(AOTInductorModelContainerOpaque* container,
+                                                     size_t index,
+                                                     size_t* bytes) noexcept {
+  return guarded(
+      [&] { required(bytes, "the place for the size") = constant_at(container, index).bytes; });
+}
+
+int32_t AOTInductorModelContainerGetConstantsBlobSize(AOTInductorModelContainerOpaque* container,
+                                                      uint64_t* bytes) noexcept {
+  return guarded([&] {
+    required(bytes, "the place for the size") = container_of(container).model().weights_bytes;
+  });
+}
+
+int32_t AOTInductorModelContainerExtractConstantsMap(AOTInductorModelContainerOpaque* container,
+                                                     AOTInductorConstantMap* map,
+                                                     bool use_inactive) noexcept {
+  return guarded([&] {
+    auto& target = required(reinterpret_cast<ConstantMap*>(map), "the map");
+    for (const auto& entry : container_of(container).entries(which(use_inactive))) {
+      target.emplace(entry.name, entry.handle);
+    }
+  });
+}
+
+int32_t AOTInductorModelContainerExtractConstantsMapEntries(
+    AOTInductorModelContainerOpaque* container,
+    const AOTInductorConstantMapEntry** entries,
+    size_t* num_entries,
+    bool use_inactive) noexcept {
+  return guarded([&] {
+    const auto& found = container_of(container).entries(which(use_inactive));
+    required(entries, "the place for the entries") = found.data();
+    required(num_entries, "the place for the count") = found.size();
+  });
+}
+
+int32_t AOTInductorModelContainerUpdateConstantBuffer(AOTInductorModelContainerOpaque* container,
+                                                      AOTInductorConstantMap* map,
+                                                      bool use_inactive,
+                                                      bool validate_full_update) noexcept {
+  return update(
+      container, map, {.which = which(use_inactive), .validate_full = validate_full_update});
+}
+
+int32_t AOTInductorModelContainerUpdateConstantBufferPairs(
+    AOTInductorModelContainerOpaque* container,
+    const AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) noexcept {
+  return update(container,
+                pairs,
+                num_pairs,
+                {.which = which(use_inactive), .validate_full = validate_full_update});
+}
+
+int32_t AOTInductorModelContainerUpdateConstantBufferFromCpu(
+    AOTInductorModelContainerOpaque* container,
+    AOTInductorConstantMap* map,
+    bool use_inactive,
+    bool validate_full_update) noexcept {
+  return update(
+      container,
+      map,
+      {.which = which(use_inactive), .validate_full = validate_full_update, .from_cpu = true});
+}
+
+int32_t AOTInductorModelContainerUpdateConstantBufferFromCpuPairs(
+    AOTInductorModelContainerOpaque* container,
+    const AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) noexcept {
+  return update(
+      container,
+      pairs,
+      num_pairs,
+      {.which = which(use_inactive), .validate_full = validate_full_update, .from_cpu = true});
+}
+
+int32_t AOTInductorModelContainerUpdateUserManagedConstantBuffer(
+    AOTInductorModelContainerOpaque* container,
+    AOTInductorConstantMap* map,
+    bool use_inactive,
+    bool validate_full_update) noexcept {
+  return update(
+      container,
+      map,
+      {.which = which(use_inactive), .validate_full = validate_full_update, .user_managed = true});
+}
+
+int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
+    AOTInductorModelContainerOpaque* container,
+    const AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs,
+    bool use_inactive,
+    bool validate_full_update) noexcept {
+  return update(
+      container,
+      pairs,
+      num_pairs,
+      {.which = which(use_inactive), .validate_full = validate_full_update, .user_managed = true});
+}
+
+int32_t AOTInductorModelContainerUpdateInactiveConstantBuffer(
+    AOTInductorModelContainerOpaque* container, AOTInductorConstantMap* map) noexcept {
+  return update(container, map, {.which = Which::kInactive, .validate_full = true});
+}
+
+int32_t AOTInductorModelContainerUpdateInactiveConstantBufferPairs(
+    AOTInductorModelContainerOpaque* container,
+    const AOTInductorConstantMapEntry* pairs,
+    size_t num_pairs) noexcept {
+  return update(container, pairs, num_pairs, {.which = Which::kInactive, .validate_full = true});
+}
+
+int32_t AOTInductorModelUpdateConstantsFromBlob(AOTInductorModelContainerOpaque* container,
+                                                const uint8_t* blob) noexcept {
+  return guarded([&] { container_of(container).update_from_blob(blob); });
+}
+
+int32_t AOTInductorModelContainerRunConstantFolding(
+    AOTInductorModelContainerOpaque* container,
+    bool use_inactive,
+    AOTInductorStreamOpaque* stream,
+    AOTIProxyExecutorOpaque* proxy_executor) noexcept {
+  return guarded(
+      [&] { container_of(container).fold(which(use_inactive), {stream, proxy_executor}); });
+}
+
+int32_t AOTInductorModelContainerSwapConstantBuffer(
+    AOTInductorModelContainerOpaque* container) noexcept {
+  return guarded([&] { container_of(container).swap(); });
+}
+
+int32_t AOTInductorModelContainerFreeInactiveConstantBuffer(
+    AOTInductorModelContainerOpaque* container) noexcept {
+  return guarded([&] { container_of(container).free_inactive(); });
+}
+
+}  // extern "C"

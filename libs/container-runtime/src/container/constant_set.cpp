@@ -1,0 +1,124 @@
+#include "container/constant_set.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "container/failure.hpp"
+
+namespace kiln::container {
+
+bool is_mutated(const KilnModel& model, const KilnConstant& constant) {
+  if (model.mutates_constants == 0 || constant.mutated != 0) {
+    return constant.mutated != 0;
+  }
+  // A generator that sets no flag may write to any of them.
+  return std::none_of(model.constants,
+                      model.constants + model.num_constants,
+                      [](const KilnConstant& other) { return other.mutated != 0; });
+}
+
+ConstantSet::ConstantSet(const KilnModel& model, std::int32_t device_index)
+    : model_(model),
+      device_index_(device_index),
+      handles_(static_cast<std::size_t>(model.num_constants), nullptr),
+      data_(handles_.size(), nullptr),
+      user_managed_(handles_.size(), false) {}
+
+ConstantSet::ConstantSet(const ConstantSet& other)
+    : ConstantSet(other.model_, other.device_index_) {
+  for (std::size_t i = 0; i < handles_.size(); ++i) {
+    if (other.handles_[i] != nullptr) {
+      put(i, share(other.handles_[i]), other.user_managed_[i]);
+    }
+  }
+}
+
+ConstantSet::~ConstantSet() {
+  delete_handles(handles_.data(), handles_.size());
+}
+
+void ConstantSet::take_embedded() {
+  if (model_.weights == nullptr) {
+    return;
+  }
+  for (std::size_t i = 0; i < handles_.size(); ++i) {
+    const KilnConstant& constant = model_.constants[i];
+    if (constant.blob_offset == UINT64_MAX) {
+      continue;
+    }
+    if (constant.blob_offset > model_.weights_bytes ||
+        constant.bytes > model_.weights_bytes - constant.blob_offset) {
+      throw Failure(std::string("constant '") + constant.name + "' lies outside the weights");
+    }
+    Tensor embedded = wrap(constant, model_.weights + constant.blob_offset);
+    if (is_mutated(model_, constant)) {
+      put_copy(i, embedded.get());
+    } else {
+      put(i, std::move(embedded));
+    }
+  }
+}
+
+void ConstantSet::copy_blob(const unsigned char* blob) {
+  for (std::size_t i = 0; i < handles_.size(); ++i) {
+    const KilnConstant& constant = model_.constants[i];
+    if (constant.blob_offset != UINT64_MAX) {
+      // Only read through: the wrapped tensor is the source of a copy.
+      put_copy(i, wrap(constant, const_cast<unsigned char*>(blob) + constant.blob_offset).get());
+    }
+  }
+}
+
+void ConstantSet::put(std::size_t index, Tensor value, bool user_managed) {
+  void* data = nullptr;
+  check(aoti_torch_get_data_ptr(value.get(), &data), model_.constants[index].name);
+  const Tensor old(handles_[index]);
+  handles_[index] = value.release();
+  data_[index] = data;
+  user_managed_[index] = user_managed;
+}
+
+void ConstantSet::put_copy(std::size_t index, AtenTensorHandle value) {
+  const KilnConstant& constant = model_.constants[index];
+  AtenTensorHandle result = nullptr;
+  check(aoti_torch_empty_strided(constant.rank,
+                                 constant.sizes,
+                                 constant.strides,
+                                 constant.dtype,
+                                 constant.device_type,
+                                 device_index_,
+                                 &result),
+        constant.name);
+  Tensor copy(result);
+  check(aoti_torch_copy_(result, value, 0), constant.name);
+  put(index, std::move(copy));
+}
+
+Tensor ConstantSet::wrap(const KilnConstant& constant, unsigned char* data) const {
+  AtenTensorHandle result = nullptr;
+  check(aoti_torch_create_tensor_from_blob_v2(data,
+                                              constant.rank,
+                                              constant.sizes,
+                                              constant.strides,
+                                              0,
+                                              constant.dtype,
+                                              constant.device_type,
+                                              device_index_,
+                                              &result,
+                                              aoti_torch_layout_strided(),
+                                              nullptr,
+                                              0),
+        constant.name);
+  return Tensor(result);
+}
+
+std::optional<std::size_t> ConstantSet::first_missing() const {
+  for (std::size_t i = 0; i < handles_.size(); ++i) {
+    if (handles_[i] == nullptr && !is_folded(model_.constants[i])) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kiln::container

@@ -1,0 +1,123 @@
+// What stands behind an AOTInductorModelContainerHandle: instances of the model over two sets of
+// constants.
+//
+// Two mutexes. `mutex_` guards the pool and which set is which; a run takes it for a few
+// instructions at its start and at its end. `writers_` lets one update, fold or swap happen at a
+// time, and is always taken first. A run never holds an instance while it waits for a writer, and a
+// writer never holds `mutex_` while it copies.
+
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "container/constant_set.hpp"
+#include "container/instance_pool.hpp"
+#include "container/model_call.hpp"
+#include "container/shim.hpp"
+#include "kiln/container_runtime/container.h"
+#include "kiln/container_runtime/model.h"
+
+namespace kiln::container {
+
+/// Which of the two sets of constants.
+enum class Which : std::uint8_t { kActive, kInactive };
+
+/// How constants are updated.
+struct Update {
+  Which which = Which::kActive;
+  bool validate_full = false;
+  bool user_managed = false;  // work on the caller's memory
+  bool from_cpu = false;      // accept tensors on the CPU for constants elsewhere
+};
+
+/// Instances of `kiln_model` that run concurrently.
+class Container {
+ public:
+  Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index);
+  ~Container();
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+
+  [[nodiscard]] const KilnModel& model() const noexcept { return model_; }
+
+  /// Runs the model on a free instance; outputs are set to new handles, or to null if it throws.
+  void run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, Stream stream);
+
+  /// The same, for a caller who vouches that nobody else uses the container.
+  void run_single_threaded(AtenTensorHandle const* inputs,
+                           AtenTensorHandle* outputs,
+                           Stream stream);
+
+  /// Gives named constants other values. All of them or, where this throws, none.
+  void update(const AOTInductorConstantMapEntry* pairs, std::size_t count, const Update& how);
+
+  /// Gives the active constants the values in `blob`, laid out as the embedded weights.
+  void update_from_blob(const unsigned char* blob);
+
+  /// Computes the folded constants of a set, again if they were.
+  void fold(Which which, Stream stream);
+
+  /// Makes the inactive set the active one and waits until no run uses the other.
+  void swap();
+
+  void free_inactive();
+
+  /// The constants of a set by the user's names; valid until the next call or change.
+  const std::vector<AOTInductorConstantMapEntry>& entries(Which which);
+
+ private:
+  class Writer;
+
+  // An instance and the constants it runs on, for one call.
+  struct Lease {
+    Instance* instance;
+    ConstantSet* constants;
+  };
+
+  Lease acquire(Stream stream);
+  Instance* acquire_instance();
+  void release(const Lease& lease) noexcept;
+  void release_instance(Instance* instance) noexcept;
+
+  void execute(Instance& instance,
+               const ConstantSet& constants,
+               AtenTensorHandle const* inputs,
+               AtenTensorHandle* outputs,
+               Stream stream);
+  void fold_if_needed(Stream stream);
+  void fold(Writer& writer, Which which, Stream stream);
+
+  std::unique_ptr<ConstantSet>& slot(Which which) {
+    return which == Which::kActive ? active_ : inactive_;
+  }
+  void require_complete(const ConstantSet& constants) const;
+  void validate(std::size_t index, AtenTensorHandle value, const Update& how) const;
+  void require_all(const std::vector<bool>& given) const;
+  void copy_missing_from_active(ConstantSet& target, const std::vector<bool>& given) const;
+  void publish(Which which, std::unique_ptr<ConstantSet> constants);
+  void wait_until_unused(std::unique_lock<std::mutex>& lock, ConstantSet& constants);
+  const std::unordered_multimap<std::string_view, std::size_t>& names();
+
+  const KilnModel& model_;
+  const std::int32_t device_index_;
+  std::vector<Instance> instances_;
+
+  std::mutex mutex_;
+  InstancePool pool_;
+  std::unique_ptr<ConstantSet> active_;
+  std::unique_ptr<ConstantSet> inactive_;
+  std::condition_variable unused_;
+
+  std::mutex writers_;
+  std::unordered_multimap<std::string_view, std::size_t> names_;
+  std::vector<AOTInductorConstantMapEntry> entries_;
+};
+
+}  // namespace kiln::container

@@ -1,0 +1,212 @@
+// The entries that make, run and describe a container.
+
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "container/entry.hpp"
+#include "container/geometry.hpp"
+
+namespace kiln::container {
+namespace {
+
+// The index in "cuda:1"; -1, the current device, in "cuda".
+std::int32_t device_index_in(const char* device, const KilnModel& model) {
+  const std::string_view text = device;
+  const std::size_t colon = text.find(':');
+  const std::string expected = device_name(model.device_type);
+  if (text.substr(0, colon) != expected) {
+    throw Failure("the model was compiled for " + expected + ", not for " + device);
+  }
+  if (colon == std::string_view::npos) {
+    return -1;
+  }
+  std::int32_t index = 0;
+  const std::string_view digits = text.substr(colon + 1);
+  for (const char digit : digits) {
+    if (digit < '0' || digit > '9' || index > 1000) {
+      throw Failure(std::string("there is no device ") + device);
+    }
+    index = index * 10 + (digit - '0');
+  }
+  if (digits.empty()) {
+    throw Failure(std::string("there is no device ") + device);
+  }
+  return index;
+}
+
+using RunMember = void (Container::*)(AtenTensorHandle const*, AtenTensorHandle*, Stream);
+
+void run(Container& container,
+         RunMember member,
+         AtenTensorHandle const* inputs,
+         std::size_t num_inputs,
+         AtenTensorHandle* outputs,
+         std::size_t num_outputs,
+         Stream stream) {
+  const KilnModel& model = container.model();
+  require_count("inputs", model.num_inputs, num_inputs);
+  require_count("outputs", model.num_outputs, num_outputs);
+  require_handles("input", inputs, num_inputs);
+  if (num_outputs != 0 && outputs == nullptr) {
+    throw Failure("the array of outputs is null");
+  }
+  if (model.check_inputs != 0) {
+    check_inputs(model, inputs);
+  }
+  FreshOutputs fresh(outputs, num_outputs);
+  (container.*member)(inputs, outputs, stream);
+  fresh.keep();
+}
+
+const KilnTensor& tensor_at(const KilnTensor* tensors, std::int32_t count, std::size_t index) {
+  if (index >= static_cast<std::size_t>(count)) {
+    throw Failure("index " + std::to_string(index) + " is out of range: there are " +
+                  std::to_string(count));
+  }
+  return tensors[index];
+}
+
+}  // namespace
+}  // namespace kiln::container
+
+using namespace kiln::container;
+
+extern "C" {
+
+int32_t AOTInductorModelContainerCreate(AOTInductorModelContainerOpaque** container,
+                                        size_t num_models,
+                                        bool is_cpu,
+                                        const char* cubin_dir) noexcept {
+  return AOTInductorModelContainerCreateWithDevice(
+      container, num_models, is_cpu ? "cpu" : "cuda", cubin_dir);
+}
+
+int32_t AOTInductorModelContainerCreateWithDevice(AOTInductorModelContainerOpaque** container,
+                                                  size_t num_models,
+                                                  const char* device,
+                                                  const char* /*cubin_dir*/) noexcept {
+  return guarded([&] {
+    AOTInductorModelContainerOpaque*& result = required(container, "the place for the container");
+    const std::int32_t index = device_index_in(&required(device, "the device's name"), kiln_model);
+    auto made = std::make_unique<Container>(kiln_model, num_models, index);
+    result = reinterpret_cast<AOTInductorModelContainerOpaque*>(made.release());
+  });
+}
+
+int32_t AOTInductorModelContainerDelete(AOTInductorModelContainerOpaque* container) noexcept {
+  return guarded([&] { delete &container_of(container); });
+}
+
+int32_t AOTInductorModelContainerRun(AOTInductorModelContainerOpaque* container,
+                                     AtenTensorOpaque** inputs,
+                                     size_t num_inputs,
+                                     AtenTensorOpaque** outputs,
+                                     size_t num_outputs,
+                                     AOTInductorStreamOpaque* stream,
+                                     AOTIProxyExecutorOpaque* proxy_executor) noexcept {
+  return guarded([&] {
+    const TakenInputs taken(inputs, num_inputs);
+    run(container_of(container),
+        &Container::run,
+        inputs,
+        num_inputs,
+        outputs,
+        num_outputs,
+        {stream, proxy_executor});
+  });
+}
+
+int32_t AOTInductorModelContainerRunSingleThreaded(
+    AOTInductorModelContainerOpaque* container,
+    AtenTensorOpaque** inputs,
+    size_t num_inputs,
+    AtenTensorOpaque** outputs,
+    size_t num_outputs,
+    AOTInductorStreamOpaque* stream,
+    AOTIProxyExecutorOpaque* proxy_executor) noexcept {
+  return guarded([&] {
+    const TakenInputs taken(inputs, num_inputs);
+    run(container_of(container),
+        &Container::run_single_threaded,
+        inputs,
+        num_inputs,
+        outputs,
+        num_outputs,
+        {stream, proxy_executor});
+  });
+}
+
+int32_t KilnContainerRunBorrowed(AOTInductorModelContainerOpaque* container,
+                                 AtenTensorOpaque* const* inputs,
+                                 size_t num_inputs,
+                                 AtenTensorOpaque** outputs,
+                                 size_t num_outputs,
+                                 AOTInductorStreamOpaque* stream,
+                                 AOTIProxyExecutorOpaque* proxy_executor) noexcept {
+  return guarded([&] {
+    run(container_of(container),
+        &Container::run,
+        inputs,
+        num_inputs,
+        outputs,
+        num_outputs,
+        {stream, proxy_executor});
+  });
+}
+
+int32_t AOTInductorModelContainerGetNumInputs(AOTInductorModelContainerOpaque* container,
+                                              size_t* count) noexcept {
+  return guarded([&] {
+    required(count, "the place for the count") =
+        static_cast<size_t>(container_of(container).model().num_inputs);
+  });
+}
+
+int32_t AOTInductorModelContainerGetInputName(AOTInductorModelContainerOpaque* container,
+                                              size_t index,
+                                              const char** name) noexcept {
+  return guarded([&] {
+    const KilnModel& model = container_of(container).model();
+    required(name, "the place for the name") =
+        tensor_at(model.inputs, model.num_inputs, index).name;
+  });
+}
+
+int32_t AOTInductorModelContainerGetNumOutputs(AOTInductorModelContainerOpaque* container,
+                                               size_t* count) noexcept {
+  return guarded([&] {
+    required(count, "the place for the count") =
+        static_cast<size_t>(container_of(container).model().num_outputs);
+  });
+}
+
+int32_t AOTInductorModelContainerGetOutputName(AOTInductorModelContainerOpaque* container,
+                                               size_t index,
+                                               const char** name) noexcept {
+  return guarded([&] {
+    const KilnModel& model = container_of(container).model();
+    required(name, "the place for the name") =
+        tensor_at(model.outputs, model.num_outputs, index).name;
+  });
+}
+
+int32_t AOTInductorModelContainerGetCallSpec(AOTInductorModelContainerOpaque* container,
+                                             const char** in_spec,
+                                             const char** out_spec) noexcept {
+  return guarded([&] {
+    const KilnModel& model = container_of(container).model();
+    required(in_spec, "the place for the input spec") = model.in_spec;
+    required(out_spec, "the place for the output spec") = model.out_spec;
+  });
+}
+
+int32_t AOTInductorGetLastError(const char** message) noexcept {
+  if (message == nullptr) {
+    return 1;
+  }
+  *message = last_failure();
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,29 @@
+// Calls into the model's table.
+
+#pragma once
+
+#include <cstdint>
+
+#include "container/constant_set.hpp"
+#include "container/shim.hpp"
+#include "kiln/container_runtime/container.h"
+#include "kiln/container_runtime/model.h"
+
+namespace kiln::container {
+
+/// Where a call runs.
+struct Stream {
+  AOTInductorStreamOpaque* stream = nullptr;
+  AOTIProxyExecutorHandle proxy_executor = nullptr;
+};
+
+/// Throws unless the model's table is one that this archive understands.
+void require_known_version(const KilnModel& model);
+
+/// Calls `run` or `fold` of the model; throws with its reason if it fails.
+void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call);
+
+/// Computes the folded constants from the others.
+void fold_constants(const KilnModel& model, void* instance, ConstantSet& constants, Stream stream);
+
+}  // namespace kiln::container

@@ -1,0 +1,66 @@
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/container_runtime/package.hpp"
+#include "model.hpp"
+#include "package_layout.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The library in an unpacked package, whose root folder may be `path` or the one folder in it.
+fs::path library_in(const fs::path& path, const std::string& model_name) {
+  std::vector<fs::path> roots{path};
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.is_directory()) {
+      roots.push_back(entry.path());
+    }
+  }
+  for (const fs::path& root : roots) {
+    const fs::path folder = root / model_folder(model_name);
+    if (!fs::is_directory(folder)) {
+      continue;
+    }
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().string().ends_with(kLibrarySuffix)) {
+        return entry.path();
+      }
+    }
+  }
+  throw Error(ErrorCode::kCorrupt,
+              path.string() + " has no library for the model '" + model_name + "'");
+}
+
+bool is_package(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 4> magic{};
+  if (!file || fs::is_directory(path)) {
+    throw Error(ErrorCode::kIo, path.string() + " cannot be read");
+  }
+  file.read(magic.data(), magic.size());
+  // A library that is not one is told apart later, with a better sentence than a package could
+  // give.
+  return std::string_view(magic.data(), magic.size()) == "PK\x03\x04" || path.extension() == ".pt2";
+}
+
+}  // namespace
+
+Located locate(const fs::path& path, const RunnerOptions& options) {
+  if (fs::is_directory(path)) {
+    return {library_in(path, options.model_name), {}, std::nullopt};
+  }
+  if (!is_package(path)) {
+    return {path, {}, std::nullopt};
+  }
+  const Package package = open_package(path);
+  Located result{{}, package.metadata(options.model_name), TemporaryDirectory("kiln-model")};
+  result.library = package.unpack(options.model_name, result.unpacked->path());
+  return result;
+}
+
+}  // namespace kiln::container_runtime

@@ -1,0 +1,181 @@
+#include "model.hpp"
+
+#include <c10/util/SmallVector.h>
+
+#include <utility>
+
+#include "kiln/base/error.hpp"
+#include "package_layout.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+using Handle = AtenTensorOpaque*;
+// Models with more inputs than this pay for one allocation.
+using Handles = c10::SmallVector<Handle, 16>;
+
+Handle handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<Handle>(const_cast<at::Tensor*>(&tensor));
+}
+
+// A handle is an at::Tensor made with new; whoever takes it over deletes it.
+Handle new_handle(at::Tensor tensor) {
+  return reinterpret_cast<Handle>(new at::Tensor(std::move(tensor)));
+}
+
+Tensors take(const Handles& handles) {
+  Tensors tensors;
+  tensors.reserve(handles.size());
+  for (const Handle handle : handles) {
+    auto* tensor = reinterpret_cast<at::Tensor*>(handle);
+    tensors.push_back(std::move(*tensor));
+    delete tensor;
+  }
+  return tensors;
+}
+
+std::string device_for(const Located& located, const RunnerOptions& options) {
+  if (!options.device.empty()) {
+    return options.device;
+  }
+  const auto found = located.metadata.find(kDeviceKey);
+  return found != located.metadata.end() ? found->second : "cpu";
+}
+
+}  // namespace
+
+Runner::Model::Model(Located located, const RunnerOptions& options)
+    : metadata(located.metadata), library_(located.library) {
+  const std::string device = device_for(located, options);
+  if (ProxyHost::is_needed(located.library)) {
+    proxy_ = std::make_unique<ProxyHost>(
+        located.library, options.instances, device, options.single_threaded);
+    container_ = proxy_->container();
+  } else {
+    const std::string folder = located.library.parent_path().string();
+    library_.require(
+        entries().create(&container_, options.instances, device.c_str(), folder.c_str()),
+        "loading the model");
+  }
+  run_ = entries().run;
+  if (options.single_threaded) {
+    run_ = entries().run_single_threaded;
+    if (run_ == nullptr) {
+      Library::throw_too_old("a run without locks");
+    }
+  }
+  try {
+    describe();
+  } catch (...) {
+    if (!proxy_) {
+      entries().destroy(container_);
+    }
+    throw;
+  }
+  queue.emplace([this](Tensors&& inputs) { return run_boxed(std::move(inputs), nullptr); },
+                options.single_threaded ? 1 : options.instances,
+                options.queue_capacity);
+}
+
+Runner::Model::~Model() {
+  queue.reset();
+  if (!proxy_) {
+    entries().destroy(container_);
+  }
+}
+
+Tensors Runner::Model::run(const Tensors& inputs, void* stream) {
+  if (entries().run_borrowed == nullptr || run_ != entries().run) {
+    return run_boxed(Tensors(inputs), stream);
+  }
+  Handles handles;
+  for (const at::Tensor& input : inputs) {
+    handles.push_back(handle_of(input));
+  }
+  Handles outputs(output_names.size());
+  library_.require(entries().run_borrowed(container_,
+                                          handles.data(),
+                                          handles.size(),
+                                          outputs.data(),
+                                          outputs.size(),
+                                          static_cast<AOTInductorStreamOpaque*>(stream),
+                                          executor()),
+                   "running the model");
+  return take(outputs);
+}
+
+Tensors Runner::Model::run_boxed(Tensors&& inputs, void* stream) {
+  require_input_count(inputs.size());
+  Handles handles;
+  for (at::Tensor& input : inputs) {
+    handles.push_back(new_handle(std::move(input)));
+  }
+  inputs.clear();
+  Handles outputs(output_names.size());
+  library_.require(run_(container_,
+                        handles.data(),
+                        handles.size(),
+                        outputs.data(),
+                        outputs.size(),
+                        static_cast<AOTInductorStreamOpaque*>(stream),
+                        executor()),
+                   "running the model");
+  return take(outputs);
+}
+
+// AOTInductor throws through C on a wrong count.
+void Runner::Model::require_input_count(std::size_t count) const {
+  if (count != input_names.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "running the model failed: expected inputs vector size to be " +
+                    std::to_string(input_names.size()) + ", but got " + std::to_string(count));
+  }
+}
+
+void Runner::Model::describe() {
+  std::size_t count = 0;
+  const char* name = nullptr;
+  library_.require(entries().num_inputs(container_, &count), "counting the inputs");
+  for (std::size_t i = 0; i < count; ++i) {
+    library_.require(entries().input_name(container_, i, &name), "naming an input");
+    input_names.emplace_back(name);
+  }
+  library_.require(entries().num_outputs(container_, &count), "counting the outputs");
+  for (std::size_t i = 0; i < count; ++i) {
+    library_.require(entries().output_name(container_, i, &name), "naming an output");
+    output_names.emplace_back(name);
+  }
+  library_.require(entries().num_constants(container_, &count), "counting the constants");
+  for (std::size_t i = 0; i < count; ++i) {
+    constants.push_back(describe_constant(i));
+  }
+}
+
+Constant Runner::Model::describe_constant(std::size_t index) const {
+  const Entries& entry = entries();
+  const char* name = nullptr;
+  const char* fqn = nullptr;
+  std::int32_t dtype = 0;
+  std::int32_t kind = 0;
+  std::size_t bytes = 0;
+  bool folded = false;
+  library_.require(entry.constant_name(container_, index, &name), "naming a constant");
+  library_.require(entry.constant_fqn(container_, index, &fqn), "naming a constant");
+  library_.require(entry.constant_dtype(container_, index, &dtype), "describing a constant");
+  if (entry.constant_type != nullptr) {
+    library_.require(entry.constant_type(container_, index, &kind), "describing a constant");
+  }
+  if (entry.constant_bytes != nullptr) {
+    library_.require(entry.constant_bytes(container_, index, &bytes), "describing a constant");
+  }
+  if (entry.constant_folded != nullptr) {
+    library_.require(entry.constant_folded(container_, index, &folded), "describing a constant");
+  }
+  return {name,
+          fqn,
+          static_cast<at::ScalarType>(dtype),
+          folded ? ConstantKind::kFolded : static_cast<ConstantKind>(kind),
+          bytes};
+}
+
+}  // namespace kiln::container_runtime

@@ -1,0 +1,65 @@
+// What a Runner holds: the library, a container made by it, and what the container says of itself.
+
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/container_runtime/runner.hpp"
+#include "library.hpp"
+#include "proxy.hpp"
+#include "run_queue.hpp"
+
+namespace kiln::container_runtime {
+
+/// A library on disk, found from what the user named.
+struct Located {
+  std::filesystem::path library;
+  std::map<std::string, std::string> metadata;
+  std::optional<TemporaryDirectory> unpacked;  // gone once the library is mapped and ready
+};
+
+/// Finds the library in `path`: a library, a package or a folder.
+[[nodiscard]] Located locate(const std::filesystem::path& path, const RunnerOptions& options);
+
+/// One container, mapped and made until destruction.
+class Runner::Model {
+ public:
+  Model(Located located, const RunnerOptions& options);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  Tensors run(const Tensors& inputs, void* stream);
+  Tensors run_boxed(Tensors&& inputs, void* stream);
+
+  [[nodiscard]] const Entries& entries() const noexcept { return library_.entries(); }
+  [[nodiscard]] const Library& library() const noexcept { return library_; }
+  [[nodiscard]] AOTInductorModelContainerOpaque* container() const noexcept { return container_; }
+  [[nodiscard]] AOTIProxyExecutorOpaque* executor() const noexcept {
+    return proxy_ ? proxy_->executor() : nullptr;
+  }
+
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  std::vector<Constant> constants;
+  std::optional<RunQueue> queue;  // last: its tasks use the rest
+
+ private:
+  void describe();
+  [[nodiscard]] Constant describe_constant(std::size_t index) const;
+  void require_input_count(std::size_t count) const;
+
+  Library library_;
+  std::unique_ptr<ProxyHost> proxy_;
+  AOTInductorModelContainerOpaque* container_ = nullptr;
+  decltype(Entries::run) run_ = nullptr;
+};
+
+}  // namespace kiln::container_runtime

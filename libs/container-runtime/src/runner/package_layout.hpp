@@ -1,0 +1,22 @@
+// Where things are in a package, fixed by AOTInductor.
+
+#pragma once
+
+#include <string>
+
+namespace kiln::container_runtime {
+
+inline constexpr const char* kModelsFolder = "data/aotinductor/";
+inline constexpr const char* kExtraFolder = "extra/";
+inline constexpr const char* kLibrarySuffix = ".wrapper.so";
+inline constexpr const char* kMetadataSuffix = ".wrapper_metadata.json";
+inline constexpr const char* kExternNodesSuffix = ".wrapper.json";
+inline constexpr const char* kDeviceKey = "AOTI_DEVICE_KEY";
+inline constexpr const char* kMachineKey = "AOTI_MACHINE";
+
+/// The folder of a model, with the slash.
+inline std::string model_folder(const std::string& model_name) {
+  return kModelsFolder + model_name + "/";
+}
+
+}  // namespace kiln::container_runtime

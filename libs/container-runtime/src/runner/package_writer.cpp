@@ -1,0 +1,117 @@
+#include <caffe2/serialize/inline_container.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "kiln/base/error.hpp"
+#include "kiln/container_runtime/package.hpp"
+#include "package_layout.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file in memory without reading it there: weights may be larger than what is free.
+class MappedFile {
+ public:
+  explicit MappedFile(const fs::path& path) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status{};
+    const bool known = descriptor >= 0 && fstat(descriptor, &status) == 0;
+    bytes_ = known ? static_cast<std::size_t>(status.st_size) : 0;
+    if (bytes_ != 0) {
+      data_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    }
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
+    if (!known || data_ == MAP_FAILED) {
+      throw Error(ErrorCode::kIo, path.string() + " cannot be read: " + std::strerror(errno));
+    }
+  }
+  ~MappedFile() {
+    if (bytes_ != 0) {
+      munmap(data_, bytes_);
+    }
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] const void* data() const { return data_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+std::string metadata_json(const PackageContents& contents) {
+  utsname system{};
+  uname(&system);
+  nlohmann::json metadata = contents.metadata;
+  metadata[kDeviceKey] = contents.device;
+  metadata["AOTI_PLATFORM"] = "linux";
+  metadata[kMachineKey] = system.machine;
+  return metadata.dump();
+}
+
+void write_records(caffe2::serialize::PyTorchStreamWriter& writer,
+                   const PackageContents& contents) {
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    writer.writeRecord(name, bytes.data(), bytes.size());
+  };
+  const std::string stem = model_folder(contents.model_name) + contents.model_name;
+  write("archive_format", "pt2");
+  write("archive_version", "0");
+  write("byteorder", std::endian::native == std::endian::little ? "little" : "big");
+  write(stem + kMetadataSuffix, metadata_json(contents));
+  if (!contents.extern_nodes.empty()) {
+    write(stem + kExternNodesSuffix, contents.extern_nodes);
+  }
+  for (const auto& [name, bytes] : contents.extra_files) {
+    write(kExtraFolder + name, bytes);
+  }
+  const MappedFile library(contents.library);
+  writer.writeRecord(stem + kLibrarySuffix, library.data(), library.bytes());
+  writer.writeEndOfFile();
+}
+
+}  // namespace
+
+void write_package(const fs::path& path, const PackageContents& contents) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path temporary =
+      folder / ("." + path.filename().string() + "." + std::to_string(getpid()));
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  try {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, std::size_t count) {
+      file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+      return file ? count : 0;
+    });
+    write_records(writer, contents);
+    file.close();
+    if (!file) {
+      throw Error(ErrorCode::kIo, path.string() + " cannot be written");
+    }
+    fs::rename(temporary, path);
+  } catch (const Error&) {
+    fs::remove(temporary, ignored);
+    throw;
+  } catch (const std::exception& error) {
+    fs::remove(temporary, ignored);
+    throw Error(ErrorCode::kIo, path.string() + " cannot be written: " + error.what());
+  }
+}
+
+}  // namespace kiln::container_runtime

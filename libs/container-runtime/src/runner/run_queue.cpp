@@ -1,0 +1,110 @@
+#include "run_queue.hpp"
+
+#include <tbb/parallel_for.h>
+
+#include <utility>
+
+#include "kiln/base/error.hpp"
+
+namespace kiln::container_runtime {
+
+RunQueue::RunQueue(Call call, std::size_t concurrency, std::size_t capacity)
+    : call_(std::move(call)),
+      capacity_(capacity == 0 ? 1 : capacity),
+      arena_(static_cast<int>(concurrency), /*reserved_for_masters=*/0) {}
+
+RunQueue::~RunQueue() {
+  cancel();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return tickets_ == 0; });
+}
+
+std::future<Tensors> RunQueue::push(Tensors inputs) {
+  std::future<Tensors> result;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return jobs_.size() < capacity_; });
+    jobs_.push_back({std::move(inputs), {}});
+    result = jobs_.back().result.get_future();
+    ++tickets_;
+  }
+  arena_.enqueue([this] { run_next(); });
+  return result;
+}
+
+std::vector<Tensors> RunQueue::run_all(const std::vector<Tensors>& inputs) {
+  std::vector<Tensors> results(inputs.size());
+  arena_.execute([&] {
+    tbb::parallel_for(
+        std::size_t{0},
+        inputs.size(),
+        [&](std::size_t i) { results[i] = counted_call(Tensors(inputs[i])); },
+        tbb::simple_partitioner());
+  });
+  return results;
+}
+
+std::size_t RunQueue::cancel() {
+  std::deque<Job> cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(cancelled, jobs_);
+    changed_.notify_all();
+  }
+  for (Job& job : cancelled) {
+    job.result.set_exception(std::make_exception_ptr(
+        Error(ErrorCode::kInvalidArgument, "the call was cancelled before it ran")));
+  }
+  return cancelled.size();
+}
+
+RunStatistics RunQueue::statistics() const {
+  const std::lock_guard lock(mutex_);
+  RunStatistics result = counts_;
+  result.queued = jobs_.size();
+  return result;
+}
+
+void RunQueue::run_next() {
+  std::optional<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!jobs_.empty()) {  // else cancelled
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      changed_.notify_all();
+    }
+  }
+  if (job) {
+    try {
+      job->result.set_value(counted_call(std::move(job->inputs)));
+    } catch (...) {
+      job->result.set_exception(std::current_exception());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  --tickets_;
+  changed_.notify_all();
+}
+
+Tensors RunQueue::counted_call(Tensors&& inputs) {
+  struct Count {
+    RunQueue& queue;
+    bool ok = false;
+    explicit Count(RunQueue& owner) : queue(owner) {
+      const std::lock_guard lock(queue.mutex_);
+      ++queue.counts_.running;
+    }
+    ~Count() {
+      const std::lock_guard lock(queue.mutex_);
+      --queue.counts_.running;
+      ++queue.counts_.finished;
+      queue.counts_.failed += ok ? 0 : 1;
+    }
+  } count(*this);
+  Tensors outputs = call_(std::move(inputs));
+  count.ok = true;
+  return outputs;
+}
+
+}  // namespace kiln::container_runtime

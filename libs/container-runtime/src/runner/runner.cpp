@@ -1,0 +1,151 @@
+#include "kiln/container_runtime/runner.hpp"
+
+#include <utility>
+
+#include "kiln/base/error.hpp"
+#include "model.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+// The type behind AOTInductorConstantMap.
+using HandleMap = std::unordered_map<std::string, AtenTensorOpaque*>;
+
+AOTInductorConstantMap* opaque(HandleMap& map) {
+  return reinterpret_cast<AOTInductorConstantMap*>(&map);
+}
+
+// By the model's own names, which every library understands.
+HandleMap handles_by_name(const NamedTensors& values, const std::vector<Constant>& constants) {
+  HandleMap map;
+  for (const auto& [given, tensor] : values) {
+    bool is_known = false;
+    for (const Constant& constant : constants) {
+      if (constant.name == given || constant.fqn == given) {
+        is_known = true;
+        map[constant.name] = reinterpret_cast<AtenTensorOpaque*>(const_cast<at::Tensor*>(&tensor));
+      }
+    }
+    if (!is_known) {
+      throw Error(ErrorCode::kInvalidArgument, "the model has no constant '" + given + "'");
+    }
+  }
+  return map;
+}
+
+}  // namespace
+
+Runner::Runner(const std::filesystem::path& path, RunnerOptions options)
+    : model_(std::make_unique<Model>(locate(path, options), options)) {}
+
+Runner::~Runner() = default;
+Runner::Runner(Runner&&) noexcept = default;
+Runner& Runner::operator=(Runner&&) noexcept = default;
+
+Tensors Runner::run(const Tensors& inputs, void* stream) {
+  return model_->run(inputs, stream);
+}
+
+Tensors Runner::run_boxed(Tensors&& inputs, void* stream) {
+  return model_->run_boxed(std::move(inputs), stream);
+}
+
+std::future<Tensors> Runner::run_async(Tensors inputs) {
+  return model_->queue->push(std::move(inputs));
+}
+
+std::vector<Tensors> Runner::run_multiple(const std::vector<Tensors>& inputs) {
+  return model_->queue->run_all(inputs);
+}
+
+std::size_t Runner::cancel_queued() {
+  return model_->queue->cancel();
+}
+
+RunStatistics Runner::statistics() const {
+  return model_->queue->statistics();
+}
+
+const std::vector<std::string>& Runner::input_names() const noexcept {
+  return model_->input_names;
+}
+
+const std::vector<std::string>& Runner::output_names() const noexcept {
+  return model_->output_names;
+}
+
+CallSpec Runner::call_spec() const {
+  const char* inputs = nullptr;
+  const char* outputs = nullptr;
+  model_->library().require(model_->entries().call_spec(model_->container(), &inputs, &outputs),
+                            "reading the call spec");
+  return {inputs != nullptr ? inputs : "", outputs != nullptr ? outputs : ""};
+}
+
+const std::map<std::string, std::string>& Runner::metadata() const noexcept {
+  return model_->metadata;
+}
+
+const std::vector<Constant>& Runner::constants() const noexcept {
+  return model_->constants;
+}
+
+NamedTensors Runner::constant_values(bool inactive) const {
+  const auto extract = model_->entries().extract_constants;
+  if (extract == nullptr) {
+    Library::throw_too_old("a way to read constants");
+  }
+  HandleMap handles;
+  model_->library().require(extract(model_->container(), opaque(handles), inactive),
+                            "reading the constants");
+  NamedTensors values;
+  for (const auto& [name, handle] : handles) {
+    values.emplace(name, *reinterpret_cast<at::Tensor*>(handle));
+  }
+  return values;
+}
+
+void Runner::update_constants(const NamedTensors& values, UpdateOptions options) {
+  const Entries& entries = model_->entries();
+  auto update = entries.update_constants;
+  if (options.user_managed && options.from_cpu) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "constants are either the user's own memory or copied from the cpu, not both");
+  }
+  if (options.user_managed) {
+    update = entries.lend_constants;
+  } else if (options.from_cpu) {
+    update = entries.update_from_cpu;
+  }
+  if (update == nullptr) {
+    Library::throw_too_old("this kind of update");
+  }
+  HandleMap handles = handles_by_name(values, model_->constants);
+  model_->library().require(
+      update(model_->container(), opaque(handles), options.inactive, options.full),
+      "updating the constants");
+}
+
+void Runner::run_const_fold(bool inactive, void* stream) {
+  model_->library().require(
+      model_->entries().fold_constants(model_->container(),
+                                       inactive,
+                                       static_cast<AOTInductorStreamOpaque*>(stream),
+                                       model_->executor()),
+      "folding the constants");
+}
+
+void Runner::swap_constants() {
+  model_->library().require(model_->entries().swap_constants(model_->container()),
+                            "swapping the constants");
+}
+
+void Runner::free_inactive() {
+  if (model_->entries().free_inactive == nullptr) {
+    Library::throw_too_old("a way to free constants");
+  }
+  model_->library().require(model_->entries().free_inactive(model_->container()),
+                            "freeing the inactive constants");
+}
+
+}  // namespace kiln::container_runtime

@@ -1,0 +1,28 @@
+# kiln_test_model(<name>): builds tests/models/<name>.cpp into a model library, as the compiler would.
+# The libraries are in models/ of the build directory.
+function (kiln_test_model name)
+  set(target "kiln-test-model-${name}")
+  add_library(${target} MODULE "tests/models/${name}.cpp")
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
+  _kiln_sanitize(${target})
+  set_target_properties(${target} PROPERTIES
+    PREFIX ""
+    OUTPUT_NAME ${name}
+    CXX_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/models")
+  target_include_directories(${target} PRIVATE include)
+  target_include_directories(${target} SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE
+    -Wl,--whole-archive kiln-container -Wl,--no-whole-archive torch_cpu)
+  add_dependencies(${target} kiln-container)
+endfunction ()
+
+kiln_test_model(affine)
+
+# A library that is no model.
+add_library(kiln-test-model-empty MODULE tests/models/empty.cpp)
+set_target_properties(kiln-test-model-empty PROPERTIES
+  PREFIX ""
+  OUTPUT_NAME empty
+  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/models")

@@ -1,0 +1,83 @@
+#include "kiln/container_runtime/package.hpp"
+
+#include "affine.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/container_runtime/runner.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+using testing::contains;
+
+PackageContents affine_package() {
+  return {.library = test_model("affine"),
+          .metadata = {{"KILN_ISA", "baseline"}},
+          .extra_files = {{"note.txt", "by hand"}}};
+}
+
+TEST_CASE("a package holds what was put in", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+
+  write_package(path, affine_package());
+  const Package package = open_package(path);
+
+  CHECK(package.model_names() == std::vector<std::string>{"model"});
+  CHECK(package.metadata("model").at("AOTI_DEVICE_KEY") == "cpu");
+  CHECK(package.metadata("model").at("KILN_ISA") == "baseline");
+  CHECK(package.read("extra/note.txt") == "by hand");
+  const auto library = package.unpack("model", directory.path());
+  CHECK(read_file(library) == read_file(test_model("affine")));
+}
+
+TEST_CASE("a package is run, and leaves no files behind", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+  write_package(path, affine_package());
+  const at::Tensor x = at::ones({2, 4});
+
+  Runner runner(path);
+  std::filesystem::remove(path);
+
+  CHECK(runner.metadata().at("AOTI_DEVICE_KEY") == "cpu");
+  CHECK(at::allclose(runner.run({x})[0], affine(x, embedded_scale(), embedded_shift())));
+}
+
+TEST_CASE("a package that is none says why", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+  const auto code = [&](const RunnerOptions& options = {}) {
+    try {
+      const Runner runner(path, options);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;
+  };
+
+  CHECK(code() == ErrorCode::kIo);
+  write_package(path, affine_package());
+  CHECK(code({.model_name = "other"}) == ErrorCode::kCorrupt);
+  const std::string whole = read_file(path);
+  write_file_atomically(path, std::string_view(whole).substr(0, whole.size() / 2));
+  CHECK(code() == ErrorCode::kCorrupt);
+  write_file_atomically(path, std::string_view("PK but not really"));
+  CHECK(code() == ErrorCode::kCorrupt);
+}
+
+TEST_CASE("a package without its library is not written", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+  write_file_atomically(path, std::string_view("what was there"));
+
+  CHECK_THROWS_AS(write_package(path, {.library = directory.path() / "absent.so"}), Error);
+
+  CHECK(read_file(path) == "what was there");
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
+}
+
+}  // namespace
+}  // namespace kiln::container_runtime
