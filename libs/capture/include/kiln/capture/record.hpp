@@ -1,0 +1,95 @@
+// The tracer: from a running program to a graph.
+//
+// The function runs on real tensors, once, and every operator that reaches the backends is written
+// down: below autograd and autocast, so gradients and casts are ordinary operators. The graph is what
+// happened, views and mutations included; `ir::functionalize` makes it functional.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::capture {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorFunction = std::function<Tensors(const Tensors&)>;
+
+struct RecordOptions {
+  /// Run on twins of the inputs: when `record` returns or throws, inputs, captured buffers and generators are as
+  /// before. Otherwise the trace is the call itself.
+  bool on_twins = true;
+  /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
+  bool allow_value_reads = false;
+};
+
+/// A trace.
+struct Recording {
+  /// Inputs: one of kind `kUser` per function input, then one of kind `kConstant` per captured tensor. Outputs:
+  /// one of kind `kUser` per returned tensor (invalid where it is undefined).
+  ir::Graph graph;
+  /// Tensors that the function used and that were no inputs, in order of first use.
+  Tensors captured;
+  /// What the function returned (computed from the twins, if it ran on twins).
+  Tensors outputs;
+};
+
+/// Runs `function` on `inputs` and records it.
+///
+/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a shape that
+/// depends on data; whatever the function itself throws passes through.
+[[nodiscard]] Recording record(const TensorFunction& function, const Tensors& inputs, const RecordOptions& options = {});
+
+/// Whether the calling thread is recording.
+[[nodiscard]] bool is_recording();
+
+/// For programs that know they are being recorded (joint tracing): the tensors captured so far.
+[[nodiscard]] Tensors captured_so_far();
+
+/// Likewise: captures `tensor` if the trace does not know it.
+void note_use(const at::Tensor& tensor);
+
+/// Likewise: makes `tensor`, new to the trace, a further graph input of `kind`.
+void declare_input(const at::Tensor& tensor, ir::InputKind kind);
+
+/// While it lives, nothing that this thread does is recorded.
+class PauseRecording {
+ public:
+  PauseRecording();
+  ~PauseRecording();
+  PauseRecording(const PauseRecording&) = delete;
+  PauseRecording& operator=(const PauseRecording&) = delete;
+
+ private:
+  bool was_included_;
+};
+
+/// While it lives, nodes recorded on this thread are marked as backward (`ir::Node::backward`).
+class BackwardScope {
+ public:
+  BackwardScope();
+  ~BackwardScope();
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// While it lives, nodes recorded on this thread carry `path` in their provenance.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const std::string& path);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  std::string previous_;
+};
+
+}  // namespace kiln::capture

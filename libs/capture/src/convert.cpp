@@ -1,0 +1,40 @@
+#include "kiln/capture/convert.hpp"
+
+#include "kiln/base/error.hpp"
+
+namespace kiln::capture {
+
+ir::TensorMeta meta_of(const at::Tensor& tensor) {
+  ir::TensorMeta meta;
+  meta.dtype = static_cast<ir::DType>(tensor.scalar_type());
+  meta.device = {static_cast<ir::DeviceType>(tensor.device().type()), tensor.device().index()};
+  meta.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  if (tensor.layout() == c10::kStrided) {
+    meta.strides.assign(tensor.strides().begin(), tensor.strides().end());
+    meta.offset = tensor.storage_offset();
+  }
+  meta.requires_grad = tensor.requires_grad();
+  meta.conjugate = tensor.is_conj();
+  meta.negative = tensor.is_neg();
+  return meta;
+}
+
+std::string target_of(const c10::OperatorName& name) {
+  const std::size_t colons = name.name.find("::");
+  std::string target = name.name.substr(0, colons) + "." + name.name.substr(colons + 2) + ".";
+  return target + (name.overload_name.empty() ? "default" : name.overload_name);
+}
+
+c10::OperatorName operator_name_of(const std::string& target) {
+  const std::size_t first = target.find('.');
+  const std::size_t last = target.rfind('.');
+  if (first == std::string::npos || first == last) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "'" + target + "' is no operator: expected namespace.name.overload");
+  }
+  const std::string overload = target.substr(last + 1);
+  return {target.substr(0, first) + "::" + target.substr(first + 1, last - first - 1),
+          overload == "default" ? "" : overload};
+}
+
+}  // namespace kiln::capture

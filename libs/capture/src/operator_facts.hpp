@@ -1,0 +1,34 @@
+// What the tracer needs to know of an operator, read from its schema once.
+
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::capture {
+
+struct OperatorFacts {
+  std::string target;     ///< "aten.add.Tensor"
+  std::string signature;  ///< "Tensor,Tensor,Scalar->Tensor"
+  std::vector<std::uint32_t> mutates;
+  /// Arguments that a result may be a view of, as the schema declares them.
+  std::vector<std::uint32_t> may_alias;
+  bool random = false;
+  bool reads_value = false;    ///< Its result is a number taken out of a tensor.
+  bool shape_from_data = false;
+  bool in_place_view = false;
+  std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
+};
+
+/// Reads the facts of `op`.
+OperatorFacts facts_of(const c10::OperatorHandle& op);
+
+/// The arguments that `op` writes in this very call although its schema does not say so (batch norm's running
+/// statistics in training).
+std::vector<std::uint32_t> undeclared_mutations(const std::string& target, const c10::IValue* arguments);
+
+}  // namespace kiln::capture

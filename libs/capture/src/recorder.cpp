@@ -1,0 +1,295 @@
+#include "recorder.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "arguments.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/capture/convert.hpp"
+
+namespace kiln::capture {
+namespace {
+
+// Every tensor among `arguments`, with the position of its argument.
+template <class Visit>
+void for_each_tensor(const c10::IValue* arguments, std::size_t count, Visit&& visit) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (arguments[i].isTensor()) {
+      if (arguments[i].toTensor().defined()) {
+        visit(arguments[i].toTensor(), i);
+      }
+    } else if (arguments[i].isList()) {
+      for (const c10::IValue& item : arguments[i].toListRef()) {
+        if (item.isTensor() && item.toTensor().defined()) {
+          visit(item.toTensor(), i);
+        }
+      }
+    }
+  }
+}
+
+// An operator that only calls others. It arrives whole where autograd did not take it apart (inference tensors).
+bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(below.highestPriorityTypeId());
+}
+
+bool has_mask(const c10::IValue* arguments, std::size_t count) {
+  bool mask = false;
+  for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
+    const bool boolean = tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
+    mask = mask || (argument == 1 && boolean);
+  });
+  return mask;
+}
+
+}  // namespace
+
+Recorder* Recorder::current() {
+  return static_cast<Recorder*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::TEST_INFO_2));
+}
+
+const OperatorFacts& Recorder::facts(const c10::OperatorHandle& op) {
+  const auto [entry, fresh] = facts_.try_emplace(&op.schema());
+  if (fresh) {
+    entry->second = facts_of(op);
+  }
+  return entry->second;
+}
+
+ir::TensorMeta Recorder::describe(const at::Tensor& tensor) {
+  ir::TensorMeta meta = meta_of(tensor);
+  meta.storage = values_.storage_of(tensor, graph_);
+  return meta;
+}
+
+void Recorder::add_input(const at::Tensor& tensor, ir::InputKind kind) {
+  ir::TensorMeta meta = tensor.defined() ? describe(tensor) : ir::TensorMeta();
+  const ir::ValueId value = graph_.add_input("in" + next_name(), std::move(meta), kind);
+  if (tensor.defined() && !values_.find(tensor)) {
+    values_.set(tensor, value);
+  }
+}
+
+void Recorder::add_output(const at::Tensor& tensor) {
+  ir::Output output{.value = {}, .kind = ir::OutputKind::kUser, .input = 0, .name = {}};
+  if (tensor.defined()) {
+    output.value = value_of(tensor);
+    if (graph_.value(output.value).producer.valid()) {
+      graph_.value(output.value).tensor().requires_grad = tensor.requires_grad();
+    }
+  }
+  graph_.add_output(std::move(output));
+}
+
+ir::ValueId Recorder::value_of(const at::Tensor& tensor) {
+  if (const auto value = values_.find(tensor)) {
+    return *value;
+  }
+  if (tensor.device().is_cpu() && tensor.dim() == 0 &&
+      tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    return literal(tensor);
+  }
+  if (tensor.has_storage() && values_.knows_storage_of(tensor) &&
+      !external_.contains(tensor.storage().unsafeGetStorageImpl())) {
+    if (const auto base = values_.any_on_storage_of(tensor)) {
+      return window(tensor, *base);
+    }
+  }
+  return capture(tensor);
+}
+
+ir::ValueId Recorder::capture(const at::Tensor& tensor) {
+  if (tensor.is_meta()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "Unexpected fake: the program uses a meta tensor that is none of its inputs");
+  }
+  const ir::ValueId value = graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
+  values_.set(tensor, value);
+  captured_.push_back(tensor);
+  if (tensor.has_storage()) {
+    external_.insert(tensor.storage().unsafeGetStorageImpl());
+  }
+  return value;
+}
+
+// A number that C++ code wrote beside a tensor ("x * 2"): part of the program, not of its data.
+ir::ValueId Recorder::literal(const at::Tensor& tensor) {
+  const c10::Scalar scalar = tensor.item();
+  const auto no_tensors = [](const at::Tensor&) { return ir::ValueId(); };
+  ir::Node node;
+  node.target = "aten.scalar_tensor.default";
+  node.signature = "Scalar,ScalarType?,Layout?,Device?,bool?->Tensor";
+  node.arguments = {to_argument(scalar, *c10::NumberType::get(), no_tensors),
+                    static_cast<ir::DType>(tensor.scalar_type()),
+                    ir::Layout::kStrided,
+                    ir::Device{},
+                    std::monostate()};
+  node.backward = backward;
+  node.provenance.module_path = module_path;
+  const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
+  const ir::ValueId value = graph_.node(id).results[0];
+  values_.set(tensor, value);
+  return value;
+}
+
+// A view that was made behind the dispatcher's back, by writing sizes and strides.
+ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
+  const auto expressions = [](at::IntArrayRef integers) {
+    return std::vector<ir::Expr>(integers.begin(), integers.end());
+  };
+  ir::Node node;
+  node.target = "aten.as_strided.default";
+  node.signature = "Tensor,SymInt[],SymInt[],SymInt?->Tensor";
+  node.arguments = {on,
+                    expressions(tensor.sizes()),
+                    expressions(tensor.strides()),
+                    ir::Expr(tensor.storage_offset())};
+  node.aliases = {{0, 0}};
+  node.backward = backward;
+  node.provenance.module_path = module_path;
+  const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
+  const ir::ValueId value = graph_.node(id).results[0];
+  values_.set(tensor, value);
+  return value;
+}
+
+void Recorder::refuse(const c10::OperatorHandle& op,
+                      const OperatorFacts& facts,
+                      const torch::jit::Stack& stack) const {
+  const std::size_t count = op.schema().arguments().size();
+  const c10::IValue* arguments = stack.data() + stack.size() - count;
+  if (facts.reads_value && !options_.allow_value_reads) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program reads a tensor's value with " + facts.target +
+                    "; a compiled program cannot depend on data it has not seen");
+  }
+  const bool indexes = facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";
+  if (facts.shape_from_data && (!indexes || has_mask(arguments, count))) {
+    throw Error(ErrorCode::kUnsupported,
+                "the shape of what " + facts.target + " returns depends on its data");
+  }
+}
+
+void Recorder::snapshot(const at::Tensor& tensor) {
+  if (!options_.on_twins || !tensor.has_storage()) {
+    return;
+  }
+  const c10::StorageImpl* address = tensor.storage().unsafeGetStorageImpl();
+  if (!external_.contains(address) || snapshots_.contains(address)) {
+    return;
+  }
+  at::Tensor bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(tensor.device()));
+  bytes.set_(tensor.storage(), 0, {static_cast<std::int64_t>(tensor.storage().nbytes())}, {1});
+  snapshots_.emplace(address, Snapshot{bytes, bytes.clone()});
+}
+
+void Recorder::restore_captured() {
+  const at::NoGradGuard no_grad;
+  for (auto& [address, saved] : snapshots_) {
+    saved.target.copy_(saved.copy);
+  }
+  snapshots_.clear();
+}
+
+void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  const c10::DispatchKeySet below =
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey);
+  if (is_composite(op, below)) {
+    op.redispatchBoxed(below, &stack);
+    return;
+  }
+
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKey);
+  const OperatorFacts& known = facts(op);
+  refuse(op, known, stack);
+
+  const std::vector<c10::Argument>& parameters = op.schema().arguments();
+  const std::size_t count = parameters.size();
+  const std::size_t base = stack.size() - count;
+  const c10::IValue* arguments = stack.data() + base;
+
+  ir::Node node;
+  node.target = known.target;
+  node.signature = known.signature;
+  for (std::size_t i = 0; i < count; ++i) {
+    node.arguments.push_back(to_argument(arguments[i], *parameters[i].real_type(), [this](const at::Tensor& tensor) {
+      return value_of(tensor);
+    }));
+  }
+  node.mutates = known.mutates;
+  for (const std::uint32_t argument : undeclared_mutations(known.target, arguments)) {
+    node.mutates.push_back(argument);
+  }
+  node.random = known.random;
+  node.grad_mode = c10::GradMode::is_enabled();
+  node.autocast = at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
+  node.backward = backward;
+  node.provenance.module_path = module_path;
+  node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
+
+  Tensors operands(count);  // One tensor per argument is enough to tell what a result is a view of.
+  for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
+    if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
+      snapshot(tensor);
+    }
+    if (!operands[argument].defined()) {
+      operands[argument] = tensor;
+    }
+  });
+
+  const auto run = [&] { op.redispatchBoxed(below, &stack); };
+  if (known.random && options_.on_twins) {
+    generator_.run(stack, count, known.generator, run);
+  } else {
+    run();
+  }
+  add_results(std::move(node), std::span(stack).subspan(base), operands);
+}
+
+void Recorder::add_results(ir::Node node,
+                           std::span<const c10::IValue> returned,
+                           const Tensors& operands) {
+  Tensors results;
+  for (const c10::IValue& item : returned) {
+    if (item.isTensor()) {
+      results.push_back(item.toTensor());
+    } else if (item.isTensorList()) {
+      for (const at::Tensor& tensor : item.toTensorVector()) {
+        results.push_back(tensor);
+      }
+    }
+  }
+
+  std::vector<std::optional<ir::ValueMeta>> metas;
+  for (std::uint32_t i = 0; i < results.size(); ++i) {
+    const at::Tensor& result = results[i];
+    if (!result.defined()) {
+      metas.emplace_back(std::nullopt);
+      continue;
+    }
+    for (std::uint32_t argument = 0; argument < operands.size(); ++argument) {
+      const at::Tensor& operand = operands[argument];
+      if (operand.defined() && operand.has_storage() && result.has_storage() &&
+          operand.storage().unsafeGetStorageImpl() == result.storage().unsafeGetStorageImpl()) {
+        node.aliases.push_back({i, argument});
+        break;
+      }
+    }
+    metas.emplace_back(describe(result));
+  }
+  const ir::NodeId id = graph_.add_node(std::move(node), std::move(metas));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    // A second name for the same window on the same memory changes nothing: the first stays.
+    if (results[i].defined() && !values_.find(results[i])) {
+      values_.set(results[i], graph_.node(id).results[i]);
+    }
+  }
+}
+
+}  // namespace kiln::capture

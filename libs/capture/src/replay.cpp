@@ -1,0 +1,198 @@
+#include "kiln/capture/replay.hpp"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <string>
+
+#include "arguments.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/capture/convert.hpp"
+
+namespace kiln::capture {
+namespace {
+
+// An argument that is filled in at each run.
+struct Operand {
+  std::uint32_t argument;
+  std::vector<ir::ValueId> values;
+  enum class Kind { kTensor, kList, kOptionalList } kind;
+};
+
+struct Call {
+  c10::OperatorHandle op;
+  torch::jit::Stack arguments;  // Everything but the operands.
+  std::vector<Operand> operands;
+  std::vector<ir::ValueId> dies;  // Values that nothing after this call uses.
+};
+
+c10::OperatorHandle find_operator(const std::string& target) {
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name_of(target));
+  if (!op) {
+    throw Error(ErrorCode::kUnsupported,
+                "the operator " + target + " is not registered in this process; load the library that has it");
+  }
+  return *op;
+}
+
+Call prepare(const ir::Node& node) {
+  Call call{find_operator(node.target), {}, {}, {}};
+  const std::vector<c10::Argument>& parameters = call.op.schema().arguments();
+  if (parameters.size() != node.arguments.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                node.target + " takes " + std::to_string(parameters.size()) + " arguments, the graph gives " +
+                    std::to_string(node.arguments.size()));
+  }
+  for (std::uint32_t i = 0; i < parameters.size(); ++i) {
+    const ir::Argument& argument = node.arguments[i];
+    if (const auto* value = std::get_if<ir::ValueId>(&argument)) {
+      call.operands.push_back({i, {*value}, Operand::Kind::kTensor});
+      call.arguments.emplace_back();
+    } else if (const auto* values = std::get_if<std::vector<ir::ValueId>>(&argument)) {
+      const c10::TypePtr type = parameters[i].real_type();
+      const c10::TypePtr list = type->kind() == c10::TypeKind::OptionalType ? type->containedType(0) : type;
+      const bool optional = list->containedType(0)->kind() == c10::TypeKind::OptionalType;
+      call.operands.push_back({i, *values, optional ? Operand::Kind::kOptionalList : Operand::Kind::kList});
+      call.arguments.emplace_back();
+    } else {
+      call.arguments.push_back(to_ivalue(argument, *parameters[i].real_type()));
+    }
+  }
+  return call;
+}
+
+c10::IValue operand_value(const Operand& operand, const std::vector<at::Tensor>& values) {
+  switch (operand.kind) {
+    case Operand::Kind::kTensor: return values[operand.values[0].index()];
+    case Operand::Kind::kList: {
+      c10::List<at::Tensor> list;
+      list.reserve(operand.values.size());
+      for (const ir::ValueId id : operand.values) {
+        list.push_back(values[id.index()]);
+      }
+      return list;
+    }
+    case Operand::Kind::kOptionalList: {
+      c10::List<std::optional<at::Tensor>> list;
+      list.reserve(operand.values.size());
+      for (const ir::ValueId id : operand.values) {
+        list.push_back(id.valid() ? std::optional(values[id.index()]) : std::nullopt);
+      }
+      return list;
+    }
+  }
+  return {};
+}
+
+void check(const ir::Graph& graph, ir::ValueId id, const at::Tensor& tensor) {
+  ir::TensorMeta expected = graph.tensor(id);
+  const ir::TensorMeta found = meta_of(tensor);
+  if (expected.dtype != found.dtype || expected.sizes != found.sizes || expected.strides != found.strides) {
+    throw Error(ErrorCode::kInternal,
+                "%" + graph.value(id).name + " came out with another dtype, shape or strides than the graph says");
+  }
+}
+
+}  // namespace
+
+struct Interpreter::Program {
+  ir::Graph graph;
+  ReplayOptions options;
+  std::vector<Call> calls;
+};
+
+Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
+  auto program = std::make_unique<Program>(Program{std::move(graph), options, {}});
+  program->calls.reserve(program->graph.nodes().size());
+  for (const ir::Node& node : program->graph.nodes()) {
+    program->calls.push_back(prepare(node));
+  }
+
+  std::vector<bool> used(program->graph.values().size(), false);
+  for (const ir::Output& output : program->graph.outputs()) {
+    if (output.value.valid()) {
+      used[output.value.index()] = true;
+    }
+  }
+  const std::span<const ir::Node> nodes = std::as_const(program->graph).nodes();
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    const auto mark = [&](ir::ValueId id) {
+      if (!used[id.index()]) {
+        used[id.index()] = true;
+        program->calls[i].dies.push_back(id);
+      }
+    };
+    ir::for_each_operand(nodes[i], mark);
+    for (const ir::ValueId id : nodes[i].results) {
+      if (id.valid()) {
+        mark(id);
+      }
+    }
+  }
+  program_ = std::move(program);
+}
+
+Interpreter::~Interpreter() = default;
+Interpreter::Interpreter(Interpreter&&) noexcept = default;
+Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
+
+const ir::Graph& Interpreter::graph() const { return program_->graph; }
+
+std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
+  const ir::Graph& graph = program_->graph;
+  if (inputs.size() != graph.inputs().size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the graph takes " + std::to_string(graph.inputs().size()) + " inputs, got " +
+                    std::to_string(inputs.size()));
+  }
+  std::vector<at::Tensor> values(graph.values().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[graph.inputs()[i].value.index()] = std::move(inputs[i]);
+  }
+
+  torch::jit::Stack stack;
+  for (std::size_t i = 0; i < program_->calls.size(); ++i) {
+    const Call& call = program_->calls[i];
+    const ir::Node& node = graph.nodes()[i];
+    stack.assign(call.arguments.begin(), call.arguments.end());
+    for (const Operand& operand : call.operands) {
+      stack[operand.argument] = operand_value(operand, values);
+    }
+    call.op.callBoxed(stack);
+
+    std::size_t result = 0;
+    const auto keep = [&](at::Tensor tensor) {
+      const ir::ValueId id = result < node.results.size() ? node.results[result] : ir::ValueId();
+      ++result;
+      if (!id.valid()) {
+        return;
+      }
+      if (program_->options.check_metadata) {
+        check(graph, id, tensor);
+      }
+      values[id.index()] = std::move(tensor);
+    };
+    for (c10::IValue& item : stack) {
+      if (item.isTensor()) {
+        keep(std::move(item).toTensor());
+      } else if (item.isTensorList()) {
+        for (at::Tensor& tensor : item.toTensorVector()) {
+          keep(std::move(tensor));
+        }
+      }
+    }
+    for (const ir::ValueId id : call.dies) {
+      values[id.index()].reset();
+    }
+  }
+
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(graph.outputs().size());
+  for (const ir::Output& output : graph.outputs()) {
+    outputs.push_back(output.value.valid() ? values[output.value.index()] : at::Tensor());
+  }
+  return outputs;
+}
+
+}  // namespace kiln::capture

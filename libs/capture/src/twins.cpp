@@ -1,0 +1,57 @@
+#include "twins.hpp"
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <unordered_map>
+
+namespace kiln::capture {
+namespace {
+
+c10::Storage copy_of(const c10::Storage& storage, const at::Tensor& on_it) {
+  const auto bytes = static_cast<std::int64_t>(storage.nbytes());
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kByte).device(on_it.device());
+  at::Tensor source = at::empty({0}, options);
+  source.set_(storage, 0, {bytes}, {1});
+  return source.clone().storage();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> make_twins(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> made;
+  std::unordered_map<const c10::StorageImpl*, c10::Storage> storages;
+  std::vector<at::Tensor> twins;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) {
+      twins.emplace_back();
+      continue;
+    }
+    at::Tensor& twin = made[tensor.unsafeGetTensorImpl()];
+    if (!twin.defined()) {
+      if (!tensor.has_storage()) {
+        twin = tensor.detach().clone();
+      } else {
+        const auto [storage, fresh] =
+            storages.try_emplace(tensor.storage().unsafeGetStorageImpl(), tensor.storage());
+        if (fresh) {
+          storage->second = copy_of(tensor.storage(), tensor);
+        }
+        twin = at::empty({0}, tensor.options().memory_format(std::nullopt));
+        twin.set_(storage->second, tensor.storage_offset(), tensor.sizes(), tensor.strides());
+        if (tensor.is_conj()) {
+          twin = twin._conj();
+        }
+        if (tensor.is_neg()) {
+          twin = twin._neg_view();
+        }
+      }
+      twin.set_requires_grad(tensor.requires_grad());
+    }
+    twins.push_back(twin);
+  }
+  return twins;
+}
+
+}  // namespace kiln::capture

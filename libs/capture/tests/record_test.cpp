@@ -1,0 +1,267 @@
+#include "kiln/capture/record.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kiln/base/error.hpp"
+#include "kiln/capture/replay.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::capture {
+namespace {
+
+using testing::contains;
+
+std::vector<std::string> targets_of(const ir::Graph& graph) {
+  std::vector<std::string> targets;
+  for (const ir::Node& node : graph.nodes()) {
+    targets.push_back(node.target);
+  }
+  return targets;
+}
+
+bool has(const ir::Graph& graph, const std::string& target) {
+  const std::vector<std::string> targets = targets_of(graph);
+  return std::find(targets.begin(), targets.end(), target) != targets.end();
+}
+
+Tensors replay(const Recording& recording, Tensors inputs) {
+  inputs.insert(inputs.end(), recording.captured.begin(), recording.captured.end());
+  return Interpreter(recording.graph, {.check_metadata = true}).run(std::move(inputs));
+}
+
+TEST_CASE("EX-01 a recorded function gives on other inputs what the function gives", "[capture][record]") {
+  const auto function = [](const Tensors& in) { return Tensors{torch::sin(in[0]) * 2 + in[1]}; };
+
+  const Recording recording = record(function, {torch::randn({3, 4}), torch::randn({4})});
+
+  CHECK(recording.captured.empty());
+  const Tensors other{torch::randn({3, 4}), torch::randn({4})};
+  CHECK(torch::equal(replay(recording, other)[0], function(other)[0]));
+}
+
+TEST_CASE("EX-02 gradients are ordinary operators", "[capture][record]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor loss = (in[0].tanh() * in[0]).sum();
+    return Tensors{torch::autograd::grad({loss}, {in[0]})[0]};
+  };
+  const torch::Tensor x = torch::randn({5}, torch::requires_grad());
+
+  const Recording recording = record(function, {x});
+
+  CHECK(has(recording.graph, "aten.tanh_backward.default"));
+  CHECK(torch::allclose(replay(recording, {x})[0], function({x})[0]));
+}
+
+TEST_CASE("EX-07 a linear layer is a transpose and a product, its weights captured", "[capture][record]") {
+  torch::nn::Linear linear(4, 3);
+  const torch::Tensor x = torch::randn({2, 4});
+
+  const Recording recording = record([&](const Tensors& in) { return Tensors{linear(in[0])}; }, {x});
+
+  CHECK(targets_of(recording.graph) == std::vector<std::string>{"aten.t.default", "aten.addmm.default"});
+  REQUIRE(recording.captured.size() == 2);
+  CHECK((recording.captured[0].is_same(linear->weight) || recording.captured[1].is_same(linear->weight)));
+  CHECK(torch::equal(replay(recording, {x})[0], linear(x)));
+}
+
+TEST_CASE("views know what they are a view of and share its storage", "[capture][record]") {
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{in[0].t().select(0, 1)}; }, {torch::randn({2, 3})});
+
+  REQUIRE(recording.graph.nodes().size() == 2);
+  const ir::Node& select = recording.graph.nodes()[1];
+  REQUIRE(select.aliases.size() == 1);
+  CHECK((select.aliases[0] == ir::Alias{0, 0}));
+  CHECK((recording.graph.tensor(select.results[0]).storage ==
+         recording.graph.tensor(recording.graph.inputs()[0].value).storage));
+}
+
+TEST_CASE("a trace on twins leaves inputs and captured buffers as they were", "[capture][record]") {
+  const torch::Tensor x = torch::ones({3});
+  const torch::Tensor buffer = torch::zeros({3});
+  const auto function = [&](const Tensors& in) {
+    in[0].mul_(2);
+    buffer.add_(in[0]);
+    return Tensors{in[0] + buffer};
+  };
+
+  const Recording recording = record(function, {x});
+
+  CHECK(torch::equal(x, torch::ones({3})));
+  CHECK(torch::equal(buffer, torch::zeros({3})));
+  const ir::Node& first = recording.graph.nodes()[0];
+  CHECK(first.mutates == std::vector<std::uint32_t>{0});
+  CHECK(torch::equal(recording.outputs[0], torch::full({3}, 4.0)));
+}
+
+TEST_CASE("a trace that throws on twins leaves everything as it was too", "[capture][record]") {
+  const torch::Tensor buffer = torch::zeros({3});
+  const auto function = [&](const Tensors& in) -> Tensors {
+    buffer.add_(in[0]);
+    throw std::runtime_error("mine");
+  };
+
+  CHECK_THROWS_WITH(record(function, {torch::ones({3})}), "mine");
+
+  CHECK(torch::equal(buffer, torch::zeros({3})));
+  CHECK_FALSE(is_recording());
+}
+
+TEST_CASE("the call itself runs on the real tensors", "[capture][record]") {
+  const torch::Tensor x = torch::ones({3});
+
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{in[0].mul_(2)}; }, {x}, {.on_twins = false});
+
+  CHECK(torch::equal(x, torch::full({3}, 2.0)));
+  CHECK(recording.outputs[0].is_same(x));
+}
+
+TEST_CASE("random numbers are eager's, and the generator goes on as if nothing was traced", "[capture][record]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::dropout(in[0], 0.5, true) + torch::rand_like(in[0])};
+  };
+  const torch::Tensor x = torch::randn({32});
+
+  torch::manual_seed(7);
+  const torch::Tensor expected = function({x})[0];
+  const torch::Tensor next = torch::rand({4});
+  torch::manual_seed(7);
+  const Recording recording = record(function, {x});
+  const torch::Tensor again = function({x})[0];
+
+  CHECK(torch::equal(recording.outputs[0], expected));
+  CHECK(torch::equal(again, expected));
+  CHECK(torch::equal(torch::rand({4}), next));
+  CHECK(std::any_of(recording.graph.nodes().begin(), recording.graph.nodes().end(), [](const ir::Node& node) {
+    return node.random;
+  }));
+}
+
+TEST_CASE("EX-17 reading a value is refused by name", "[capture][record]") {
+  const auto reads = [](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; };
+  const auto shapes = [](const Tensors& in) { return Tensors{torch::nonzero(in[0])}; };
+
+  CHECK_THROWS_WITH(record(reads, {torch::ones({2})}), contains("aten._local_scalar_dense.default"));
+  CHECK_THROWS_WITH(record(shapes, {torch::ones({2})}), contains("aten.nonzero.default"));
+}
+
+TEST_CASE("EX-11 a captured meta tensor is an error", "[capture][record]") {
+  const torch::Tensor fake = torch::ones({2}, torch::kMeta);
+
+  CHECK_THROWS_WITH(record([&](const Tensors&) { return Tensors{fake + 1}; }, {}), contains("Unexpected fake"));
+}
+
+TEST_CASE("tensor literals of the C++ frontend are recorded", "[capture][record]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] + torch::tensor({1.0f, 2.0f, 3.0f})}; };
+
+  const Recording recording = record(function, {torch::zeros({3})});
+
+  CHECK(recording.captured.empty());
+  CHECK(torch::equal(replay(recording, {torch::ones({3})})[0], torch::tensor({2.0f, 3.0f, 4.0f})));
+}
+
+TEST_CASE("autocast shows as casts", "[capture][record]") {
+  torch::nn::Linear linear(4, 4);
+  const auto function = [&](const Tensors& in) {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    const torch::Tensor out = linear(in[0]);
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    return Tensors{out};
+  };
+
+  const Recording recording = record(function, {torch::randn({2, 4})});
+
+  CHECK(has(recording.graph, "aten._to_copy.default"));
+  CHECK(recording.outputs[0].scalar_type() == torch::kBFloat16);
+}
+
+TEST_CASE("inference mode is taken apart too", "[capture][record]") {
+  torch::nn::Linear linear(4, 3);
+  const c10::InferenceMode inference;
+
+  const Recording recording =
+      record([&](const Tensors& in) { return Tensors{torch::relu(linear(in[0]))}; }, {torch::randn({2, 4})});
+
+  CHECK_FALSE(has(recording.graph, "aten.linear.default"));
+  CHECK(has(recording.graph, "aten.addmm.default"));
+}
+
+TEST_CASE("a custom autograd function is recorded in both directions", "[capture][record]") {
+  struct Cube : torch::autograd::Function<Cube> {
+    static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x) {
+      context->save_for_backward({x});
+      return x * x * x;
+    }
+    static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::tensor_list gradients) {
+      const torch::Tensor x = context->get_saved_variables()[0];
+      return {gradients[0] * 3 * x * x};
+    }
+  };
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::autograd::grad({Cube::apply(in[0]).sum()}, {in[0]})[0]};
+  };
+  const torch::Tensor x = torch::randn({4}, torch::requires_grad());
+
+  const Recording recording = record(function, {x});
+
+  CHECK(recording.captured.empty());
+  CHECK(torch::allclose(replay(recording, {x})[0], 3 * x * x));
+}
+
+TEST_CASE("two threads trace two programs, and a third is not disturbed", "[capture][record]") {
+  const auto trace = [](std::size_t length, std::vector<std::string>& out) {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      const Recording recording = record(
+          [&](const Tensors& in) {
+            torch::Tensor x = in[0];
+            for (std::size_t i = 0; i < length; ++i) {
+              x = x.sin();
+            }
+            return Tensors{x};
+          },
+          {torch::randn({4})});
+      out = targets_of(recording.graph);
+      if (out.size() != length) {
+        return;
+      }
+    }
+  };
+  std::vector<std::string> first, second;
+  std::thread one([&] { trace(3, first); });
+  std::thread two([&] { trace(5, second); });
+  for (int i = 0; i < 50; ++i) {
+    torch::randn({8}).cos();
+  }
+  one.join();
+  two.join();
+
+  CHECK(first == std::vector<std::string>(3, "aten.sin.default"));
+  CHECK(second == std::vector<std::string>(5, "aten.sin.default"));
+}
+
+TEST_CASE("inputs that share memory have values that share a storage", "[capture][record]") {
+  const torch::Tensor base = torch::zeros({4});
+  const auto function = [](const Tensors& in) {
+    in[0].add_(1);
+    return Tensors{in[1] * 1};
+  };
+
+  const Recording recording = record(function, {base, base.slice(0, 1, 3)});
+
+  const auto storage = [&](int i) { return recording.graph.tensor(recording.graph.inputs()[i].value).storage; };
+  CHECK((storage(0) == storage(1)));
+  CHECK(torch::equal(recording.outputs[0], torch::ones({2})));
+  CHECK(torch::equal(base, torch::zeros({4})));
+}
+
+}  // namespace
+}  // namespace kiln::capture

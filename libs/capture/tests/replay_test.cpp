@@ -1,0 +1,85 @@
+#include "kiln/capture/replay.hpp"
+
+#include <torch/torch.h>
+
+#include "kiln/base/error.hpp"
+#include "kiln/capture/convert.hpp"
+#include "kiln/capture/record.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::capture {
+namespace {
+
+using testing::contains;
+
+TEST_CASE("lists, optional lists and several results are replayed", "[capture][replay]") {
+  const auto function = [](const Tensors& in) {
+    const Tensors halves = in[0].split(2, 0);
+    const torch::Tensor joined = torch::cat({halves[1], halves[0]}, 0);
+    const torch::Tensor picked = joined.index({torch::indexing::Slice(), in[1]});
+    const auto [values, indices] = picked.max(0);
+    return Tensors{values, indices};
+  };
+  const Tensors inputs{torch::randn({4, 5}), torch::tensor({3, 1}, torch::kLong)};
+
+  const Recording recording = record(function, inputs);
+  const Tensors results = Interpreter(recording.graph, {.check_metadata = true}).run(inputs);
+
+  CHECK(torch::equal(results[0], function(inputs)[0]));
+  CHECK(torch::equal(results[1], function(inputs)[1]));
+}
+
+TEST_CASE("a graph that mutates its input mutates it", "[capture][replay]") {
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{in[0].t().add_(1)}; }, {torch::zeros({2, 3})});
+  const torch::Tensor x = torch::zeros({2, 3});
+
+  const Tensors results = Interpreter(recording.graph).run({x});
+
+  CHECK(torch::equal(x, torch::ones({2, 3})));
+  CHECK(results[0].data_ptr() == x.data_ptr());
+}
+
+TEST_CASE("an output may be undefined", "[capture][replay]") {
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{torch::Tensor(), in[0] * 2}; }, {torch::ones({2})});
+
+  const Tensors results = Interpreter(recording.graph).run({torch::ones({2})});
+
+  CHECK_FALSE(results[0].defined());
+  CHECK(torch::equal(results[1], torch::full({2}, 2.0)));
+}
+
+TEST_CASE("values are freed after their last use", "[capture][replay]") {
+  const Recording recording = record(
+      [](const Tensors& in) { return Tensors{in[0].sin().cos()}; }, {torch::ones({2})});
+  torch::Tensor input = torch::ones({2});
+  const c10::weak_intrusive_ptr<c10::TensorImpl> weak(input.getIntrusivePtr());
+  Tensors inputs;
+  inputs.push_back(std::move(input));
+
+  const Tensors results = Interpreter(recording.graph).run(std::move(inputs));
+
+  CHECK(weak.expired());
+  CHECK(results.size() == 1);
+}
+
+TEST_CASE("an unknown operator and a wrong number of inputs are named", "[capture][replay]") {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::TensorMeta{});
+  graph.add_output({.value = graph.add_node("mylib.frobnicate.default", {x}, ir::TensorMeta{})});
+
+  CHECK_THROWS_WITH(Interpreter(graph), contains("mylib.frobnicate.default"));
+  CHECK_THROWS_WITH(Interpreter(ir::Graph()).run({torch::ones({1})}), contains("takes 0 inputs, got 1"));
+  CHECK_THROWS_AS(operator_name_of("add"), Error);
+}
+
+TEST_CASE("metadata that is not what the graph says is found", "[capture][replay]") {
+  const Recording recording = record([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({2})});
+
+  CHECK_THROWS_WITH(Interpreter(recording.graph, {.check_metadata = true}).run({torch::ones({3})}),
+                    contains("another dtype, shape or strides"));
+}
+
+}  // namespace
+}  // namespace kiln::capture
