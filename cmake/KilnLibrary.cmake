@@ -9,10 +9,11 @@
 #
 # Declares one library of the workspace, its header check, and its CMake package kiln-<name>.
 #
-# kiln_archive(NAME <name> SOURCES <file>... [HEADERS <file>...] [INCLUDES <dir>...])
+# kiln_archive(NAME <name> SOURCES <file>... [INCLUDES <dir>...])
 #
 # Declares the static archive that is linked into compiled models: position independent, hidden
-# symbols, no dependency of ours, installed beside the libraries as lib<target>.a.
+# symbols, no dependency of ours. It is installed as lib<target>.a, and is kiln::<name> in the
+# package of the library that declares it, so that a consumer can ask where it lies.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -64,7 +65,7 @@ function (kiln_library)
 endfunction ()
 
 function (kiln_archive)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;HEADERS;INCLUDES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;INCLUDES")
   set(target "kiln-${arg_NAME}")
   list(TRANSFORM arg_SOURCES PREPEND "src/")
   add_library(${target} STATIC ${arg_SOURCES})
@@ -75,10 +76,11 @@ function (kiln_archive)
   target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
   _kiln_sanitize(${target})
   set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${arg_NAME}
     POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
-  install(TARGETS ${target} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS ${target} EXPORT ${PROJECT_NAME} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endfunction ()
 
 # The workspace is a DAG: in a workspace build only libraries declared before this one exist as
