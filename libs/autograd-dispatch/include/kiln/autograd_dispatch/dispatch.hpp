@@ -1,0 +1,44 @@
+// From a function to a compiled function through which gradients flow.
+
+#pragma once
+
+#include <memory>
+
+#include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/autograd_dispatch/joint.hpp"
+#include "kiln/autograd_dispatch/plan.hpp"
+
+namespace kiln::autograd_dispatch {
+
+/// The parts that do the work.
+struct DispatchOptions {
+  Compiler forward = interpret;    ///< For the forward of a function that trains.
+  Compiler backward = interpret;
+  Compiler inference = interpret;  ///< For a function without gradients.
+  PartitionFunction partition;     ///< Required for a function that trains.
+  /// Compile the backward when it first runs instead of with the forward.
+  bool lazy_backward = true;
+};
+
+/// A traced function, compiled. Copyable, and callable from many threads.
+class CompiledFunction {
+ public:
+  /// Runs on one tensor per traced input, captured tensors after the function's own.
+  ///
+  /// The tensors must have the metadata they were traced with: nothing is checked here.
+  Tensors operator()(const Tensors& inputs) const;
+
+  /// Whether it was compiled with a backward.
+  [[nodiscard]] bool trains() const;
+  [[nodiscard]] const Plan& plan() const;
+
+ private:
+  friend CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options);
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Compiles a trace: the inference graph if nothing in it is differentiable, else forward and backward.
+[[nodiscard]] CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options);
+
+}  // namespace kiln::autograd_dispatch

@@ -1,0 +1,207 @@
+#include "kiln/autograd_dispatch/dispatch.hpp"
+
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "kiln/base/error.hpp"
+#include "kiln/partitioner/min_cut.hpp"
+#include "kiln/partitioner/partition.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "kiln/testing/compare_with_eager.hpp"
+
+namespace kiln::autograd_dispatch {
+namespace {
+
+using kiln::testing::check_like_eager;
+using kiln::testing::contains;
+
+std::pair<ir::Graph, ir::Graph> split(const ir::Graph& joint) {
+  partitioner::Partition halves = partitioner::default_partition(joint);
+  return {std::move(halves.forward), std::move(halves.backward)};
+}
+
+std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
+  partitioner::Partition halves = partitioner::min_cut_partition(joint);
+  return {std::move(halves.forward), std::move(halves.backward)};
+}
+
+// Traces on the inputs of the first call and compiles with the interpreter.
+TensorFunction compiled(const TensorFunction& function, PartitionFunction partition = split) {
+  return [=](const Tensors& inputs) {
+    JointTrace trace = trace_joint(function, inputs);
+    Tensors all = inputs;
+    all.insert(all.end(), trace.captured.begin(), trace.captured.end());
+    return dispatch(std::move(trace), {.partition = partition})(all);
+  };
+}
+
+TEST_CASE("AD-13 single and several outputs train like eager", "[autograd-dispatch][dispatch]") {
+  const auto make = [] { return Tensors{torch::randn({3, 4}, torch::requires_grad()), torch::randn({4, 2}, torch::requires_grad())}; };
+  const auto one = [](const Tensors& in) { return Tensors{in[0].mm(in[1]).tanh()}; };
+  const auto two = [](const Tensors& in) { return Tensors{in[0].mm(in[1]).relu(), in[0].exp()}; };
+
+  check_like_eager(one, compiled(one), make);
+  check_like_eager(two, compiled(two), make);
+  check_like_eager(two, compiled(two, cut), make);
+}
+
+TEST_CASE("AD-14 a module's parameters get their gradients", "[autograd-dispatch][dispatch]") {
+  torch::nn::Sequential net(torch::nn::Linear(8, 16),
+                            torch::nn::ReLU(),
+                            torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})),
+                            torch::nn::Linear(16, 2));
+  const auto function = [&](const Tensors& in) { return Tensors{net->forward(in[0])}; };
+  const torch::Tensor x = torch::randn({5, 8});
+  function({x})[0].square().sum().backward();
+  Tensors expected;
+  for (torch::Tensor& parameter : net->parameters()) {
+    expected.push_back(parameter.grad().clone());
+    parameter.mutable_grad().reset();
+  }
+
+  compiled(function)({x})[0].square().sum().backward();
+
+  const Tensors parameters = net->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    CHECK(torch::allclose(parameters[i].grad(), expected[i], 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("AD-02 without gradients it is an inference graph", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const torch::Tensor x = torch::randn({3}, torch::requires_grad());
+
+  CHECK(trace_joint(function, {x}).differentiable());
+  const torch::NoGradGuard no_grad;
+  CHECK_FALSE(trace_joint(function, {x}).differentiable());
+}
+
+TEST_CASE("AD-61 an output that is a view of an input shares its memory and history", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].t().select(0, 1), in[0] * 2}; };
+
+  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({2, 3}, torch::requires_grad())}; });
+  const torch::Tensor x = torch::randn({2, 3});
+  const Tensors outputs = compiled(function)({x});
+  CHECK(outputs[0].is_alias_of(x));
+}
+
+TEST_CASE("AD-62 an input that is returned is the same object", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0], in[0].cos()}; };
+  const torch::Tensor x = torch::randn({3}, torch::requires_grad());
+
+  CHECK(compiled(function)({x})[0].is_same(x));
+}
+
+TEST_CASE("outputs that share memory share it in the compiled function too", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor y = in[0] * 3;
+    return Tensors{y.select(0, 0), y.view({-1})};
+  };
+
+  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({2, 3}, torch::requires_grad())}; });
+  const Tensors outputs = compiled(function)({torch::ones({2, 3}, torch::requires_grad())});
+  CHECK(outputs[0].is_alias_of(outputs[1]));
+}
+
+TEST_CASE("AD-21 a mutated input without grad holds its new value after the call", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) {
+    in[1].mul_(2).add_(1);
+    return Tensors{in[0] * in[1]};
+  };
+
+  check_like_eager(function, compiled(function), [] {
+    return Tensors{torch::randn({3}, torch::requires_grad()), torch::randn({3})};
+  });
+}
+
+TEST_CASE("AD-33 batch norm in training updates its statistics and trains", "[autograd-dispatch][dispatch]") {
+  torch::nn::BatchNorm2d norm(3);
+  const torch::nn::BatchNorm2d twin(std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(norm->clone()));
+  const torch::Tensor x = torch::randn({4, 3, 5, 5});
+  auto expected = twin.ptr()->forward(x);
+  expected.square().sum().backward();
+
+  const auto function = [&](const Tensors& in) { return Tensors{norm->forward(in[0])}; };
+  const torch::Tensor output = compiled(function)({x})[0];
+  output.square().sum().backward();
+
+  CHECK(torch::allclose(output, expected, 1e-5, 1e-6));
+  CHECK(torch::allclose(norm->running_mean, twin->running_mean));
+  CHECK(torch::allclose(norm->running_var, twin->running_var));
+  CHECK(norm->num_batches_tracked.item<std::int64_t>() == 1);
+  CHECK(torch::allclose(norm->weight.grad(), twin->weight.grad(), 1e-4, 1e-5));
+}
+
+TEST_CASE("outputs without gradient are marked so", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].sin(), in[0].argmax(), in[0].detach() * 2};
+  };
+
+  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({4}, torch::requires_grad())}; });
+}
+
+TEST_CASE("an input that does not matter has no gradient", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const Tensors inputs{torch::randn({2}, torch::requires_grad()), torch::randn({2}, torch::requires_grad())};
+
+  compiled(function)(inputs)[0].sum().backward();
+
+  CHECK(inputs[0].grad().defined());
+  CHECK_FALSE(inputs[1].grad().defined());
+}
+
+TEST_CASE("double backward is refused, not wrong", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const torch::Tensor x = torch::randn({2}, torch::requires_grad());
+  const torch::Tensor y = compiled(function)({x})[0];
+  const torch::Tensor first = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+
+  CHECK_THROWS_WITH(first.sum().backward(), contains("double backward"));
+}
+
+TEST_CASE("the backward is compiled once, when several threads first need it", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const torch::Tensor x = torch::randn({8}, torch::requires_grad());
+  std::atomic<int> compiles = 0;
+  const CompiledFunction trained = dispatch(trace_joint(function, {x}),
+                                            {.backward =
+                                                 [&](const ir::Graph& graph) {
+                                                   ++compiles;
+                                                   return interpret(graph);
+                                                 },
+                                             .partition = split});
+  CHECK(compiles == 0);
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const torch::Tensor leaf = x.detach().clone().requires_grad_();
+      trained({leaf})[0].sum().backward();
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(compiles == 1);
+}
+
+TEST_CASE("RNG: dropout draws what eager draws and its mask reaches the backward", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{torch::dropout(in[0], 0.5, true)}; };
+
+  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({64}, torch::requires_grad())}; });
+}
+
+TEST_CASE("tangents in another layout than the output's are taken", "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
+  const torch::Tensor x = torch::randn({3, 4}, torch::requires_grad());
+  const torch::Tensor tangent = torch::randn({4, 3}).t();
+
+  compiled(function)({x})[0].backward(tangent);
+
+  CHECK(torch::allclose(x.grad(), 2 * x * tangent));
+}
+
+}  // namespace
+}  // namespace kiln::autograd_dispatch
