@@ -8,7 +8,10 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 
+#include <dlfcn.h>
+
 #include <filesystem>
+#include <string>
 
 namespace kiln::container_runtime {
 
@@ -16,12 +19,24 @@ inline std::filesystem::path test_model(const char* name) {
   return std::filesystem::path(KILN_TEST_MODELS) / (std::string(name) + ".so");
 }
 
+/// How often the model was folded in this process; it must be loaded.
+inline int affine_folds() {
+  void* library = dlopen(test_model("affine").c_str(), RTLD_NOW | RTLD_NOLOAD);
+  const int folds = reinterpret_cast<int (*)()>(dlsym(library, "affine_folds"))();
+  dlclose(library);
+  return folds;
+}
+
 /// What the model should return: 2 * scale * x + shift.
 inline at::Tensor affine(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift) {
   return scale.mul(2).mul(x).add(shift);
 }
 
-inline at::Tensor embedded_scale() { return at::tensor({1.0F, 2.0F, 3.0F, 4.0F}); }
-inline at::Tensor embedded_shift() { return at::tensor({10.0F, 20.0F, 30.0F, 40.0F}); }
+inline at::Tensor embedded_scale() {
+  return at::tensor({1.0F, 2.0F, 3.0F, 4.0F});
+}
+inline at::Tensor embedded_shift() {
+  return at::tensor({10.0F, 20.0F, 30.0F, 40.0F});
+}
 
 }  // namespace kiln::container_runtime

@@ -19,6 +19,7 @@ function (kiln_test_model name)
 endfunction ()
 
 kiln_test_model(affine)
+kiln_test_model(counter)
 
 # A library that is no model.
 add_library(kiln-test-model-empty MODULE tests/models/empty.cpp)

@@ -1,5 +1,7 @@
 #include "kiln/container_runtime/package.hpp"
 
+#include <cstdlib>
+
 #include "affine.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -38,9 +40,16 @@ TEST_CASE("a package is run, and leaves no files behind", "[container-runtime][p
   const auto path = directory.path() / "affine.pt2";
   write_package(path, affine_package());
   const at::Tensor x = at::ones({2, 4});
+  const TemporaryDirectory scratch;
+  const char* before = std::getenv("TMPDIR");
+  const std::string saved = before != nullptr ? before : "/tmp";
+  setenv("TMPDIR", scratch.path().c_str(), 1);
 
   Runner runner(path);
+
+  setenv("TMPDIR", saved.c_str(), 1);
   std::filesystem::remove(path);
+  CHECK(std::filesystem::is_empty(scratch.path()));
 
   CHECK(runner.metadata().at("AOTI_DEVICE_KEY") == "cpu");
   CHECK(at::allclose(runner.run({x})[0], affine(x, embedded_scale(), embedded_shift())));

@@ -46,6 +46,9 @@ class Container::Writer {
     return *instance_;
   }
 
+  /// Leaves the instance with the caller, who gives it back.
+  void keep_instance() noexcept { instance_ = nullptr; }
+
  private:
   Container& container_;
   std::lock_guard<std::mutex> lock_;
@@ -105,11 +108,18 @@ void Container::fold(Which which, Stream stream) {
   fold(writer, which, stream);
 }
 
-void Container::fold_if_needed(Stream stream) {
+// One step for a run that finds constants not folded: were it two, updates that follow each other
+// quickly could keep it folding for ever.
+Container::Lease Container::fold_and_acquire(Stream stream) {
   Writer writer(*this);
-  if (!active_->is_ready) {  // another run may have done it while this one waited
+  if (!active_->is_ready) {  // another run may have folded while this one waited
     fold(writer, Which::kActive, stream);
   }
+  Instance& instance = writer.instance();
+  writer.keep_instance();
+  const std::lock_guard lock(mutex_);
+  ++active_->users;
+  return {&instance, active_.get(), ++running_};
 }
 
 void Container::fold(Writer& writer, Which which, Stream stream) {

@@ -4,9 +4,20 @@
 #include <utility>
 
 #include "container/failure.hpp"
-#include "container/geometry.hpp"
+#include "container/intra_op_threads.hpp"
 
 namespace kiln::container {
+namespace {
+
+void* make_instance(const KilnModel& model) {
+  void* instance = model.create();
+  if (instance == nullptr) {
+    throw Failure("an instance of the model cannot be made: " + shim_message());
+  }
+  return instance;
+}
+
+}  // namespace
 
 Container::Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index)
     : model_(model),
@@ -23,21 +34,14 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
   inactive_->is_ready = model.num_constants == 0;
   // Instances that write to shared constants run one at a time: one is enough.
   instances_.resize(model.mutates_constants != 0 ? 1 : num_instances);
-  for (Instance& instance : instances_) {
-    instance.self = model.create();
-    if (instance.self == nullptr) {
-      for (Instance* made = instances_.data(); made != &instance; ++made) {
-        model.destroy(made->self);
-      }
-      throw Failure("an instance of the model cannot be made: " + shim_message());
-    }
-    pool_.give_back(&instance);
-  }
+  instances_.front().self = make_instance(model);
+  made_ = 1;
+  pool_.give_back(&instances_.front());
 }
 
 Container::~Container() {
-  for (const Instance& instance : instances_) {
-    model_.destroy(instance.self);
+  for (std::size_t i = 0; i < made_; ++i) {
+    model_.destroy(instances_[i].self);
   }
 }
 
@@ -48,14 +52,15 @@ void Container::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, S
     const Lease& lease;
     ~Return() { container.release(lease); }
   } const give_back{*this, lease};
+  const IntraOpThreads threads(lease.running);
   execute(*lease.instance, *lease.constants, inputs, outputs, stream);
 }
 
 void Container::run_single_threaded(AtenTensorHandle const* inputs,
                                     AtenTensorHandle* outputs,
                                     Stream stream) {
-  if (!active_->is_ready) {
-    fold_if_needed(stream);
+  if (!active_->is_ready) [[unlikely]] {
+    release(fold_and_acquire(stream));
   }
   execute(instances_.front(), *active_, inputs, outputs, stream);
 }
@@ -78,38 +83,44 @@ void Container::execute(Instance& instance,
 
 Container::Lease Container::acquire(Stream stream) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    if (!active_->is_ready) [[unlikely]] {
-      lock.unlock();
-      fold_if_needed(stream);
-      lock.lock();
-      continue;
+  if (active_->is_ready) [[likely]] {
+    Instance* instance = take_make_or_wait(lock);
+    if (active_->is_ready) [[likely]] {
+      ++active_->users;
+      return {instance, active_.get(), ++running_};
     }
-    Instance* instance = pool_.take();
-    if (instance == nullptr) [[unlikely]] {
-      instance = pool_.wait(lock);
-      if (!active_->is_ready) {
-        pool_.give_back(instance);
-        continue;
-      }
-    }
-    ++active_->users;
-    return {instance, active_.get()};
+    pool_.give_back(instance);  // the constants were replaced during the wait
   }
+  lock.unlock();
+  return fold_and_acquire(stream);
 }
 
 void Container::release(const Lease& lease) noexcept {
   const std::lock_guard lock(mutex_);
+  --running_;
   pool_.give_back(lease.instance);
   if (--lease.constants->users == 0 && lease.constants->is_awaited) [[unlikely]] {
     unused_.notify_all();
   }
 }
 
+Instance* Container::take_make_or_wait(std::unique_lock<std::mutex>& lock) {
+  if (Instance* instance = pool_.take(); instance != nullptr) {
+    return instance;
+  }
+  if (made_ == instances_.size()) {
+    return pool_.wait(lock);
+  }
+  // Made under the lock: it happens once for each instance, and a failure leaves nothing to undo.
+  Instance& instance = instances_[made_];
+  instance.self = make_instance(model_);
+  ++made_;
+  return &instance;
+}
+
 Instance* Container::acquire_instance() {
   std::unique_lock lock(mutex_);
-  Instance* instance = pool_.take();
-  return instance != nullptr ? instance : pool_.wait(lock);
+  return take_make_or_wait(lock);
 }
 
 void Container::release_instance(Instance* instance) noexcept {

@@ -37,7 +37,8 @@ struct Update {
   bool from_cpu = false;      // accept tensors on the CPU for constants elsewhere
 };
 
-/// Instances of `kiln_model` that run concurrently.
+/// Instances of `kiln_model` that run concurrently. The first is made at once, so that a model that
+/// cannot run says so; others when calls first overlap.
 class Container {
  public:
   Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index);
@@ -79,9 +80,11 @@ class Container {
   struct Lease {
     Instance* instance;
     ConstantSet* constants;
+    int running;  // instances at work, this one included
   };
 
   Lease acquire(Stream stream);
+  Instance* take_make_or_wait(std::unique_lock<std::mutex>& lock);
   Instance* acquire_instance();
   void release(const Lease& lease) noexcept;
   void release_instance(Instance* instance) noexcept;
@@ -91,7 +94,7 @@ class Container {
                AtenTensorHandle const* inputs,
                AtenTensorHandle* outputs,
                Stream stream);
-  void fold_if_needed(Stream stream);
+  Lease fold_and_acquire(Stream stream);
   void fold(Writer& writer, Which which, Stream stream);
 
   std::unique_ptr<ConstantSet>& slot(Which which) {
@@ -107,9 +110,11 @@ class Container {
 
   const KilnModel& model_;
   const std::int32_t device_index_;
-  std::vector<Instance> instances_;
+  std::vector<Instance> instances_;  // as many as may be; the first `made_` are
 
   std::mutex mutex_;
+  std::size_t made_ = 0;
+  int running_ = 0;
   InstancePool pool_;
   std::unique_ptr<ConstantSet> active_;
   std::unique_ptr<ConstantSet> inactive_;

@@ -2,6 +2,8 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "kiln/base/error.hpp"
@@ -42,20 +44,28 @@ std::string device_for(const Located& located, const RunnerOptions& options) {
   return found != located.metadata.end() ? found->second : "cpu";
 }
 
+std::size_t instances_for(const RunnerOptions& options) {
+  if (options.single_threaded) {
+    return 1;
+  }
+  return options.instances != 0 ? options.instances
+                                : std::max(1U, std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 Runner::Model::Model(Located located, const RunnerOptions& options)
     : metadata(located.metadata), library_(located.library) {
   const std::string device = device_for(located, options);
+  const std::size_t instances = instances_for(options);
   if (ProxyHost::is_needed(located.library)) {
-    proxy_ = std::make_unique<ProxyHost>(
-        located.library, options.instances, device, options.single_threaded);
+    proxy_ =
+        std::make_unique<ProxyHost>(located.library, instances, device, options.single_threaded);
     container_ = proxy_->container();
   } else {
     const std::string folder = located.library.parent_path().string();
-    library_.require(
-        entries().create(&container_, options.instances, device.c_str(), folder.c_str()),
-        "loading the model");
+    library_.require(entries().create(&container_, instances, device.c_str(), folder.c_str()),
+                     "loading the model");
   }
   run_ = entries().run;
   if (options.single_threaded) {
@@ -73,7 +83,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
     throw;
   }
   queue.emplace([this](Tensors&& inputs) { return run_boxed(std::move(inputs), nullptr); },
-                options.single_threaded ? 1 : options.instances,
+                instances,
                 options.queue_capacity);
 }
 

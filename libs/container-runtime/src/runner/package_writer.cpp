@@ -20,6 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The one PyTorch writes; from it on the version lies in the .data folder.
+constexpr std::uint64_t kArchiveVersion = 6;
+
 // A file in memory without reading it there: weights may be larger than what is free.
 class MappedFile {
  public:
@@ -99,6 +102,7 @@ void write_package(const fs::path& path, const PackageContents& contents) {
       file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
       return file ? count : 0;
     });
+    writer.setMinVersion(kArchiveVersion);
     write_records(writer, contents);
     file.close();
     if (!file) {

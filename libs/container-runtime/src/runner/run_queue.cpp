@@ -2,16 +2,31 @@
 
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "kiln/base/error.hpp"
 
 namespace kiln::container_runtime {
+namespace {
+
+// More calls at once than cores only wait for each other.
+std::size_t useful(std::size_t concurrency) {
+  return std::min<std::size_t>(concurrency, std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
 
 RunQueue::RunQueue(Call call, std::size_t concurrency, std::size_t capacity)
     : call_(std::move(call)),
       capacity_(capacity == 0 ? 1 : capacity),
-      arena_(static_cast<int>(concurrency), /*reserved_for_masters=*/0) {}
+      // TBB counts the calling thread as a worker; here it only queues.
+      workers_(tbb::global_control::max_allowed_parallelism,
+               std::max(useful(concurrency) + 1,
+                        tbb::global_control::active_value(
+                            tbb::global_control::max_allowed_parallelism))),
+      arena_(static_cast<int>(useful(concurrency)), /*reserved_for_masters=*/0) {}
 
 RunQueue::~RunQueue() {
   cancel();

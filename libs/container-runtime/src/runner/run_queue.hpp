@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <condition_variable>
@@ -50,6 +51,7 @@ class RunQueue {
 
   const Call call_;
   const std::size_t capacity_;
+  tbb::global_control workers_;
   tbb::task_arena arena_;
 
   mutable std::mutex mutex_;

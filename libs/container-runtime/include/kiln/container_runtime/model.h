@@ -91,7 +91,8 @@ typedef struct KilnModel {
   int32_t (*fold)(void* instance, KilnCall* call);
 } KilnModel;
 
-extern const KilnModel kiln_model;
+/* Hidden: two models in one process never see each other's table. */
+extern __attribute__((__visibility__("hidden"))) const KilnModel kiln_model;
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,190 @@
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "affine.hpp"
+#include "kiln/container_runtime/runner.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+// With x = 1 the model returns 2 * scale + shift, so set k returns 1002 * k in every place.
+NamedTensors set_number(int k) {
+  return {{"module.scale", at::full({4}, static_cast<float>(k))},
+          {"module.shift", at::full({4}, static_cast<float>(1000 * k))}};
+}
+
+// The number of the set that made `y`, or -1 if it mixes two.
+int number_of(const at::Tensor& y) {
+  const auto* values = y.const_data_ptr<float>();
+  const int k = static_cast<int>(values[0]) / 1002;
+  for (int i = 0; i < 4; ++i) {
+    if (values[i] != static_cast<float>(1002 * k)) {
+      return -1;
+    }
+  }
+  return k;
+}
+
+TEST_CASE("RT-25 RT-26 updates, swaps and runs never mix two sets of constants",
+          "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"), {.instances = 3});
+  runner.update_constants(set_number(1), {.full = true});
+  const at::Tensor x = at::ones({1, 4});
+  std::atomic<bool> stop{false};
+  std::atomic<int> mixed{0};
+  std::atomic<int> runs{0};
+  std::vector<std::thread> threads;
+
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        mixed += number_of(runner.run({x})[0]) < 1 ? 1 : 0;
+        ++runs;
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int k = 1; !stop; k = k % 1000 + 1) {
+      runner.update_constants(set_number(k));
+    }
+  });
+  threads.emplace_back([&] {
+    for (int k = 1; !stop; k = k % 1000 + 1) {
+      runner.update_constants(set_number(k), {.inactive = true, .full = true});
+      if (k % 2 == 0) {
+        runner.run_const_fold(true);
+      }
+      runner.swap_constants();
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(mixed == 0);
+  CHECK(runs > 0);
+}
+
+TEST_CASE("RT-26 after a swap returns, runs see only the new constants",
+          "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"), {.instances = 2});
+  runner.update_constants(set_number(1), {.full = true});
+  const at::Tensor x = at::ones({1, 4});
+  std::atomic<int> newest{1};
+  std::atomic<bool> stop{false};
+  std::atomic<int> stale{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const int at_least = newest;
+        stale += number_of(runner.run({x})[0]) < at_least ? 1 : 0;
+      }
+    });
+  }
+
+  for (int k = 2; k < 300; ++k) {
+    runner.update_constants(set_number(k), {.inactive = true, .full = true});
+    runner.swap_constants();
+    newest = k;
+  }
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(stale == 0);
+}
+
+TEST_CASE("RT-27 first runs at once fold once", "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"), {.instances = 4});
+  const int before = affine_folds();
+  const at::Tensor x = at::ones({1, 4});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { static_cast<void>(runner.run({x})); });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(affine_folds() == before + 1);
+}
+
+TEST_CASE("RT-25 everyone who waits for an instance gets one", "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"), {.instances = 1});
+  const at::Tensor x = at::ones({64, 4});
+  std::vector<std::thread> threads;
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 16; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 50; ++j) {
+        static_cast<void>(runner.run({x}));
+        ++runs;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(runs == 800);
+}
+
+TEST_CASE("a model that writes to its constants runs one call at a time",
+          "[container-runtime][concurrency]") {
+  Runner runner(test_model("counter"), {.instances = 4});
+  std::mutex mutex;
+  std::set<std::int64_t> seen;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 200; ++j) {
+        const std::int64_t count = *runner.run({})[0].const_data_ptr<std::int64_t>();
+        const std::lock_guard lock(mutex);
+        seen.insert(count);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(seen.size() == 800);
+  CHECK(*seen.rbegin() == 800);
+}
+
+TEST_CASE("models of one library do not share what they write to",
+          "[container-runtime][concurrency]") {
+  Runner first(test_model("counter"));
+  static_cast<void>(first.run({}));
+  static_cast<void>(first.run({}));
+  Runner second(test_model("counter"));
+
+  CHECK(*second.run({})[0].const_data_ptr<std::int64_t>() == 1);
+  CHECK(*first.run({})[0].const_data_ptr<std::int64_t>() == 3);
+}
+
+TEST_CASE("RT-26 a buffer that the update leaves out is copied to the inactive set",
+          "[container-runtime][concurrency]") {
+  Runner runner(test_model("counter"));
+  static_cast<void>(runner.run({}));
+  runner.update_constants({}, {.inactive = true});
+  static_cast<void>(runner.run({}));  // 2, in the set that was copied from
+
+  runner.swap_constants();
+
+  CHECK(*runner.run({})[0].const_data_ptr<std::int64_t>() == 2);
+}
+
+}  // namespace
+}  // namespace kiln::container_runtime
