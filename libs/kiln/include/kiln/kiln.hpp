@@ -1,0 +1,17 @@
+// Kiln: torch.compile and AOTInductor for programs in C++.
+//
+//   auto fast = kiln::compile(net);              // trains: fast({x})[0].sum().backward()
+//   auto program = kiln::export_program(f, {x});
+//   auto package = kiln::aot_compile(program, "model.pt2");
+//   auto outputs = kiln::load(package).run({x});
+//
+// Whoever wants a part only includes the library beneath: kiln/export, kiln/autograd_dispatch,
+// kiln/partitioner, kiln/codegen, kiln/container_runtime, kiln/autograd_cache, kiln/capture, kiln/ir.
+
+#pragma once
+
+#include "kiln/base/error.hpp"
+#include "kiln/compile.hpp"
+#include "kiln/model.hpp"
+#include "kiln/options.hpp"
+#include "kiln/program.hpp"

@@ -1,0 +1,50 @@
+// What must hold for a compiled version to be the right one.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln {
+
+/// The state of the thread that a trace depends on.
+struct ThreadGuard {
+  bool grad_mode = false;
+  bool inference_mode = false;
+  bool autocast_cpu = false;
+  at::ScalarType autocast_dtype = at::ScalarType::BFloat16;
+  bool deterministic = false;
+
+  static ThreadGuard now();
+  bool operator==(const ThreadGuard&) const = default;
+};
+
+/// A tensor's metadata.
+struct TensorGuard {
+  explicit TensorGuard(const at::Tensor& tensor);
+
+  [[nodiscard]] bool holds(const at::Tensor& tensor) const;
+
+  bool defined = false;
+  bool requires_grad = false;
+  at::ScalarType dtype = at::ScalarType::Undefined;
+  at::Device device = at::kCPU;
+  std::uint64_t keys = 0;  ///< Dispatch keys: conj and neg bits, subclasses, layouts.
+  std::vector<std::int64_t> sizes, strides;
+};
+
+/// Which of a list of tensors are the same object or share memory: for each, the first that it equals.
+class AliasGuard {
+ public:
+  explicit AliasGuard(const std::vector<at::Tensor>& tensors);
+
+  [[nodiscard]] bool holds(const std::vector<at::Tensor>& tensors) const;
+
+ private:
+  std::vector<std::uint32_t> same_object_, same_storage_;
+  std::vector<std::int64_t> offsets_;  // Of tensors that share memory.
+};
+
+}  // namespace kiln

@@ -1,0 +1,216 @@
+#include "kiln/compile.hpp"
+
+#include <torch/torch.h>
+
+#include <atomic>
+#include <thread>
+
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "kiln/testing/compare_with_eager.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::check_like_eager;
+using testing::contains;
+
+torch::nn::Sequential make_net() {
+  return torch::nn::Sequential(torch::nn::Linear(8, 32),
+                               torch::nn::ReLU(),
+                               torch::nn::LayerNorm(torch::nn::LayerNormOptions({32})),
+                               torch::nn::Linear(32, 4));
+}
+
+CompileOptions uncached() {
+  CompileOptions options;
+  options.use_cache = false;
+  return options;
+}
+
+TEST_CASE("a compiled function computes and trains like eager", "[kiln][compile]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::layer_norm(in[0].mm(in[1]).relu(), {6}), in[0].sigmoid() * 2};
+  };
+  const Function fast = compile(function, uncached());
+
+  check_like_eager(function, fast, [] {
+    return Tensors{torch::randn({5, 3}, torch::requires_grad()), torch::randn({3, 6}, torch::requires_grad())};
+  });
+  CHECK(fast.report().versions == 1);
+  CHECK(fast.report().graphs.size() == 2);
+}
+
+TEST_CASE("a compiled module's gradients land in its own parameters", "[kiln][compile]") {
+  torch::nn::Sequential net = make_net();
+  const torch::Tensor x = torch::randn({7, 8});
+  net->forward(x).square().sum().backward();
+  Tensors expected;
+  for (const torch::Tensor& parameter : net->parameters()) {
+    expected.push_back(parameter.grad().clone());
+  }
+  net->zero_grad();
+
+  const Function fast = compile(net, uncached());
+  const torch::Tensor output = fast({x})[0];
+  output.square().sum().backward();
+
+  CHECK(torch::allclose(output, net->forward(x), 1e-4, 1e-5));
+  const Tensors parameters = net->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    CHECK(torch::allclose(parameters[i].grad(), expected[i], 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("a training loop learns what eager learns", "[kiln][compile]") {
+  torch::manual_seed(5);
+  torch::nn::Sequential net = make_net();
+  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const Function fast = compile(net, uncached());
+  torch::optim::SGD optimizer(net->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
+  const torch::Tensor x = torch::randn({16, 8}), y = torch::randn({16, 4});
+
+  for (int step = 0; step < 10; ++step) {
+    optimizer.zero_grad();
+    torch::mse_loss(fast({x})[0], y).backward();
+    optimizer.step();
+    twin_optimizer.zero_grad();
+    torch::mse_loss(twin->forward(x), y).backward();
+    twin_optimizer.step();
+  }
+
+  const Tensors learnt = net->parameters(), expected = twin->parameters();
+  for (std::size_t i = 0; i < learnt.size(); ++i) {
+    CHECK(torch::allclose(learnt[i], expected[i], 1e-3, 1e-4));
+  }
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("a second compile of the same program comes from the disk cache", "[kiln][compile]") {
+  const TemporaryDirectory directory;
+  CompileOptions options;
+  options.cache_directory = directory.path();
+  const auto run = [&] {
+    torch::nn::Sequential net = make_net();  // Other weights: they are inputs, not part of the program.
+    const Function fast = compile(net, options);
+    const torch::Tensor x = torch::randn({3, 8});
+    fast({x})[0].sum().backward();
+    CHECK(torch::allclose(fast({x})[0], net->forward(x), 1e-4, 1e-5));
+    return fast.report();
+  };
+
+  const CompileReport cold = run();
+  const CompileReport warm = run();
+
+  REQUIRE(cold.graphs.size() == 2);
+  REQUIRE(warm.graphs.size() == 2);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(cold.graphs[i].cache_hit);
+    CHECK(warm.graphs[i].cache_hit);
+    CHECK(warm.graphs[i].compile_ms == 0);
+  }
+}
+
+TEST_CASE("what a guard holds compiles once; what it does not compiles another version", "[kiln][compile]") {
+  const Function fast = compile([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, uncached());
+  const torch::Tensor x = torch::randn({4, 4});
+  const torch::Tensor y = torch::randn({4, 4});
+
+  fast({x, y});
+  fast({y, torch::randn({4, 4})});
+  CHECK(fast.report().versions == 1);
+
+  SECTION("shape") { CHECK(torch::allclose(fast({x[0], y[0]})[0], x[0] + y[0])); }
+  SECTION("strides") { CHECK(torch::allclose(fast({x.t(), y})[0], x.t() + y)); }
+  SECTION("dtype") { CHECK(torch::allclose(fast({x.to(torch::kDouble), y})[0], x.to(torch::kDouble) + y)); }
+  SECTION("requires_grad") { CHECK(fast({x.clone().requires_grad_(), y})[0].requires_grad()); }
+  SECTION("the same tensor twice") { CHECK(torch::allclose(fast({x, x})[0], 2 * x)); }
+  SECTION("grad mode") {
+    const torch::NoGradGuard no_grad;
+    CHECK(torch::allclose(fast({x, y})[0], x + y));
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("train() and eval() are told apart", "[kiln][compile]") {
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
+  const Function fast = compile(net, uncached());
+  const torch::Tensor x = torch::randn({2, 4});
+
+  torch::manual_seed(3);
+  const torch::Tensor trained = fast({x})[0];
+  torch::manual_seed(3);
+  CHECK(torch::allclose(trained, net->forward(x), 1e-4, 1e-5));
+  net->eval();
+  CHECK(torch::allclose(fast({x})[0], net->forward(x), 1e-4, 1e-5));
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a captured tensor is read anew at each call", "[kiln][compile]") {
+  const torch::Tensor scale = torch::ones({3});
+  const Function fast = compile([=](const Tensors& in) { return Tensors{in[0] * scale}; }, uncached());
+  const torch::Tensor x = torch::randn({3});
+  fast({x});
+
+  scale.fill_(5);
+
+  CHECK(torch::allclose(fast({x})[0], 5 * x));
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("past max_versions there is an error, or eager if asked for", "[kiln][compile]") {
+  CompileOptions options = uncached();
+  options.max_versions = 1;
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const Function strict = compile(function, options);
+  options.fallback_to_eager = true;
+  const Function lenient = compile(function, options);
+  strict({torch::ones({1})});
+  lenient({torch::ones({1})});
+
+  CHECK_THROWS_WITH(strict({torch::ones({2})}), contains("max_versions"));
+  CHECK(torch::equal(lenient({torch::ones({2})})[0], torch::ones({2}).sin()));
+}
+
+TEST_CASE("several threads make the first call at once", "[kiln][compile]") {
+  const Function fast = compile([](const Tensors& in) { return Tensors{in[0].tanh() + 1}; }, uncached());
+  const torch::Tensor x = torch::randn({100});
+  const torch::Tensor expected = x.tanh() + 1;
+  std::atomic<int> right = 0;
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] { right += torch::allclose(fast({x})[0], expected, 1e-5, 1e-6) ? 1 : 0; });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  CHECK(right == 4);
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("what is not there yet says so", "[kiln][compile]") {
+  CompileOptions options;
+  options.dynamic = true;
+
+  CHECK_THROWS_WITH(compile([](const Tensors& in) { return in; }, options), contains("not supported yet"));
+  CHECK_THROWS_WITH(compile(TensorFunction()), contains("no function"));
+}
+
+TEST_CASE("a user's own compiler is called with the graph", "[kiln][compile]") {
+  CompileOptions options = uncached();
+  std::string seen;
+  options.inference_compiler = [&](const ir::Graph& graph) {
+    seen = std::as_const(graph).nodes()[0].target;
+    return autograd_dispatch::interpret(graph);
+  };
+  const Function fast = compile([](const Tensors& in) { return Tensors{in[0].cos()}; }, options);
+
+  CHECK(torch::equal(fast({torch::ones({2})})[0], torch::ones({2}).cos()));
+  CHECK(seen == "aten.cos.default");
+}
+
+}  // namespace
+}  // namespace kiln

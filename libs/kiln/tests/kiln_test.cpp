@@ -1,0 +1,108 @@
+#include "kiln/kiln.hpp"
+
+#include <torch/torch.h>
+
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+
+struct Scratch {
+  TemporaryDirectory directory;
+  CompileOptions options;
+  Scratch() { options.cache_directory = directory.path() / "cache"; }
+  std::filesystem::path operator/(const std::string& name) const { return directory.path() / name; }
+};
+
+TEST_CASE("FA-04 a module is exported, compiled to a package, loaded and run", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::GELU(), torch::nn::Linear(16, 3));
+  const torch::Tensor x = torch::randn({4, 8});
+
+  const ExportedProgram program = export_program(net, {x});
+  const auto package = aot_compile(program, scratch / "net.pt2", scratch.options);
+  Model model = load(package);
+
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
+  CHECK(model.constants().size() == 4);
+}
+
+TEST_CASE("a bare library is a model too", "[kiln][kiln]") {
+  const Scratch scratch;
+  const torch::Tensor x = torch::randn({4, 8});
+
+  const auto library = aot_compile(export_program([](const Tensors& in) { return Tensors{in[0].exp(), in[0].sum({1})}; }, {x}),
+                                   scratch / "f.so",
+                                   scratch.options);
+
+  Model model = load(library);
+  const Tensors outputs = model.run({x});
+  REQUIRE(outputs.size() == 2);
+  CHECK(torch::allclose(outputs[0], x.exp()));
+  CHECK(torch::allclose(outputs[1], x.sum({1}), 1e-4, 1e-5));
+}
+
+TEST_CASE("FA-05 a model runs many inputs, and new weights take effect", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Linear linear(4, 2);
+  const torch::Tensor x = torch::randn({3, 4});
+  Model model = load(aot_compile(export_program(linear, {x}), scratch / "linear.pt2", scratch.options));
+
+  const std::vector<Tensors> many = model.run_multiple({{x}, {x * 2}, {x * 3}});
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::allclose(many[2][0], linear(x * 3), 1e-4, 1e-5));
+
+  model.update_constants({{"weight", torch::ones({2, 4})}, {"bias", torch::zeros({2})}}, {.full = true});
+  CHECK(torch::allclose(model.run({x})[0], x.sum(1, true).expand({3, 2}), 1e-4, 1e-5));
+}
+
+TEST_CASE("an input of another shape is refused by name", "[kiln][kiln]") {
+  const Scratch scratch;
+  Model model = load(aot_compile(export_program([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({3})}),
+                                 scratch / "f.pt2",
+                                 scratch.options));
+
+  CHECK_THROWS_WITH(model.run({torch::ones({4})}), contains("expected"));
+}
+
+TEST_CASE("the same program compiled again comes from the cache", "[kiln][kiln]") {
+  const Scratch scratch;
+  const ExportedProgram program =
+      export_program([](const Tensors& in) { return Tensors{in[0].relu() * 3}; }, {torch::ones({5})});
+  GraphReport first, second;
+
+  aot_compile(program, scratch / "a.pt2", scratch.options, &first);
+  aot_compile(program, scratch / "b.pt2", scratch.options, &second);
+
+  CHECK_FALSE(first.cache_hit);
+  CHECK(second.cache_hit);
+  CHECK(torch::equal(load(scratch / "b.pt2").run({torch::ones({5})})[0], torch::full({5}, 3.0)));
+}
+
+TEST_CASE("an archive goes out and comes back equal", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Linear linear(4, 2);
+  const torch::Tensor x = torch::randn({3, 4});
+
+  save_program(export_program(linear, {x}), scratch / "program.pt2");
+  const ExportedProgram again = load_program(scratch / "program.pt2");
+
+  CHECK(torch::equal(again.weights.at("weight"), linear->weight));
+  Model model = load(aot_compile(again, scratch / "compiled.pt2", scratch.options));
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::allclose(model.run({x})[0], linear(x), 1e-4, 1e-5));
+}
+
+TEST_CASE("a name that is neither a package nor a library is refused", "[kiln][kiln]") {
+  const ExportedProgram program = export_program([](const Tensors& in) { return Tensors{in[0] * 1}; }, {torch::ones({1})});
+
+  CHECK_THROWS_WITH(aot_compile(program, "model.onnx"), contains(".pt2"));
+  CHECK_THROWS_AS(load("no/such/model.pt2"), Error);
+}
+
+}  // namespace
+}  // namespace kiln
