@@ -1,6 +1,8 @@
-# kiln_test(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...] [LABELS <label>...] [TORCH])
+# kiln_test(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...] [LABELS <label>...] [TORCH]
+#           [FOLDER <folder>])
 #
-# Builds kiln-<name>-tests from tests/<file> and registers one CTest entry for each file.
+# Builds kiln-<name>-tests from <folder>/<file> (tests/ if it is not said) and registers one CTest
+# entry for each file.
 # Not one for each TEST_CASE: a process linked to libtorch takes half a second to start.
 # TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise; all suites
 # share one precompiled header, so their compile options must not differ.
@@ -19,9 +21,12 @@ target_include_directories(kiln-testing INTERFACE "${KILN_ROOT_DIR}/tests/suppor
 target_link_libraries(kiln-testing INTERFACE Catch2::Catch2WithMain)
 
 function (kiln_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "LIBRARY" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "LIBRARY;FOLDER" "SOURCES;DEPENDS;LABELS")
   set(target "kiln-${arg_LIBRARY}-tests")
-  list(TRANSFORM arg_SOURCES PREPEND "tests/" OUTPUT_VARIABLE files)
+  if (NOT arg_FOLDER)
+    set(arg_FOLDER tests)
+  endif ()
+  list(TRANSFORM arg_SOURCES PREPEND "${arg_FOLDER}/" OUTPUT_VARIABLE files)
 
   add_executable(${target} ${files})
   if (TARGET kiln::${arg_LIBRARY})
