@@ -1,0 +1,110 @@
+// kiln bench: latency, and throughput over instances.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "commands.hpp"
+#include "inputs.hpp"
+#include "kiln/model.hpp"
+
+namespace kiln::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments {
+  std::string package;
+  std::vector<std::string> inputs;
+  std::size_t instances = 0;
+  double seconds = 2;
+};
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+std::vector<double> latencies(Model& model, const std::vector<at::Tensor>& inputs, double seconds) {
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  while (times.size() < 20 || microseconds_since(begin) < seconds * 1e6) {
+    const auto start = Clock::now();
+    (void)model.run(inputs);
+    times.push_back(microseconds_since(start));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+double throughput(const Arguments& arguments, const std::vector<at::Tensor>& inputs, std::size_t instances) {
+  Model model = load(arguments.package, {.instances = instances});
+  (void)model.run(inputs);
+  const auto begin = Clock::now();
+  std::vector<std::size_t> done(instances, 0);
+  std::vector<std::thread> clients;
+  for (std::size_t client = 0; client < instances; ++client) {
+    clients.emplace_back([&, client] {
+      while (microseconds_since(begin) < arguments.seconds * 1e6) {
+        (void)model.run(inputs);
+        ++done[client];
+      }
+    });
+  }
+  std::size_t total = 0;
+  for (std::size_t client = 0; client < instances; ++client) {
+    clients[client].join();
+    total += done[client];
+  }
+  return static_cast<double>(total) / (microseconds_since(begin) * 1e-6);
+}
+
+int run(const Arguments& arguments, bool json) {
+  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  const auto start = Clock::now();
+  Model model = load(arguments.package);
+  const double load_ms = microseconds_since(start) * 1e-3;
+  const auto first = Clock::now();
+  (void)model.run(inputs);
+  const double first_us = microseconds_since(first);
+  const std::vector<double> times = latencies(model, inputs, arguments.seconds);
+  const auto quantile = [&](double q) { return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))]; };
+
+  const std::size_t most = arguments.instances > 0 ? arguments.instances : std::max(1u, std::thread::hardware_concurrency());
+  nlohmann::json result = {{"load_ms", load_ms},       {"first_us", first_us}, {"p50_us", quantile(0.5)},
+                           {"p99_us", quantile(0.99)}, {"min_us", times.front()}, {"calls", times.size()}};
+  if (!json) {
+    std::printf("load %.1f ms, first call %.1f us\n", load_ms, first_us);
+    std::printf("latency  min %.1f us  p50 %.1f us  p99 %.1f us  (%zu calls)\n", times.front(), quantile(0.5),
+                quantile(0.99), times.size());
+  }
+  for (std::size_t instances = 1; instances <= most; instances *= 2) {
+    const double rate = throughput(arguments, inputs, instances);
+    result["throughput"][std::to_string(instances)] = rate;
+    if (!json) {
+      std::printf("%zu instance%s  %.0f calls/s\n", instances, instances == 1 ? " " : "s", rate);
+    }
+  }
+  if (json) {
+    std::cout << result.dump(2) << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session& session) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("bench", "Measure a package: latency, and throughput over instances");
+  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")->required()->check(CLI::ExistingPath);
+  command->add_option("--inputs", arguments->inputs, ".npy or .pt files")->check(CLI::ExistingFile);
+  command->add_option("--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
+  command->add_option("--seconds", arguments->seconds, "For each measurement")->capture_default_str();
+  command->add_flag("--json", session.json, "Print a JSON object");
+  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+}
+
+}  // namespace kiln::tool

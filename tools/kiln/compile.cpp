@@ -1,0 +1,104 @@
+// kiln compile: an archive of torch.export.save in, a package or a library out.
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "kiln/kiln.hpp"
+
+namespace kiln::tool {
+namespace {
+
+struct Arguments {
+  std::string input, output, device = "cpu";
+  std::vector<std::string> options;
+  std::string keep_source;
+  bool no_cache = false;
+};
+
+// name=value pairs that the command line does not have switches for.
+void apply_option(const std::string& pair, CompileOptions& options) {
+  const std::size_t equals = pair.find('=');
+  const std::string name = pair.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : pair.substr(equals + 1);
+  if (name == "isa") {
+    options.isa = value;
+  } else if (name == "check_inputs") {
+    options.check_inputs = value == "true" || value == "1";
+  } else if (name == "identity") {
+    options.identity = value;
+  } else {
+    throw Error(ErrorCode::kInvalidArgument,
+                "there is no option '" + name + "'; known are isa, check_inputs and identity");
+  }
+}
+
+int run(const Arguments& arguments, bool json) {
+  using Clock = std::chrono::steady_clock;
+  const auto milliseconds = [](Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); };
+  if (arguments.device != "cpu") {
+    throw Error(ErrorCode::kUnsupported, "the device '" + arguments.device + "' is not supported yet; use cpu");
+  }
+  CompileOptions options;
+  options.use_cache = !arguments.no_cache;
+  options.keep_source = arguments.keep_source;
+  options.progress = progress_reporter();
+  for (const std::string& option : arguments.options) {
+    apply_option(option, options);
+  }
+
+  const auto start = Clock::now();
+  options.progress({"trace", 0, 1});
+  const ExportedProgram program = load_program(arguments.input);
+  const auto traced = Clock::now();
+  GraphReport report;
+  aot_compile(program, arguments.output, options, &report);
+  const auto done = Clock::now();
+  finish_progress();
+
+  const auto bytes = std::filesystem::file_size(arguments.output);
+  if (json) {
+    std::cout << nlohmann::json{{"output", arguments.output},
+                                {"bytes", bytes},
+                                {"nodes", report.nodes},
+                                {"kernels", report.kernels},
+                                {"extern_calls", report.extern_calls},
+                                {"cache_hit", report.cache_hit},
+                                {"trace_ms", milliseconds(traced - start)},
+                                {"compile_ms", milliseconds(done - traced)}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << arguments.output << ": " << describe_bytes(static_cast<double>(bytes)) << ", " << report.nodes
+            << " nodes";
+  if (report.cache_hit) {
+    std::cout << ", from the cache";
+  } else {
+    std::cout << " in " << report.kernels << " kernels and " << report.extern_calls << " calls of libtorch";
+  }
+  std::cout << "; traced in " << static_cast<int>(milliseconds(traced - start)) << " ms, compiled in "
+            << static_cast<int>(milliseconds(done - traced)) << " ms\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, Session& session) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("compile", "Compile an archive of torch.export.save");
+  command->add_option("archive", arguments->input, "The archive (.pt2)")->required()->check(CLI::ExistingFile);
+  command->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")->required();
+  command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--option", arguments->options, "name=value: isa, check_inputs, identity");
+  command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
+  command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
+  command->add_flag("--json", session.json, "Print a JSON object");
+  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+}
+
+}  // namespace kiln::tool

@@ -1,0 +1,77 @@
+#include "console.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iomanip>
+#include <memory>
+#include <sstream>
+
+#include "kiln/ir/types.hpp"
+
+namespace kiln::tool {
+namespace {
+
+bool is_terminal() {
+  static const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  return terminal;
+}
+
+std::string bar(int done, int total) {
+  constexpr int kWidth = 24;
+  const int filled = total > 0 ? kWidth * done / total : 0;
+  return "[" + std::string(static_cast<std::size_t>(filled), '#') +
+         std::string(static_cast<std::size_t>(kWidth - filled), '.') + "]";
+}
+
+}  // namespace
+
+std::function<void(const Progress&)> progress_reporter() {
+  const auto start = std::chrono::steady_clock::now();
+  const auto last_stage = std::make_shared<std::string>();
+  return [=](const Progress& step) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (is_terminal()) {
+      std::fprintf(stderr, "\r%-10s %s %d/%d  %.1f s\033[K", step.stage.c_str(), bar(step.done, step.total).c_str(),
+                   step.done, step.total, seconds);
+      std::fflush(stderr);
+    } else if (*last_stage != step.stage) {
+      std::fprintf(stderr, "%.1f s  %s\n", seconds, step.stage.c_str());
+      *last_stage = step.stage;
+    }
+  };
+}
+
+void finish_progress() {
+  if (is_terminal()) {
+    std::fprintf(stderr, "\r\033[K");
+  }
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return "none";
+  }
+  std::ostringstream text;
+  text << ir::to_string(static_cast<ir::DType>(tensor.scalar_type())) << "[";
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    text << (i == 0 ? "" : ", ") << tensor.size(i);
+  }
+  text << "]";
+  return text.str();
+}
+
+std::string describe_bytes(double bytes) {
+  const char* units[] = {"B", "kB", "MB", "GB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 3) {
+    bytes /= 1000;
+    ++unit;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << bytes << " " << units[unit];
+  return text.str();
+}
+
+}  // namespace kiln::tool

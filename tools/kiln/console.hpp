@@ -1,0 +1,26 @@
+// What people see while a command works.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+
+#include "kiln/options.hpp"
+
+namespace kiln::tool {
+
+/// Reports progress on standard error: one line that is overwritten on a terminal, plain lines elsewhere.
+[[nodiscard]] std::function<void(const Progress&)> progress_reporter();
+
+/// Ends the line that `progress_reporter` may have left open.
+void finish_progress();
+
+/// "f32[4, 128]"
+[[nodiscard]] std::string describe(const at::Tensor& tensor);
+
+/// "12.3 MB"
+[[nodiscard]] std::string describe_bytes(double bytes);
+
+}  // namespace kiln::tool

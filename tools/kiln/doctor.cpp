@@ -1,0 +1,77 @@
+// kiln doctor: whether a compile can work here, and how to mend what is missing.
+
+#include <torch/version.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "commands.hpp"
+#include "kiln/autograd_cache/cache.hpp"
+#include "kiln/base/subprocess.hpp"
+#include "kiln/codegen/compile.hpp"
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::tool {
+namespace {
+
+struct Finding {
+  std::string what;
+  bool good = true;
+  std::string detail;
+  bool needed = true;
+};
+
+template <class Look>
+Finding find(const std::string& what, Look look) {
+  try {
+    return {what, true, look()};
+  } catch (const std::exception& error) {
+    return {what, false, error.what()};
+  }
+}
+
+std::vector<Finding> examine() {
+  std::vector<Finding> findings;
+  findings.push_back({"libtorch", true, TORCH_VERSION});
+  findings.push_back(find("compiler", [] { return codegen::compiler_version({}); }));
+  findings.push_back(find("runtime archive", [] { return codegen::find_runtime_archive().string(); }));
+  findings.push_back(find("instruction set", [] { return codegen::resolve_target("native").isa; }));
+  const autograd_cache::Cache cache;
+  findings.push_back({"cache",
+                      cache.enabled(),
+                      cache.enabled() ? cache.directory().string() : "cannot be used; set KILN_CACHE_DIR",
+                      false});
+  const auto dot = find_program("dot");
+  findings.push_back({"graphviz", dot.has_value(), dot ? dot->string() : "absent: install graphviz for pictures", false});
+  const auto nvcc = find_program("nvcc");
+  findings.push_back({"CUDA", true, nvcc ? nvcc->string() + " (kernels for CUDA are not generated yet)" : "absent", false});
+  return findings;
+}
+
+int run(bool json) {
+  bool usable = true;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Finding& finding : examine()) {
+    usable = usable && (finding.good || !finding.needed);
+    if (json) {
+      rows.push_back({{"what", finding.what}, {"good", finding.good}, {"detail", finding.detail}});
+    } else {
+      std::cout << (finding.good ? "good  " : "BAD   ") << finding.what << ": " << finding.detail << "\n";
+    }
+  }
+  if (json) {
+    std::cout << rows.dump(2) << "\n";
+  }
+  return usable ? 0 : 1;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand("doctor", "Say whether compiler, libtorch, cache and the rest are usable");
+  command->add_flag("--json", session.json, "Print JSON");
+  command->callback([&session] { session.action = [&session] { return run(session.json); }; });
+}
+
+}  // namespace kiln::tool

@@ -1,0 +1,122 @@
+// kiln inspect: what is in a file.
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/subprocess.hpp"
+#include "kiln/container_runtime/package.hpp"
+#include "kiln/ir/dot.hpp"
+#include "kiln/ir/print.hpp"
+#include "kiln/model.hpp"
+#include "kiln/program.hpp"
+
+namespace kiln::tool {
+namespace {
+
+struct Arguments {
+  std::string file, svg;
+};
+
+void draw(const ir::Graph& graph, const std::string& path) {
+  ProcessOptions options;
+  options.input = ir::to_dot(graph);
+  const ProcessResult drawn = run_process({"dot", "-Tsvg"}, options);
+  if (!drawn.ok()) {
+    throw Error(ErrorCode::kIo, "graphviz's dot could not draw the graph: " + drawn.error);
+  }
+  write_file_atomically(path, drawn.output);
+}
+
+bool is_package(const std::string& file) {
+  return !file.ends_with(".pt2") || !container_runtime::Package(file).model_names().empty();
+}
+
+int show_model(const std::string& file, bool json) {
+  Model model = load(file);
+  double bytes = 0;
+  nlohmann::json constants = nlohmann::json::array();
+  for (const container_runtime::Constant& constant : model.constants()) {
+    bytes += static_cast<double>(constant.bytes);
+    constants.push_back({{"name", constant.name}, {"fqn", constant.fqn}, {"bytes", constant.bytes}});
+  }
+  if (json) {
+    std::cout << nlohmann::json{{"inputs", model.input_names()},
+                                {"outputs", model.output_names()},
+                                {"constants", constants},
+                                {"metadata", model.metadata()},
+                                {"in_spec", model.call_spec().inputs},
+                                {"out_spec", model.call_spec().outputs}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << "compiled model\n";
+  for (const auto& [key, value] : model.metadata()) {
+    std::cout << "  " << key << " = " << value << "\n";
+  }
+  std::cout << "inputs   ";
+  for (const std::string& name : model.input_names()) {
+    std::cout << " " << name;
+  }
+  std::cout << "\noutputs  ";
+  for (const std::string& name : model.output_names()) {
+    std::cout << " " << name;
+  }
+  std::cout << "\nconstants " << model.constants().size() << ", " << describe_bytes(bytes) << "\n";
+  for (const container_runtime::Constant& constant : model.constants()) {
+    std::cout << "  " << constant.fqn << "  " << describe_bytes(static_cast<double>(constant.bytes)) << "\n";
+  }
+  return 0;
+}
+
+int show_program(const Arguments& arguments, bool json) {
+  const ExportedProgram program = load_program(arguments.file);
+  if (!arguments.svg.empty()) {
+    draw(program.graph, arguments.svg);
+  }
+  const exporter::GraphSignature signature = program.signature();
+  if (json) {
+    std::cout << nlohmann::json{{"parameters", signature.parameters},
+                                {"buffers", signature.buffers},
+                                {"user_inputs", signature.user_inputs},
+                                {"user_outputs", signature.user_outputs},
+                                {"graph", ir::print(program.graph)}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << "exported program: " << signature.parameters.size() << " parameters, " << signature.buffers.size()
+            << " buffers, " << signature.user_inputs.size() << " inputs, " << signature.user_outputs.size()
+            << " outputs\n"
+            << ir::print(program.graph);
+  return 0;
+}
+
+int run(const Arguments& arguments, bool json) {
+  if (!is_package(arguments.file)) {
+    return show_program(arguments, json);
+  }
+  if (!arguments.svg.empty()) {
+    throw Error(ErrorCode::kUnsupported, "a compiled package keeps no graph to draw; inspect the archive it was made from");
+  }
+  return show_model(arguments.file, json);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Session& session) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("inspect", "Show what is in an archive, a package or a library");
+  command->add_option("file", arguments->file, "Archive or package (.pt2), or library (.so)")->required()->check(CLI::ExistingFile);
+  command->add_option("--svg", arguments->svg, "Draw an archive's graph to this file (needs graphviz)");
+  command->add_flag("--json", session.json, "Print a JSON object");
+  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+}
+
+}  // namespace kiln::tool

@@ -1,0 +1,56 @@
+// kiln: compiles programs of torch.export to model packages, and runs, measures and shows them.
+
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "commands.hpp"
+#include "kiln/base/error.hpp"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  kiln compile model.pt2 -o compiled.pt2     an archive of torch.export.save to a package
+  kiln run compiled.pt2                      on the sample inputs that came with it
+  kiln bench compiled.pt2 --instances 4
+  kiln inspect compiled.pt2
+  kiln inspect model.pt2 --svg graph.svg
+  kiln doctor
+
+Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong use.)";
+
+// The first line of an exception of libtorch: the rest is a stack trace.
+std::string first_line(const char* message) {
+  const std::string text(message);
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Ahead-of-time compilation for libtorch, without Python.", "kiln");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  kiln::tool::Session session;
+  kiln::tool::add_compile(app, session);
+  kiln::tool::add_run(app, session);
+  kiln::tool::add_bench(app, session);
+  kiln::tool::add_inspect(app, session);
+  kiln::tool::add_cache(app, session);
+  kiln::tool::add_doctor(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+
+  try {
+    return session.action();
+  } catch (const c10::Error& error) {
+    std::cerr << "kiln: " << first_line(error.what_without_backtrace()) << "\n";
+  } catch (const std::exception& error) {
+    std::cerr << "kiln: " << error.what() << "\n";
+  }
+  return 1;
+}

@@ -1,0 +1,77 @@
+// kiln run: a package, once.
+
+#include <ATen/Functions.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "inputs.hpp"
+#include "kiln/base/digest.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/model.hpp"
+
+namespace kiln::tool {
+namespace {
+
+struct Arguments {
+  std::string package, save;
+  std::vector<std::string> inputs;
+};
+
+std::string checksum(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  return digest(std::string_view(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes())).hex().substr(0, 12);
+}
+
+double sum_of(const at::Tensor& tensor) { return tensor.to(at::kDouble).sum().item<double>(); }
+
+int run(const Arguments& arguments, bool json) {
+  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  Model model = load(arguments.package);
+  const std::vector<at::Tensor> outputs = model.run(inputs);
+
+  if (!arguments.save.empty()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& output : outputs) {
+      list.push_back(output);
+    }
+    const std::vector<char> pickled = torch::jit::pickle_save(list);
+    write_file_atomically(arguments.save, std::string_view(pickled.data(), pickled.size()));
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (json) {
+      rows.push_back({{"output", i},
+                      {"type", describe(outputs[i])},
+                      {"sum", sum_of(outputs[i])},
+                      {"checksum", checksum(outputs[i])}});
+    } else {
+      std::cout << "output " << i << "  " << describe(outputs[i]) << "  sum " << sum_of(outputs[i]) << "  checksum "
+                << checksum(outputs[i]) << "\n";
+    }
+  }
+  if (json) {
+    std::cout << rows.dump(2) << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Session& session) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("run", "Run a package or library once");
+  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")->required()->check(CLI::ExistingPath);
+  command->add_option("--inputs", arguments->inputs, ".npy or .pt files; the package's samples if absent")
+      ->check(CLI::ExistingFile);
+  command->add_option("--save", arguments->save, "Write the outputs to this .pt file");
+  command->add_flag("--json", session.json, "Print JSON");
+  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+}
+
+}  // namespace kiln::tool
