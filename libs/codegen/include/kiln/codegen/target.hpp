@@ -1,0 +1,20 @@
+// What kernels are compiled for.
+
+#pragma once
+
+#include <string>
+
+namespace kiln::codegen {
+
+/// An instruction set, as far as the emitter must know it.
+struct Target {
+  std::string isa = "native";  ///< native | x86-64-v2 | x86-64-v3 | x86-64-v4 | neon | sve
+  int vector_bytes = 16;       ///< Width of a vector register.
+  int threads = 0;             ///< Threads that loops may use; 0: as many as the run is given.
+  std::string compiler_flags;  ///< "-march=native", "-mcpu=native", …
+};
+
+/// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an unknown name.
+[[nodiscard]] Target resolve_target(const std::string& isa);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,60 @@
+// One fused kernel before it is text: loops over rows and columns, and what happens in them.
+//
+// A kernel visits `outer` rows. Each row is `middle` x `inner` elements, visited in phases: a phase may use
+// what reductions over the row gave in the phases before it. Reductions over the rows (one result for each
+// column) and over everything are finished in an epilogue.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../loop/loop_program.hpp"
+
+namespace kiln::codegen {
+
+/// Loop variables of a kernel, in the order of `LoopKernel::extents`.
+enum LoopVariable : int { kOuter = 0, kMiddle = 1, kInner = 2 };
+
+/// Which part of a kernel's space a value spans.
+enum class Span : std::uint8_t {
+  kFull,    ///< Every element.
+  kRow,     ///< One for each row: what reducing rows gives.
+  kColumn,  ///< One for each place in a row: what reducing over the rows gives.
+  kSingle,  ///< One: what reducing everything gives.
+};
+
+/// A fused loop nest.
+struct LoopKernel {
+  /// Memory that it reads or writes: `buffers[i]`.
+  struct Operand {
+    TensorId tensor;
+    bool written = false;
+  };
+  struct Reduce {
+    ScalarId body;
+    Reduction reduction = Reduction::kSum;
+    ir::DType dtype = ir::DType::kFloat32;
+    Span result = Span::kRow;
+    int phase = 0;
+  };
+  struct Store {
+    ScalarId value;
+    std::uint32_t operand = 0;
+    Index address;
+    Span span = Span::kFull;
+    int phase = 0;  ///< For kFull and kRow: after that many rounds of row reductions.
+  };
+
+  std::vector<ir::Expr> extents;  ///< Of outer, middle and inner.
+  std::vector<Operand> operands;
+  std::vector<Reduce> reduces;
+  std::vector<Store> stores;
+  /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
+  int chunks = 1;
+  std::vector<std::string> ops;  ///< What it came from, in order, without repeats.
+
+  [[nodiscard]] bool has_epilogue() const;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,227 @@
+// Math functions of float vectors: polynomials, at most 4 units in the last place off.
+//
+// The coefficients are weighted minimax fits of the functions on the reduced ranges, for relative error.
+
+#include <array>
+
+#include "prelude.hpp"
+
+namespace kiln::codegen {
+
+namespace {
+
+// The C library's function, lane by lane; compilers make one instruction of the first five.
+#define KILN_LANEWISE(name, builtin) \
+  MathFunction { name, "", "static inline F32 " name "(F32 x) {\n" \
+    "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n" }
+
+constexpr std::array kFunctions = {
+    KILN_LANEWISE("square_root", "__builtin_sqrtf"),
+    KILN_LANEWISE("floor", "__builtin_floorf"),
+    KILN_LANEWISE("ceil", "__builtin_ceilf"),
+    KILN_LANEWISE("round", "__builtin_nearbyintf"),
+    KILN_LANEWISE("truncate", "__builtin_truncf"),
+    KILN_LANEWISE("tan", "__builtin_tanf"),
+    KILN_LANEWISE("atan", "__builtin_atanf"),
+    KILN_LANEWISE("sinh", "__builtin_sinhf"),
+    KILN_LANEWISE("cosh", "__builtin_coshf"),
+
+    MathFunction{"power", "", R"(static inline F32 power(F32 x, F32 y) {
+  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_powf(x[i], y[i]);
+  return x;
+}
+)"},
+
+    MathFunction{"exp_reduced", "", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
+static inline F32 exp_reduced(F32 r) {
+  F32 p = r * 0.00138824864f + 0.0083666917f;
+  p = p * r + 0.0416672054f;
+  p = p * r + 0.166665423f;
+  p = p * r + 0.499999981f;
+  return p * (r * r) + r;
+}
+// 2^n for n from -126 to 127.
+static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
+)"},
+
+    MathFunction{"exp", "exp_reduced", R"(static inline F32 exp(F32 x) {
+  // Beyond these the result is 0 or infinite; NaN passes.
+  x = x > 90.0f ? splat(90.0f) : x;
+  x = x < -105.0f ? splat(-105.0f) : x;
+  const F32 shifted = x * 1.44269504f + 12582912.0f;
+  const F32 n = shifted - 12582912.0f;
+  const F32 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  // In two halves, so that subnormal results are rounded once and large ones overflow.
+  const Mask whole = (Mask)shifted - 0x4b400000;
+  const Mask half = whole >> 1;
+  return ((exp_reduced(r) + 1.0f) * power_of_two(half)) * power_of_two(whole - half);
+}
+)"},
+
+    MathFunction{"exp2", "exp_reduced", R"(static inline F32 exp2(F32 x) {
+  x = x > 130.0f ? splat(130.0f) : x;
+  x = x < -152.0f ? splat(-152.0f) : x;
+  const F32 shifted = x + 12582912.0f;
+  const F32 r = (x - (shifted - 12582912.0f)) * 0.693147181f;
+  const Mask whole = (Mask)shifted - 0x4b400000;
+  const Mask half = whole >> 1;
+  return ((exp_reduced(r) + 1.0f) * power_of_two(half)) * power_of_two(whole - half);
+}
+)"},
+
+    MathFunction{"expm1", "exp_reduced", R"(static inline F32 expm1(F32 x) {
+  const F32 given = x;
+  x = x > 89.0f ? splat(89.0f) : x;
+  x = x < -18.0f ? splat(-18.0f) : x;
+  const F32 shifted = x * 1.44269504f + 12582912.0f;
+  const F32 n = shifted - 12582912.0f;
+  const F32 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  // 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), which does not overflow before the result does.
+  const F32 scale = power_of_two((Mask)shifted - 0x4b400001);
+  const F32 result = 2.0f * (scale * exp_reduced(r) + (scale - 0.5f));
+  // Tiny arguments, and the sign of zero.
+  return (given < 1e-7f) & (given > -1e-7f) ? given : result;
+}
+)"},
+
+    MathFunction{"log", "", R"(static inline F32 log(F32 x) {
+  // Subnormals are scaled up first.
+  const Mask tiny = x < 1.17549435e-38f;
+  const F32 scaled = tiny ? x * 8388608.0f : x;
+  Mask bits = (Mask)scaled;
+  // The mantissa between sqrt(1/2) and sqrt(2).
+  Mask exponent = (bits - 0x3f3504f3) >> 23;
+  const F32 f = (F32)(bits - (exponent << 23)) - 1.0f;
+  exponent = tiny ? exponent - 23 : exponent;
+  F32 p = f * 0.0674455027f - 0.116748091f;
+  p = p * f + 0.118886009f;
+  p = p * f - 0.124057557f;
+  p = p * f + 0.142195201f;
+  p = p * f - 0.166679856f;
+  p = p * f + 0.200021196f;
+  p = p * f - 0.250000098f;
+  p = p * f + 0.333333126f;
+  const F32 n = __builtin_convertvector(exponent, F32);
+  const F32 square = f * f;
+  F32 result = p * (square * f) + n * -2.12194440e-4f;
+  result = result - 0.5f * square;
+  result = (f + result) + n * 0.693359375f;
+  result = x < __builtin_inff() ? result : x;
+  result = x == 0.0f ? splat(-__builtin_inff()) : result;
+  return x < 0.0f ? splat(__builtin_nanf("")) : result;
+}
+)"},
+
+    MathFunction{"log2", "log", "static inline F32 log2(F32 x) { return log(x) * 1.44269504f; }\n"},
+    MathFunction{"log10", "log", "static inline F32 log10(F32 x) { return log(x) * 0.434294482f; }\n"},
+
+    MathFunction{"log1p", "log", R"(static inline F32 log1p(F32 x) {
+  // What was lost in 1 + x is made good by the quotient.
+  const F32 u = 1.0f + x;
+  const F32 difference = u - 1.0f;
+  const F32 result = log(u) * (x / difference);
+  return (difference == 0.0f) | (x == __builtin_inff()) ? x : (x == -1.0f ? splat(-__builtin_inff()) : result);
+}
+)"},
+
+    MathFunction{"tanh", "expm1", R"(static inline F32 tanh(F32 x) {
+  const F32 magnitude = (F32)((Mask)x & 0x7fffffff);
+  const F32 clamped = magnitude > 10.0f ? splat(10.0f) : magnitude;
+  const F32 t = expm1(clamped + clamped);
+  const F32 result = t / (t + 2.0f);
+  return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
+}
+)"},
+
+    MathFunction{"sigmoid", "exp", R"(static inline F32 sigmoid(F32 x) {
+  const F32 e = exp((F32)((Mask)x | (int)0x80000000));
+  const F32 r = 1.0f / (1.0f + e);
+  const F32 result = x < 0.0f ? e * r : r;
+  return x == x ? result : x;
+}
+)"},
+
+    MathFunction{"erf", "exp_reduced", R"(static inline F32 erf(F32 x) {
+  // 1 - e^-u with u = -log(1 - erf |x|), which is |x| times a polynomial; 1 beyond 4.
+  const F32 magnitude = (F32)((Mask)x & 0x7fffffff);
+  const F32 t = magnitude > 4.0f ? splat(4.0f) : magnitude;
+  F32 q = t * -9.25329268e-06f + 0.000117613499f;
+  q = q * t - 0.000632732763f;
+  q = q * t + 0.00166682599f;
+  q = q * t - 0.000160180177f;
+  q = q * t - 0.0191531913f;
+  q = q * t + 0.102777869f;
+  q = q * t + 0.636619377f;
+  q = q * t + 1.12837917f;
+  const F32 u = q * t;
+  const F32 shifted = u * -1.44269504f + 12582912.0f;
+  const F32 n = shifted - 12582912.0f;
+  const F32 r = n * 2.12194440e-4f - (n * 0.693359375f + u);
+  const F32 scale = power_of_two((Mask)shifted - 0x4b400000);
+  const F32 result = (1.0f - scale) - scale * exp_reduced(r);
+  return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
+}
+)"},
+
+    MathFunction{"sin_reduced", "", R"(typedef double WideF64 __attribute__((vector_size(8 * kLanes)));
+// x - n pi/2 with n the nearest integer, for |x| below 10000: in double, or multiples of pi would lose all digits.
+static inline F32 reduce_quarter(F32 x, F32 n) {
+  const WideF64 wide_n = __builtin_convertvector(n, WideF64);
+  const WideF64 r = (__builtin_convertvector(x, WideF64) - wide_n * 1.5707963267341256) - wide_n * 6.077100506506192e-11;
+  return __builtin_convertvector(r, F32);
+}
+static inline F32 sin_reduced(F32 r) {
+  const F32 z = r * r;
+  F32 p = z * -0.000195147848f + 0.00833215716f;
+  p = p * z - 0.166666546f;
+  return p * (z * r) + r;
+}
+static inline F32 cos_reduced(F32 r) {
+  const F32 z = r * r;
+  F32 p = z * 2.44325862e-05f - 0.00138873114f;
+  p = p * z + 0.0416666456f;
+  return p * (z * z) - 0.5f * z + 1.0f;
+}
+static inline bool all_below(F32 x, float limit) {
+  int below = -1;
+  for (int i = 0; i < kLanes; ++i) below &= x[i] < limit && x[i] > -limit ? -1 : 0;
+  return below != 0;
+}
+)"},
+
+    MathFunction{"sin", "sin_reduced", R"(static inline F32 sin(F32 x) {
+  if (!all_below(x, 10000.0f)) {
+    for (int i = 0; i < kLanes; ++i) x[i] = __builtin_sinf(x[i]);
+    return x;
+  }
+  const F32 shifted = x * 0.636619772f + 12582912.0f;
+  const Mask n = (Mask)shifted;
+  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
+  const F32 value = (n & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
+  return (F32)((Mask)value ^ ((n & 2) << 30));
+}
+)"},
+
+    MathFunction{"cos", "sin_reduced", R"(static inline F32 cos(F32 x) {
+  if (!all_below(x, 10000.0f)) {
+    for (int i = 0; i < kLanes; ++i) x[i] = __builtin_cosf(x[i]);
+    return x;
+  }
+  const F32 shifted = x * 0.636619772f + 12582912.0f;
+  const Mask n = (Mask)shifted;
+  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
+  const F32 value = (n & 1) != 0 ? sin_reduced(r) : cos_reduced(r);
+  return (F32)((Mask)value ^ (((n + 1) & 2) << 30));
+}
+)"},
+};
+
+#undef KILN_LANEWISE
+
+}  // namespace
+
+std::span<const MathFunction> math_functions() {
+  return kFunctions;
+}
+
+}  // namespace kiln::codegen

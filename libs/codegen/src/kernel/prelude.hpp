@@ -1,0 +1,61 @@
+// The source text that kernels stand on: vector types, loads and stores, math functions.
+//
+// A kernel includes nothing, so that it compiles in a fraction of a second; it starts with those of these
+// pieces that it uses.
+
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kiln/ir/types.hpp"
+
+namespace kiln::codegen {
+
+/// "float", "long long", …: a scalar of `dtype`, which is a compute type.
+[[nodiscard]] std::string_view scalar_type(ir::DType dtype);
+/// "F32", "I64", …: as many of them as a vector has lanes. Bools are masks.
+[[nodiscard]] std::string_view vector_type(ir::DType dtype);
+/// What elements are in memory: "Bf16", "Bool", "float", ….
+[[nodiscard]] std::string_view memory_type(ir::DType dtype);
+
+/// Collects what a kernel uses.
+class Prelude {
+ public:
+  explicit Prelude(int vector_bytes) : lanes_(vector_bytes / 4) {}
+
+  /// Floats in a vector; vectors of other types have as many elements.
+  [[nodiscard]] int lanes() const { return lanes_; }
+
+  /// Loads, stores and splats of elements of `dtype` in memory.
+  void use_memory(ir::DType dtype);
+  /// The vector type of `dtype`.
+  void use_vector(ir::DType dtype);
+  /// A function of vectors by its name: "exp", "maximum", … .
+  void use_function(std::string_view name, ir::DType dtype);
+
+  /// Everything that was asked for, in an order that compiles.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  int lanes_;
+  std::set<ir::DType> memory_;
+  std::set<ir::DType> vectors_;
+  std::set<std::string, std::less<>> float_functions_;
+  std::set<std::string, std::less<>> double_functions_;
+  std::set<std::pair<std::string, ir::DType>> generic_functions_;
+};
+
+/// The definition of float function `name` for vectors, and the names of those it calls; empty if there is none.
+struct MathFunction {
+  std::string_view name;
+  std::string_view uses;  ///< Separated by blanks; each comes before this one in the list.
+  std::string_view text;
+};
+
+/// Every function of float vectors, each after the ones it uses.
+[[nodiscard]] std::span<const MathFunction> math_functions();
+
+}  // namespace kiln::codegen

@@ -1,0 +1,49 @@
+// What a loop program means, element by element: slow, and the reference for kernels.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "loop_program.hpp"
+
+namespace kiln::codegen {
+
+/// One element: `real` if its type is a floating one, else `integer`.
+struct Element {
+  double real = 0;
+  std::int64_t integer = 0;
+};
+
+/// The elements of a tensor, row-major.
+struct Array {
+  ir::DType dtype = ir::DType::kFloat32;
+  std::vector<std::int64_t> sizes;
+  std::vector<Element> elements;
+};
+
+/// Computes tensors of a program from those in memory. Sizes must be constant.
+class Evaluator {
+ public:
+  /// `memory` gives the tensors of kind `kMemory`.
+  Evaluator(const LoopProgram& program, std::function<Array(TensorId)> memory)
+      : program_(program), memory_(std::move(memory)) {}
+
+  const Array& of(TensorId tensor);
+
+ private:
+  using Point = std::vector<std::int64_t>;
+
+  Array compute(const Tensor& tensor);
+  Element scalar(ScalarId id, const Point& point);
+  Element operation(const Scalar& scalar, const Point& point);
+  std::int64_t index(const Index& index, const Point& point);
+
+  const LoopProgram& program_;
+  std::function<Array(TensorId)> memory_;
+  std::unordered_map<TensorId, Array> known_;
+};
+
+}  // namespace kiln::codegen

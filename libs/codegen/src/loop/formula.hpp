@@ -1,0 +1,44 @@
+// Scalar expressions written as formulas: `x * 0.5 * (erf(x * kSqrtHalf) + 1)`.
+
+#pragma once
+
+#include "scalar.hpp"
+
+namespace kiln::codegen {
+
+/// An expression being written down. A number beside it takes its type.
+struct Formula {
+  ScalarPool* pool = nullptr;
+  ScalarId id = {};
+
+  [[nodiscard]] ir::DType dtype() const { return (*pool)[id].dtype; }
+  [[nodiscard]] Formula number(double value) const { return {pool, pool->constant(value, dtype())}; }
+  [[nodiscard]] Formula to(ir::DType type) const { return {pool, pool->cast(id, type)}; }
+};
+
+inline Formula unary(ScalarOp op, Formula a) {
+  return {a.pool, a.pool->unary(op, a.id)};
+}
+inline Formula binary(ScalarOp op, Formula a, Formula b) {
+  return {a.pool, a.pool->binary(op, a.id, b.id)};
+}
+inline Formula compare(ScalarOp op, Formula a, Formula b) {
+  return {a.pool, a.pool->compare(op, a.id, b.id)};
+}
+inline Formula where(Formula condition, Formula yes, Formula no) {
+  return {yes.pool, yes.pool->where(condition.id, yes.id, no.id)};
+}
+
+inline Formula operator+(Formula a, Formula b) { return binary(ScalarOp::kAdd, a, b); }
+inline Formula operator-(Formula a, Formula b) { return binary(ScalarOp::kSubtract, a, b); }
+inline Formula operator*(Formula a, Formula b) { return binary(ScalarOp::kMultiply, a, b); }
+inline Formula operator/(Formula a, Formula b) { return binary(ScalarOp::kDivide, a, b); }
+inline Formula operator+(Formula a, double b) { return a + a.number(b); }
+inline Formula operator-(Formula a, double b) { return a - a.number(b); }
+inline Formula operator*(Formula a, double b) { return a * a.number(b); }
+inline Formula operator/(Formula a, double b) { return a / a.number(b); }
+inline Formula operator-(double a, Formula b) { return b.number(a) - b; }
+inline Formula operator<(Formula a, Formula b) { return compare(ScalarOp::kLess, a, b); }
+inline Formula operator<=(Formula a, Formula b) { return compare(ScalarOp::kLessEqual, a, b); }
+
+}  // namespace kiln::codegen

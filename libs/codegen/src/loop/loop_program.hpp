@@ -1,0 +1,59 @@
+// A graph as loops: each tensor is memory, a function of its indices, or a reduction of one.
+//
+// Lowering makes it, fusion cuts it into kernels, and `evaluate()` (evaluate.hpp) is its meaning.
+
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "kiln/ir/graph.hpp"
+#include "scalar.hpp"
+
+namespace kiln::codegen {
+
+/// How a reduction combines.
+enum class Reduction : std::uint8_t { kSum, kProduct, kMaximum, kMinimum, kAny, kAll };
+
+/// A tensor of the loop program.
+struct Tensor {
+  enum class Kind : std::uint8_t {
+    kMemory,     ///< An input, a constant, or what libtorch computes.
+    kPointwise,  ///< `body` over variables 0 … rank-1.
+    kReduction,  ///< `body` over those and then the reduced dims', combined by `reduction`.
+  };
+  Kind kind = Kind::kMemory;
+  ir::DType dtype = ir::DType::kFloat32;
+  ir::Device device = {};
+  std::vector<ir::Expr> sizes = {};
+  /// How it lies in memory, or is to lie if it is materialised (dense then).
+  std::vector<ir::Expr> strides = {};
+  ScalarId body = {};
+  std::vector<ir::Expr> reduced = {};  ///< Extents of the reduced dims.
+  Reduction reduction = Reduction::kSum;
+  bool is_view = false;   ///< A pointwise tensor whose body is one read: index arithmetic only.
+  ir::NodeId node = {};   ///< What made it; invalid for inputs.
+  ir::ValueId value = {};  ///< The graph's value; invalid for what only a lowering knows.
+
+  /// Extents of the body's variables: the kept dims, then the reduced ones.
+  [[nodiscard]] std::vector<ir::Expr> domain() const {
+    std::vector<ir::Expr> extents = sizes;
+    extents.insert(extents.end(), reduced.begin(), reduced.end());
+    return extents;
+  }
+};
+
+/// Tensors in an order in which each is defined before it is read.
+struct LoopProgram {
+  ScalarPool pool;
+  std::vector<Tensor> tensors;
+  std::vector<std::optional<TensorId>> of_value;  ///< By `ValueId`; nothing for what is no tensor.
+  /// By `NodeId`: for a node that is left to libtorch, how many tensors there were before it.
+  std::vector<std::optional<std::uint32_t>> extern_at;
+
+  [[nodiscard]] const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
+  [[nodiscard]] Tensor& operator[](TensorId id) { return tensors[id.index()]; }
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,141 @@
+#include "scalar.hpp"
+
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace kiln::codegen {
+
+using ir::DType;
+
+std::string_view to_string(ScalarOp op) {
+  static constexpr std::array kNames = {
+      "constant", "index",      "read",      "load",         "reduced",         "cast",
+      "where",    "add",        "subtract",  "multiply",     "divide",          "floor_divide",
+      "truncate_divide",        "remainder", "fmod",         "maximum",         "minimum",
+      "power",    "bit_and",    "bit_or",    "bit_xor",      "bit_not",         "equal",
+      "not_equal", "less",      "less_equal", "negate",      "absolute",        "sign",
+      "reciprocal", "square_root", "reciprocal_sqrt", "floor", "ceil",          "round",
+      "truncate", "exp",        "exp2",      "expm1",        "log",             "log2",
+      "log10",    "log1p",      "sin",       "cos",          "tan",             "atan",
+      "sinh",     "cosh",       "tanh",      "erf",          "sigmoid",         "is_nan"};
+  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kIsNan) + 1);
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+DType compute_type(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
+}
+
+bool Scalar::operator==(const Scalar& other) const {
+  return op == other.op && dtype == other.dtype && integer == other.integer &&
+         std::bit_cast<std::uint64_t>(real) == std::bit_cast<std::uint64_t>(other.real) &&
+         tensor == other.tensor && operands == other.operands && indices == other.indices;
+}
+
+ScalarId ScalarPool::add(Scalar scalar) {
+  std::size_t hash = static_cast<std::size_t>(scalar.op) * 131 + static_cast<std::size_t>(scalar.dtype);
+  const auto mix = [&](std::size_t value) { hash = hash * 0x100000001b3ULL ^ value; };
+  mix(std::bit_cast<std::uint64_t>(scalar.real));
+  mix(static_cast<std::size_t>(scalar.integer));
+  mix(scalar.tensor.index());
+  for (const ScalarId operand : scalar.operands) {
+    mix(operand.index());
+  }
+  for (const Index& index : scalar.indices) {
+    mix(index.hash());
+  }
+  const auto [first, last] = by_hash_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    if (scalars_[it->second.index()] == scalar) {
+      return it->second;
+    }
+  }
+  const ScalarId id(scalars_.size());
+  scalars_.push_back(std::move(scalar));
+  by_hash_.emplace(hash, id);
+  return id;
+}
+
+ScalarId ScalarPool::constant(double value, DType dtype) {
+  dtype = compute_type(dtype);
+  if (ir::is_floating_point(dtype)) {
+    return add({.op = ScalarOp::kConstant, .dtype = dtype, .real = value});
+  }
+  return integer(static_cast<std::int64_t>(value), dtype);
+}
+
+ScalarId ScalarPool::integer(std::int64_t value, DType dtype) {
+  dtype = compute_type(dtype);
+  if (ir::is_floating_point(dtype)) {
+    return constant(static_cast<double>(value), dtype);
+  }
+  return add({.op = ScalarOp::kConstant,
+              .dtype = dtype,
+              .integer = dtype == DType::kBool ? (value != 0 ? 1 : 0) : value});
+}
+
+ScalarId ScalarPool::index(Index value) {
+  if (value.is_constant() && value.constant().is_constant()) {
+    return integer(*value.constant().constant(), DType::kInt64);
+  }
+  return add({.op = ScalarOp::kIndex, .dtype = DType::kInt64, .indices = {std::move(value)}});
+}
+
+ScalarId ScalarPool::read(TensorId tensor, std::vector<Index> indices, DType dtype) {
+  return add({.op = ScalarOp::kRead,
+              .dtype = compute_type(dtype),
+              .tensor = tensor,
+              .indices = std::move(indices)});
+}
+
+ScalarId ScalarPool::cast(ScalarId value, DType dtype) {
+  dtype = compute_type(dtype);
+  const Scalar& source = (*this)[value];
+  if (source.dtype == dtype) {
+    return value;
+  }
+  if (source.op == ScalarOp::kConstant) {
+    if (!ir::is_floating_point(source.dtype)) {
+      return integer(source.integer, dtype);
+    }
+    if (ir::is_floating_point(dtype)) {
+      return constant(source.real, dtype);
+    }
+  }
+  return add({.op = ScalarOp::kCast, .dtype = dtype, .operands = {value}});
+}
+
+ScalarId ScalarPool::where(ScalarId condition, ScalarId yes, ScalarId no) {
+  const DType dtype = (*this)[yes].dtype;
+  return add({.op = ScalarOp::kWhere, .dtype = dtype, .operands = {condition, yes, no}});
+}
+
+ScalarId ScalarPool::unary(ScalarOp op, ScalarId a) {
+  const DType dtype = op == ScalarOp::kIsNan ? DType::kBool : (*this)[a].dtype;
+  return add({.op = op, .dtype = dtype, .operands = {a}});
+}
+
+ScalarId ScalarPool::binary(ScalarOp op, ScalarId a, ScalarId b) {
+  const DType dtype = (*this)[a].dtype;
+  const auto is_constant = [&](ScalarId id, double value) {
+    const Scalar& scalar = (*this)[id];
+    return scalar.op == ScalarOp::kConstant &&
+           (ir::is_floating_point(scalar.dtype) ? scalar.real == value
+                                                : static_cast<double>(scalar.integer) == value);
+  };
+  // x + 0 is not x for x = -0, so only what is exact is folded.
+  if (op == ScalarOp::kMultiply && is_constant(b, 1)) {
+    return a;
+  }
+  if (op == ScalarOp::kMultiply && is_constant(a, 1)) {
+    return b;
+  }
+  return add({.op = op, .dtype = dtype, .operands = {a, b}});
+}
+
+ScalarId ScalarPool::compare(ScalarOp op, ScalarId a, ScalarId b) {
+  return add({.op = op, .dtype = DType::kBool, .operands = {a, b}});
+}
+
+}  // namespace kiln::codegen

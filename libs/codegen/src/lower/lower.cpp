@@ -1,0 +1,120 @@
+// The walk over a graph that turns it into loops.
+
+#include <algorithm>
+
+#include "kiln/base/error.hpp"
+#include "lowering.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+
+namespace {
+
+const Lowerings& all_lowerings() {
+  static const Lowerings table = [] {
+    Lowerings result;
+    add_pointwise_lowerings(result);
+    add_activation_lowerings(result);
+    add_creation_lowerings(result);
+    add_view_lowerings(result);
+    add_gather_lowerings(result);
+    add_reduction_lowerings(result);
+    add_normalization_lowerings(result);
+    add_softmax_lowerings(result);
+    return result;
+  }();
+  return table;
+}
+
+void check(const ir::Graph& graph, const ir::Node& node) {
+  if (!node.mutates.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                node.target + " writes into its arguments: the graph is not functional");
+  }
+  for (const ir::ValueId result : node.results) {
+    if (result.valid() && graph.value(result).is_tensor() &&
+        graph.tensor(result).device.type != ir::DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported,
+                  node.target + " is on " + to_string(graph.tensor(result).device) +
+                      ": only the CPU has kernels");
+    }
+  }
+}
+
+bool is_lowerable_value(const ir::Graph& graph, ir::ValueId value) {
+  if (!value.valid() || !graph.value(value).is_tensor()) {
+    return true;
+  }
+  const ir::TensorMeta& meta = graph.tensor(value);
+  return is_lowerable(meta.dtype) && !meta.conjugate && !meta.negative;
+}
+
+bool is_lowerable_node(const ir::Graph& graph, const ir::Node& node) {
+  bool possible = !node.random && !node.effectful;
+  const auto check_value = [&](ir::ValueId value) { possible = possible && is_lowerable_value(graph, value); };
+  for_each_operand(node, check_value);
+  std::ranges::for_each(node.results, check_value);
+  return possible;
+}
+
+TensorId add_memory(LoopProgram& program, const ir::Graph& graph, ir::ValueId value) {
+  const ir::TensorMeta& meta = graph.tensor(value);
+  program.tensors.push_back({.dtype = meta.dtype,
+                             .device = meta.device,
+                             .sizes = meta.sizes,
+                             .strides = meta.strides,
+                             .node = graph.value(value).producer,
+                             .value = value});
+  return TensorId(program.tensors.size() - 1);
+}
+
+bool try_lower(const ir::Graph& graph, LoopProgram& program, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const auto found = all_lowerings().find(node.target);
+  if (found == all_lowerings().end() || !is_lowerable_node(graph, node)) {
+    return false;
+  }
+  const std::size_t before = program.tensors.size();
+  Lowering lowering(graph, program, id);
+  if (found->second(lowering)) {
+    return true;
+  }
+  program.tensors.resize(before);
+  for (const ir::ValueId result : node.results) {
+    if (result.valid()) {
+      program.of_value[result.index()].reset();
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+LoopProgram lower(const ir::Graph& graph) {
+  LoopProgram program;
+  program.of_value.resize(graph.values().size());
+  program.extern_at.resize(graph.nodes().size());
+  for (const ir::Input& input : graph.inputs()) {
+    if (graph.value(input.value).is_tensor()) {
+      program.of_value[input.value.index()] = add_memory(program, graph, input.value);
+    }
+  }
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const ir::NodeId id(i);
+    const ir::Node& node = graph.node(id);
+    check(graph, node);
+    if (try_lower(graph, program, id)) {
+      continue;
+    }
+    program.extern_at[i] = static_cast<std::uint32_t>(program.tensors.size());
+    for (const ir::ValueId result : node.results) {
+      if (result.valid() && graph.value(result).is_tensor()) {
+        program.of_value[result.index()] = add_memory(program, graph, result);
+      }
+    }
+  }
+  return program;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,306 @@
+#include "lowering.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kiln/base/error.hpp"
+
+namespace kiln::codegen {
+
+using ir::Argument;
+using ir::DType;
+using ir::Expr;
+
+std::vector<Index> variables(std::size_t rank) {
+  std::vector<Index> result;
+  for (std::size_t i = 0; i < rank; ++i) {
+    result.push_back(Index::variable(static_cast<int>(i)));
+  }
+  return result;
+}
+
+Expr count(std::span<const Expr> sizes, std::span<const std::size_t> dims) {
+  Expr product = 1;
+  for (const std::size_t dim : dims) {
+    product = product * sizes[dim];
+  }
+  return product;
+}
+
+std::size_t wrap(std::int64_t dim, std::size_t rank) {
+  return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(std::max<std::size_t>(rank, 1))
+                                          : dim);
+}
+
+bool is_lowerable(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kBool:
+    case DType::kBFloat16: return true;
+    default: return false;
+  }
+}
+
+bool is_dense(std::span<const Expr> sizes, std::span<const Expr> strides) {
+  Expr expected = 1;
+  std::vector<bool> seen(sizes.size());
+  for (std::size_t step = 0; step < sizes.size(); ++step) {
+    bool found = false;
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+      if (!seen[i] && (sizes[i] == Expr(1) || strides[i] == expected)) {
+        seen[i] = found = true;
+        expected = expected * sizes[i];
+        break;
+      }
+    }
+    if (!found) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Expr> dense_strides(const ir::TensorMeta& meta) {
+  const bool usable = meta.strides.size() == meta.sizes.size() &&
+                      !std::ranges::any_of(meta.sizes, [](const Expr& e) { return e == Expr(0); }) &&
+                      is_dense(meta.sizes, meta.strides);
+  return usable ? meta.strides : ir::contiguous_strides(meta.sizes);
+}
+
+bool Lowering::has(std::size_t i) const {
+  if (i >= node_.arguments.size() || std::holds_alternative<std::monostate>(node_.arguments[i])) {
+    return false;
+  }
+  const auto* value = std::get_if<ir::ValueId>(&node_.arguments[i]);
+  return value == nullptr || value->valid();
+}
+
+bool Lowering::is_tensor(std::size_t i) const {
+  if (!has(i)) {
+    return false;
+  }
+  const auto* value = std::get_if<ir::ValueId>(&node_.arguments[i]);
+  return value != nullptr && graph_.value(*value).is_tensor();
+}
+
+TensorId Lowering::tensor(std::size_t i) const {
+  const ir::ValueId value = std::get<ir::ValueId>(node_.arguments.at(i));
+  return program_.of_value[value.index()].value();
+}
+
+std::vector<TensorId> Lowering::tensors(std::size_t i) const {
+  std::vector<TensorId> result;
+  for (const ir::ValueId value : std::get<std::vector<ir::ValueId>>(node_.arguments.at(i))) {
+    result.push_back(program_.of_value[value.index()].value());
+  }
+  return result;
+}
+
+Expr Lowering::integer(std::size_t i, Expr absent) const {
+  if (!has(i)) {
+    return absent;
+  }
+  const Argument& argument = node_.arguments[i];
+  if (const auto* value = std::get_if<Expr>(&argument)) {
+    return *value;
+  }
+  if (const auto* value = std::get_if<ir::ValueId>(&argument)) {
+    return std::get<ir::SymIntMeta>(graph_.value(*value).meta).expr;
+  }
+  if (const auto* value = std::get_if<bool>(&argument)) {
+    return *value ? 1 : 0;
+  }
+  return static_cast<std::int64_t>(std::get<double>(argument));
+}
+
+std::vector<Expr> Lowering::integers(std::size_t i) const {
+  if (!has(i)) {
+    return {};
+  }
+  const Argument& argument = node_.arguments[i];
+  if (const auto* list = std::get_if<std::vector<Expr>>(&argument)) {
+    return *list;
+  }
+  if (const auto* list = std::get_if<std::vector<ir::ValueId>>(&argument)) {
+    std::vector<Expr> result;
+    for (const ir::ValueId value : *list) {
+      result.push_back(std::get<ir::SymIntMeta>(graph_.value(value).meta).expr);
+    }
+    return result;
+  }
+  return {integer(i)};
+}
+
+double Lowering::real(std::size_t i, double absent) const {
+  if (!has(i)) {
+    return absent;
+  }
+  const Argument& argument = node_.arguments[i];
+  if (const auto* value = std::get_if<double>(&argument)) {
+    return *value;
+  }
+  const Expr value = integer(i);
+  if (!value.is_constant()) {
+    throw Error(ErrorCode::kUnsupported, node_.target + ": a symbolic number where a plain one is needed");
+  }
+  return static_cast<double>(*value.constant());
+}
+
+bool Lowering::flag(std::size_t i, bool absent) const {
+  if (!has(i)) {
+    return absent;
+  }
+  const auto* value = std::get_if<bool>(&node_.arguments[i]);
+  return value != nullptr ? *value : real(i) != 0;
+}
+
+std::string_view Lowering::text(std::size_t i) const {
+  const auto* value = has(i) ? std::get_if<std::string>(&node_.arguments[i]) : nullptr;
+  return value != nullptr ? std::string_view(*value) : std::string_view();
+}
+
+std::vector<bool> Lowering::flags(std::size_t i) const {
+  const auto* list = has(i) ? std::get_if<std::vector<bool>>(&node_.arguments[i]) : nullptr;
+  return list != nullptr ? *list : std::vector<bool>();
+}
+
+std::optional<std::size_t> Lowering::dim(std::size_t i, std::size_t rank, std::int64_t absent) const {
+  const std::optional<std::int64_t> value = integer(i, absent).constant();
+  return value ? std::optional(wrap(*value, rank)) : std::nullopt;
+}
+
+std::vector<std::size_t> Lowering::dims(std::size_t i, std::size_t rank) const {
+  std::vector<std::size_t> result;
+  for (const Expr& dim : integers(i)) {
+    if (rank > 0) {
+      result.push_back(wrap(dim.constant().value(), rank));
+    }
+  }
+  if (result.empty()) {
+    result.resize(rank);
+    std::iota(result.begin(), result.end(), std::size_t{0});
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
+Formula Lowering::read(TensorId tensor, std::vector<Index> indices) const {
+  return {&program_.pool, program_.pool.read(tensor, std::move(indices), program_[tensor].dtype)};
+}
+
+Formula Lowering::broadcast(TensorId tensor, Indices indices) const {
+  const std::vector<Expr>& own = program_[tensor].sizes;
+  ensure(own.size() <= indices.size(), "a tensor is broadcast to fewer dims than it has");
+  const std::size_t skip = indices.size() - own.size();
+  std::vector<Index> mapped;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    mapped.push_back(own[i] == Expr(1) ? Index(0) : indices[skip + i]);
+  }
+  return read(tensor, std::move(mapped));
+}
+
+Formula Lowering::constant(double value, DType type) const {
+  return {&program_.pool, program_.pool.constant(value, type)};
+}
+
+Formula Lowering::number(std::size_t i, DType type) const {
+  const Argument& argument = node_.arguments.at(i);
+  if (const auto* value = std::get_if<double>(&argument)) {
+    return constant(*value, type);
+  }
+  return Formula{&program_.pool, program_.pool.index(integer(i))}.to(type);
+}
+
+Formula Lowering::operand(std::size_t i, Indices indices, DType type) const {
+  return is_tensor(i) ? broadcast(tensor(i), indices).to(type) : number(i, type);
+}
+
+bool Lowering::wants(std::size_t result) const {
+  return result < node_.results.size() && node_.results[result].valid();
+}
+
+const ir::TensorMeta& Lowering::meta(std::size_t result) const {
+  return graph_.tensor(node_.results.at(result));
+}
+
+TensorId Lowering::add(Tensor tensor) {
+  tensor.node = id_;
+  program_.tensors.push_back(std::move(tensor));
+  return TensorId(program_.tensors.size() - 1);
+}
+
+void Lowering::define(std::size_t result, const Body& body) {
+  if (!wants(result)) {
+    return;
+  }
+  const ir::TensorMeta& shape = meta(result);
+  const Formula value = body(variables(shape.sizes.size())).to(shape.dtype);
+  program_.of_value[node_.results[result].index()] = add({.kind = Tensor::Kind::kPointwise,
+                                                          .dtype = shape.dtype,
+                                                          .device = shape.device,
+                                                          .sizes = shape.sizes,
+                                                          .strides = dense_strides(shape),
+                                                          .body = value.id,
+                                                          .value = node_.results[result]});
+}
+
+void Lowering::define_view(std::size_t result,
+                           TensorId source,
+                           const std::function<std::vector<Index>(Indices)>& map) {
+  if (!wants(result)) {
+    return;
+  }
+  define(result, [&](Indices indices) { return read(source, map(indices)); });
+  program_.tensors.back().is_view = true;
+}
+
+TensorId Lowering::reduce(Reduction reduction,
+                          std::span<const Expr> sizes,
+                          std::span<const std::size_t> dims,
+                          DType dtype,
+                          const Body& body) {
+  Tensor tensor{.kind = Tensor::Kind::kReduction,
+                .dtype = dtype,
+                .reduction = reduction};
+  std::vector<Index> indices(sizes.size());
+  int variable = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (!std::ranges::binary_search(dims, i)) {
+      tensor.sizes.push_back(sizes[i]);
+      indices[i] = Index::variable(variable++);
+    }
+  }
+  for (const std::size_t dim : dims) {
+    tensor.reduced.push_back(sizes[dim]);
+    indices[dim] = Index::variable(variable++);
+  }
+  tensor.strides = ir::contiguous_strides(tensor.sizes);
+  tensor.body = body(indices).to(dtype).id;
+  return add(std::move(tensor));
+}
+
+void Lowering::define_reduced(std::size_t result,
+                              TensorId reduced,
+                              std::span<const std::size_t> dims,
+                              bool keep,
+                              const std::function<Formula(Formula)>& finish) {
+  define(result, [&](Indices indices) {
+    std::vector<Index> kept;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (!keep || !std::ranges::binary_search(dims, i)) {
+        kept.push_back(indices[i]);
+      }
+    }
+    return finish(read(reduced, std::move(kept)));
+  });
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,399 @@
+// Arithmetic, comparisons and selections: one element from one element of each operand.
+
+#include <cmath>
+#include <string>
+
+#include "lowering.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+
+namespace {
+
+using Unary = Formula (*)(Formula);
+
+// Arithmetic on bools means something else in ATen than on numbers.
+bool is_number(DType dtype) {
+  return dtype != DType::kBool;
+}
+
+Lower unary_of(ScalarOp op) {
+  return [op](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    if (!is_number(type)) {
+      return false;
+    }
+    l.define(0, [&](Indices i) { return unary(op, l.operand(0, i, type)); });
+    return true;
+  };
+}
+
+// Ops that have no meaning on integers: those are computed by libtorch.
+Lower floating_unary_of(Unary function) {
+  return [function](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    if (!ir::is_floating_point(type)) {
+      return false;
+    }
+    l.define(0, [&](Indices i) { return function(l.operand(0, i, type)); });
+    return true;
+  };
+}
+
+template <ScalarOp op>
+Formula apply(Formula x) {
+  return unary(op, x);
+}
+
+// Rounding an integer changes nothing.
+template <ScalarOp op>
+bool lower_rounding(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) {
+    const Formula x = l.operand(0, i, type);
+    return ir::is_floating_point(type) ? unary(op, x) : x;
+  });
+  return is_number(type);
+}
+
+Lower binary_of(ScalarOp op) {
+  return [op](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    if (!is_number(type)) {
+      return false;
+    }
+    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    return true;
+  };
+}
+
+// a + alpha * b, or the other way round.
+Lower scaled_of(ScalarOp op, bool reversed) {
+  return [op, reversed](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    if (!is_number(type)) {
+      return false;
+    }
+    l.define(0, [&](Indices i) {
+      Formula a = l.operand(0, i, type);
+      Formula b = l.operand(1, i, type);
+      if (reversed) {
+        std::swap(a, b);
+      }
+      if (l.has(2)) {
+        b = b * l.number(2, type);
+      }
+      return binary(op, a, b);
+    });
+    return true;
+  };
+}
+
+bool lower_divide(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  if (!ir::is_floating_point(type)) {
+    return false;
+  }
+  l.define(0, [&](Indices i) {
+    const Formula a = l.operand(0, i, type);
+    // Exact for powers of two, and much cheaper than a division.
+    if (int exponent = 0; !l.is_tensor(1) && std::frexp(l.real(1), &exponent) == 0.5) {
+      return a * (1 / l.real(1));
+    }
+    return a / l.operand(1, i, type);
+  });
+  return true;
+}
+
+bool lower_divide_rounded(Lowering& l) {
+  return !l.has(2) && lower_divide(l);
+}
+
+Lower logical_of(ScalarOp op) {
+  return [op](Lowering& l) {
+    l.define(0, [&](Indices i) {
+      return binary(op, l.operand(0, i, DType::kBool), l.operand(1, i, DType::kBool));
+    });
+    return true;
+  };
+}
+
+Lower bitwise_of(ScalarOp op) {
+  return [op](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    return true;
+  };
+}
+
+bool lower_logical_not(Lowering& l) {
+  l.define(0, [&](Indices i) { return unary(ScalarOp::kNot, l.operand(0, i, DType::kBool)); });
+  return true;
+}
+
+bool lower_bitwise_not(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) { return unary(ScalarOp::kNot, l.operand(0, i, type)); });
+  return true;
+}
+
+Lower comparison_of(ScalarOp op, bool swapped) {
+  return [op, swapped](Lowering& l) {
+    const DType type = l.promote(0, 1);
+    l.define(0, [&](Indices i) {
+      const Formula a = l.operand(0, i, type);
+      const Formula b = l.operand(1, i, type);
+      return swapped ? compare(op, b, a) : compare(op, a, b);
+    });
+    return true;
+  };
+}
+
+bool lower_is_nan(Lowering& l) {
+  if (!ir::is_floating_point(l.dtype(l.tensor(0)))) {
+    return false;
+  }
+  l.define(0, [&](Indices i) {
+    return unary(ScalarOp::kIsNan, l.broadcast(l.tensor(0), i));
+  });
+  return true;
+}
+
+bool lower_where(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) {
+    return where(l.operand(0, i, DType::kBool), l.operand(1, i, type), l.operand(2, i, type));
+  });
+  return true;
+}
+
+bool lower_masked_fill(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) {
+    return where(l.operand(1, i, DType::kBool), l.operand(2, i, type), l.operand(0, i, type));
+  });
+  return true;
+}
+
+bool lower_clamp(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  if (!is_number(type)) {
+    return false;
+  }
+  l.define(0, [&](Indices i) {
+    Formula x = l.operand(0, i, type);
+    if (l.has(1)) {
+      x = binary(ScalarOp::kMaximum, x, l.operand(1, i, type));
+    }
+    return l.has(2) ? binary(ScalarOp::kMinimum, x, l.operand(2, i, type)) : x;
+  });
+  return true;
+}
+
+Lower clamp_end(ScalarOp op) {
+  return [op](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    return is_number(type);
+  };
+}
+
+Formula power(Formula x, double exponent) {
+  if (exponent == 2) {
+    return x * x;
+  }
+  if (exponent == 3) {
+    return x * x * x;
+  }
+  if (exponent == 1) {
+    return x;
+  }
+  if (exponent == 0.5) {
+    return unary(ScalarOp::kSqrt, x);
+  }
+  if (exponent == -0.5) {
+    return unary(ScalarOp::kRsqrt, x);
+  }
+  if (exponent == -1) {
+    return unary(ScalarOp::kReciprocal, x);
+  }
+  if (exponent == -2) {
+    return unary(ScalarOp::kReciprocal, x * x);
+  }
+  return binary(ScalarOp::kPower, x, x.number(exponent));
+}
+
+bool lower_power_scalar(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  const double exponent = l.real(1);
+  if (!is_number(type) || (!ir::is_floating_point(type) && exponent != 2 && exponent != 3)) {
+    return false;
+  }
+  l.define(0, [&](Indices i) { return power(l.operand(0, i, type), exponent); });
+  return true;
+}
+
+bool lower_power(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  if (!ir::is_floating_point(type)) {
+    return false;
+  }
+  l.define(0, [&](Indices i) {
+    return binary(ScalarOp::kPower, l.operand(0, i, type), l.operand(1, i, type));
+  });
+  return true;
+}
+
+// self + value * a * b, and with a quotient instead.
+Lower ternary_of(ScalarOp op) {
+  return [op](Lowering& l) {
+    const DType type = l.meta(0).dtype;
+    if (!ir::is_floating_point(type)) {
+      return false;
+    }
+    l.define(0, [&](Indices i) {
+      const Formula a = l.operand(1, i, type);
+      const Formula b = l.operand(2, i, type);
+      const Formula scaled = l.has(3) ? a * l.number(3, type) : a;
+      return l.operand(0, i, type) + binary(op, scaled, b);
+    });
+    return true;
+  };
+}
+
+bool lower_lerp(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) {
+    const Formula start = l.operand(0, i, type);
+    const Formula end = l.operand(1, i, type);
+    const Formula weight = l.operand(2, i, type);
+    // From the nearer end, as ATen does, so that weight 1 gives `end` exactly.
+    const Formula near_start = start + weight * (end - start);
+    const Formula near_end = end - (end - start) * (1 - weight);
+    return where(unary(ScalarOp::kAbsolute, weight) < weight.number(0.5), near_start, near_end);
+  });
+  return ir::is_floating_point(type);
+}
+
+bool lower_copy(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) { return l.operand(0, i, type); });
+  return true;
+}
+
+// copy(self, source): the source in self's shape and type.
+bool lower_copy_from(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) { return l.operand(1, i, type); });
+  return true;
+}
+
+void add_unary(Lowerings& table) {
+  table["aten.neg.default"] = unary_of(ScalarOp::kNegate);
+  table["aten.abs.default"] = unary_of(ScalarOp::kAbsolute);
+  table["aten.sign.default"] = unary_of(ScalarOp::kSign);
+  table["aten.floor.default"] = lower_rounding<ScalarOp::kFloor>;
+  table["aten.ceil.default"] = lower_rounding<ScalarOp::kCeil>;
+  table["aten.round.default"] = lower_rounding<ScalarOp::kRound>;
+  table["aten.trunc.default"] = lower_rounding<ScalarOp::kTruncate>;
+  table["aten.reciprocal.default"] = floating_unary_of(apply<ScalarOp::kReciprocal>);
+  table["aten.sqrt.default"] = floating_unary_of(apply<ScalarOp::kSqrt>);
+  table["aten.rsqrt.default"] = floating_unary_of(apply<ScalarOp::kRsqrt>);
+  table["aten.exp.default"] = floating_unary_of(apply<ScalarOp::kExp>);
+  table["aten.exp2.default"] = floating_unary_of(apply<ScalarOp::kExp2>);
+  table["aten.expm1.default"] = floating_unary_of(apply<ScalarOp::kExpm1>);
+  table["aten.log.default"] = floating_unary_of(apply<ScalarOp::kLog>);
+  table["aten.log2.default"] = floating_unary_of(apply<ScalarOp::kLog2>);
+  table["aten.log10.default"] = floating_unary_of(apply<ScalarOp::kLog10>);
+  table["aten.log1p.default"] = floating_unary_of(apply<ScalarOp::kLog1p>);
+  table["aten.sin.default"] = floating_unary_of(apply<ScalarOp::kSin>);
+  table["aten.cos.default"] = floating_unary_of(apply<ScalarOp::kCos>);
+  table["aten.tanh.default"] = floating_unary_of(apply<ScalarOp::kTanh>);
+  table["aten.erf.default"] = floating_unary_of(apply<ScalarOp::kErf>);
+  table["aten.sigmoid.default"] = floating_unary_of(apply<ScalarOp::kSigmoid>);
+  table["aten.square.default"] = floating_unary_of([](Formula x) { return x * x; });
+  table["aten.isnan.default"] = lower_is_nan;
+  table["aten.logical_not.default"] = lower_logical_not;
+  table["aten.bitwise_not.default"] = lower_bitwise_not;
+}
+
+void add_binary(Lowerings& table) {
+  for (const auto* name : {"aten.add.Tensor", "aten.add.Scalar"}) {
+    table[name] = scaled_of(ScalarOp::kAdd, false);
+  }
+  for (const auto* name : {"aten.sub.Tensor", "aten.sub.Scalar"}) {
+    table[name] = scaled_of(ScalarOp::kSubtract, false);
+  }
+  for (const auto* name : {"aten.rsub.Tensor", "aten.rsub.Scalar"}) {
+    table[name] = [](Lowering& l) {
+      const DType type = l.meta(0).dtype;
+      if (!is_number(type)) {
+        return false;
+      }
+      l.define(0, [&](Indices i) {
+        const Formula a = l.operand(0, i, type);
+        return l.operand(1, i, type) - (l.has(2) ? a * l.number(2, type) : a);
+      });
+      return true;
+    };
+  }
+  for (const auto* name : {"aten.mul.Tensor", "aten.mul.Scalar"}) {
+    table[name] = binary_of(ScalarOp::kMultiply);
+  }
+  for (const auto* name : {"aten.div.Tensor", "aten.div.Scalar"}) {
+    table[name] = lower_divide;
+  }
+  for (const auto* name : {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}) {
+    table[name] = lower_divide_rounded;
+  }
+  table["aten.maximum.default"] = binary_of(ScalarOp::kMaximum);
+  table["aten.minimum.default"] = binary_of(ScalarOp::kMinimum);
+  table["aten.max.other"] = binary_of(ScalarOp::kMaximum);
+  table["aten.min.other"] = binary_of(ScalarOp::kMinimum);
+  table["aten.pow.Tensor_Scalar"] = lower_power_scalar;
+  table["aten.pow.Tensor_Tensor"] = lower_power;
+  table["aten.pow.Scalar"] = lower_power;
+  table["aten.logical_and.default"] = logical_of(ScalarOp::kAnd);
+  table["aten.logical_or.default"] = logical_of(ScalarOp::kOr);
+  table["aten.logical_xor.default"] = logical_of(ScalarOp::kXor);
+  for (const auto* suffix : {"Tensor", "Scalar"}) {
+    const bool tensor = suffix[0] == 'T';
+    table[tensor ? "aten.bitwise_and.Tensor" : "aten.bitwise_and.Scalar"] = bitwise_of(ScalarOp::kAnd);
+    table[tensor ? "aten.bitwise_or.Tensor" : "aten.bitwise_or.Scalar"] = bitwise_of(ScalarOp::kOr);
+    table[tensor ? "aten.bitwise_xor.Tensor" : "aten.bitwise_xor.Scalar"] = bitwise_of(ScalarOp::kXor);
+    table[tensor ? "aten.eq.Tensor" : "aten.eq.Scalar"] = comparison_of(ScalarOp::kEqual, false);
+    table[tensor ? "aten.ne.Tensor" : "aten.ne.Scalar"] = comparison_of(ScalarOp::kNotEqual, false);
+    table[tensor ? "aten.lt.Tensor" : "aten.lt.Scalar"] = comparison_of(ScalarOp::kLess, false);
+    table[tensor ? "aten.le.Tensor" : "aten.le.Scalar"] = comparison_of(ScalarOp::kLessEqual, false);
+    table[tensor ? "aten.gt.Tensor" : "aten.gt.Scalar"] = comparison_of(ScalarOp::kLess, true);
+    table[tensor ? "aten.ge.Tensor" : "aten.ge.Scalar"] = comparison_of(ScalarOp::kLessEqual, true);
+  }
+}
+
+}  // namespace
+
+void add_pointwise_lowerings(Lowerings& table) {
+  add_unary(table);
+  add_binary(table);
+  table["aten.where.self"] = lower_where;
+  table["aten.where.ScalarSelf"] = lower_where;
+  table["aten.where.ScalarOther"] = lower_where;
+  table["aten.masked_fill.Scalar"] = lower_masked_fill;
+  table["aten.masked_fill.Tensor"] = lower_masked_fill;
+  table["aten.clamp.default"] = lower_clamp;
+  table["aten.clamp.Tensor"] = lower_clamp;
+  table["aten.clamp_min.default"] = clamp_end(ScalarOp::kMaximum);
+  table["aten.clamp_max.default"] = clamp_end(ScalarOp::kMinimum);
+  table["aten.addcmul.default"] = ternary_of(ScalarOp::kMultiply);
+  table["aten.addcdiv.default"] = ternary_of(ScalarOp::kDivide);
+  table["aten.lerp.Scalar"] = lower_lerp;
+  table["aten.lerp.Tensor"] = lower_lerp;
+  for (const auto* name : {"aten._to_copy.default", "aten.clone.default", "aten.contiguous.default",
+                           "aten.lift_fresh_copy.default"}) {
+    table[name] = lower_copy;
+  }
+  table["aten.copy.default"] = lower_copy_from;
+}
+
+}  // namespace kiln::codegen

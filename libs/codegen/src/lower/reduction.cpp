@@ -1,0 +1,247 @@
+// Sums, extremes and statistics over dims.
+
+#include <algorithm>
+#include <limits>
+
+#include "lowering.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+Formula identity(Formula x) {
+  return x;
+}
+
+// The type that sums of `dtype` are kept in.
+DType accumulator(DType dtype) {
+  return compute_type(dtype);
+}
+
+void reduce_into(Lowering& l,
+                 Reduction reduction,
+                 const std::vector<std::size_t>& dims,
+                 bool keep,
+                 DType type,
+                 const std::function<Formula(Formula)>& finish) {
+  const TensorId source = l.tensor(0);
+  const TensorId reduced = l.reduce(reduction, l.sizes(source), dims, type, [&](Indices i) {
+    return l.broadcast(source, i).to(type);
+  });
+  l.define_reduced(0, reduced, dims, keep, finish);
+}
+
+// sum(self, dims, keep): the type to add in is the result's.
+Lower plain(Reduction reduction, int dims, int keep) {
+  return [=](Lowering& l) {
+    const std::size_t rank = l.sizes(l.tensor(0)).size();
+    const auto all = dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(static_cast<std::size_t>(dims), rank);
+    const bool keeps = keep >= 0 && l.flag(static_cast<std::size_t>(keep));
+    reduce_into(l, reduction, all, keeps, accumulator(l.meta(0).dtype), identity);
+    return l.meta(0).dtype != DType::kBool || reduction == Reduction::kAny || reduction == Reduction::kAll;
+  };
+}
+
+Lower mean_over(int dims, int keep) {
+  return [=](Lowering& l) {
+    const std::vector<Expr>& sizes = l.sizes(l.tensor(0));
+    const auto all =
+        dims < 0 ? l.dims(l.argument_count(), sizes.size()) : l.dims(static_cast<std::size_t>(dims), sizes.size());
+    const std::optional<std::int64_t> number = count(sizes, all).constant();
+    if (!number || !ir::is_floating_point(l.meta(0).dtype)) {
+      return false;
+    }
+    reduce_into(l, Reduction::kSum, all, keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
+                accumulator(l.meta(0).dtype),
+                [&](Formula sum) { return sum / static_cast<double>(*number); });
+    return true;
+  };
+}
+
+// Extremes over nothing are errors of ATen's own.
+bool is_empty_reduction(const std::vector<Expr>& sizes, const std::vector<std::size_t>& dims) {
+  return count(sizes, dims) == Expr(0);
+}
+
+Lower extreme(Reduction reduction, int dims, int keep) {
+  return [=](Lowering& l) {
+    const std::vector<Expr>& sizes = l.sizes(l.tensor(0));
+    const auto all =
+        dims < 0 ? l.dims(l.argument_count(), sizes.size()) : l.dims(static_cast<std::size_t>(dims), sizes.size());
+    if (is_empty_reduction(sizes, all) || l.meta(0).dtype == DType::kBool) {
+      return false;
+    }
+    reduce_into(l, reduction, all, keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
+                compute_type(l.meta(0).dtype), identity);
+    return true;
+  };
+}
+
+// The first place of the extreme: the least index at which it is met. NaN meets NaN.
+TensorId extreme_index(Lowering& l,
+                       TensorId source,
+                       TensorId best,
+                       const std::vector<std::size_t>& dims,
+                       const std::function<Index(Indices)>& position) {
+  return l.reduce(Reduction::kMinimum, l.sizes(source), dims, DType::kInt64, [&](Indices i) {
+    std::vector<Index> kept;
+    for (std::size_t k = 0; k < i.size(); ++k) {
+      if (!std::ranges::binary_search(dims, k)) {
+        kept.push_back(i[k]);
+      }
+    }
+    const Formula x = l.broadcast(source, i);
+    const Formula extreme_value = l.read(best, kept);
+    Formula met = compare(ScalarOp::kEqual, x, extreme_value);
+    if (ir::is_floating_point(x.dtype())) {
+      met = binary(ScalarOp::kOr, met, unary(ScalarOp::kIsNan, x));
+    }
+    const Formula place{&l.pool(), l.pool().index(position(i))};
+    const Formula never{&l.pool(), l.pool().integer(std::numeric_limits<std::int64_t>::max(), DType::kInt64)};
+    return where(met, place, never);
+  });
+}
+
+Lower argument_of(Reduction reduction) {
+  return [reduction](Lowering& l) {
+    const TensorId source = l.tensor(0);
+    const std::vector<Expr> sizes = l.sizes(source);
+    const auto dims = l.dims(1, sizes.size());
+    if (is_empty_reduction(sizes, dims) || l.dtype(source) == DType::kBool) {
+      return false;
+    }
+    const TensorId best = l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)),
+                                   [&](Indices i) { return l.broadcast(source, i); });
+    const TensorId place = extreme_index(l, source, best, dims, [&](Indices i) {
+      return l.has(1) && !i.empty() ? i[dims[0]] : linearize(i, sizes);
+    });
+    l.define_reduced(0, place, dims, l.flag(2), identity);
+    return true;
+  };
+}
+
+// max.dim: values and indices.
+Lower extreme_with_index(Reduction reduction) {
+  return [reduction](Lowering& l) {
+    const TensorId source = l.tensor(0);
+    const std::vector<Expr> sizes = l.sizes(source);
+    if (sizes.empty() || l.dtype(source) == DType::kBool) {
+      return false;
+    }
+    const std::vector<std::size_t> dims{*l.dim(1, sizes.size(), 0)};
+    if (is_empty_reduction(sizes, dims)) {
+      return false;
+    }
+    const TensorId best = l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)),
+                                   [&](Indices i) { return l.broadcast(source, i); });
+    l.define_reduced(0, best, dims, l.flag(2), identity);
+    if (l.wants(1)) {
+      const TensorId place =
+          extreme_index(l, source, best, dims, [&](Indices i) { return i[dims[0]]; });
+      l.define_reduced(1, place, dims, l.flag(2), identity);
+    }
+    return true;
+  };
+}
+
+struct Moments {
+  TensorId mean;     // As a sum: divide by the count.
+  TensorId squares;  // Sum of squared differences from the mean.
+};
+
+std::vector<Index> kept_of(Indices i, const std::vector<std::size_t>& dims) {
+  std::vector<Index> kept;
+  for (std::size_t k = 0; k < i.size(); ++k) {
+    if (!std::ranges::binary_search(dims, k)) {
+      kept.push_back(i[k]);
+    }
+  }
+  return kept;
+}
+
+// var.correction(self, dims, correction, keep), with the mean as a second result if there is one.
+Lower variance(bool with_mean) {
+  return [with_mean](Lowering& l) {
+    const TensorId source = l.tensor(0);
+    const std::vector<Expr> sizes = l.sizes(source);
+    const auto dims = l.dims(1, sizes.size());
+    const std::optional<std::int64_t> number = count(sizes, dims).constant();
+    const DType type = compute_type(l.meta(0).dtype);
+    if (!number || *number == 0 || !ir::is_floating_point(type)) {
+      return false;
+    }
+    const auto n = static_cast<double>(*number);
+    const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type,
+                                  [&](Indices i) { return l.broadcast(source, i); });
+    const TensorId squares = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
+      const Formula difference = l.broadcast(source, i) - l.read(sum, kept_of(i, dims)) / n;
+      return difference * difference;
+    });
+    const double divisor = std::max(0.0, n - l.real(2, 1));
+    l.define_reduced(0, squares, dims, l.flag(3), [&](Formula s) { return s / divisor; });
+    if (with_mean) {
+      l.define_reduced(1, sum, dims, l.flag(3), [&](Formula s) { return s / n; });
+    }
+    return true;
+  };
+}
+
+bool lower_logsumexp(Lowering& l) {
+  const TensorId source = l.tensor(0);
+  const std::vector<Expr> sizes = l.sizes(source);
+  const auto dims = l.dims(1, sizes.size());
+  const DType type = compute_type(l.meta(0).dtype);
+  if (is_empty_reduction(sizes, dims) || !ir::is_floating_point(type)) {
+    return false;
+  }
+  const TensorId best = l.reduce(Reduction::kMaximum, sizes, dims, type,
+                                 [&](Indices i) { return l.broadcast(source, i).to(type); });
+  // An infinite maximum is not subtracted: the sum is then infinite or zero by itself.
+  const auto shift = [&](Formula maximum) {
+    const Formula infinity = maximum.number(std::numeric_limits<double>::infinity());
+    const Formula finite = unary(ScalarOp::kAbsolute, maximum) < infinity;
+    return where(finite, maximum, maximum.number(0));
+  };
+  const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
+    return unary(ScalarOp::kExp, l.broadcast(source, i).to(type) - shift(l.read(best, kept_of(i, dims))));
+  });
+  const bool keep = l.flag(2);
+  l.define(0, [&](Indices i) {
+    const std::vector<Index> kept = keep ? kept_of(i, dims) : std::vector<Index>(i.begin(), i.end());
+    return unary(ScalarOp::kLog, l.read(sum, kept)) + shift(l.read(best, kept));
+  });
+  return true;
+}
+
+}  // namespace
+
+void add_reduction_lowerings(Lowerings& table) {
+  table["aten.sum.default"] = plain(Reduction::kSum, -1, -1);
+  table["aten.sum.dim_IntList"] = plain(Reduction::kSum, 1, 2);
+  table["aten.prod.default"] = plain(Reduction::kProduct, -1, -1);
+  table["aten.prod.dim_int"] = plain(Reduction::kProduct, 1, 2);
+  table["aten.any.default"] = plain(Reduction::kAny, -1, -1);
+  table["aten.any.dim"] = plain(Reduction::kAny, 1, 2);
+  table["aten.any.dims"] = plain(Reduction::kAny, 1, 2);
+  table["aten.all.default"] = plain(Reduction::kAll, -1, -1);
+  table["aten.all.dim"] = plain(Reduction::kAll, 1, 2);
+  table["aten.all.dims"] = plain(Reduction::kAll, 1, 2);
+  table["aten.mean.default"] = mean_over(-1, -1);
+  table["aten.mean.dim"] = mean_over(1, 2);
+  table["aten.amax.default"] = extreme(Reduction::kMaximum, 1, 2);
+  table["aten.amin.default"] = extreme(Reduction::kMinimum, 1, 2);
+  table["aten.max.default"] = extreme(Reduction::kMaximum, -1, -1);
+  table["aten.min.default"] = extreme(Reduction::kMinimum, -1, -1);
+  table["aten.max.dim"] = extreme_with_index(Reduction::kMaximum);
+  table["aten.min.dim"] = extreme_with_index(Reduction::kMinimum);
+  table["aten.argmax.default"] = argument_of(Reduction::kMaximum);
+  table["aten.argmin.default"] = argument_of(Reduction::kMinimum);
+  table["aten.var.correction"] = variance(false);
+  table["aten.var_mean.correction"] = variance(true);
+  table["aten.logsumexp.default"] = lower_logsumexp;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,54 @@
+#include "loop/index.hpp"
+
+#include <vector>
+
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using ir::Expr;
+
+const Index i = Index::variable(0);
+const Index j = Index::variable(1);
+
+TEST_CASE("a quotient of what fits disappears", "[codegen][index]") {
+  const std::vector<Expr> extents{6, 16};
+
+  CHECK(floor_div(i * 16 + j, 16, extents) == i);
+  CHECK(mod(i * 16 + j, 16, extents) == j);
+  CHECK(floor_div(i * 16 + j, 48, extents) == floor_div(i, 3, extents));
+  CHECK(mod(i * 16 + j, 48, extents) == mod(i, 3, extents) * 16 + j);
+}
+
+TEST_CASE("what does not fit stays divided", "[codegen][index]") {
+  const std::vector<Expr> extents{6, 17};
+
+  CHECK_FALSE(floor_div(i * 16 + j, 16, extents) == i);
+  CHECK_FALSE(floor_div(i * 16 + j, 16, extents).factor_of(1).has_value());
+}
+
+TEST_CASE("a quotient and its remainder join again", "[codegen][index]") {
+  const std::vector<Expr> extents{60};
+  const std::vector<Expr> sizes{3, 4, 5};
+
+  CHECK(linearize(delinearize(i, sizes, extents), sizes) == i);
+}
+
+TEST_CASE("symbolic sizes simplify as numbers do", "[codegen][index]") {
+  const Expr n = Expr::symbol("s0");
+  const std::vector<Expr> extents{6, n};
+
+  CHECK(floor_div(i * n + j, n, extents) == i);
+  CHECK(mod(i * n + j, n, extents) == j);
+}
+
+TEST_CASE("a box with nothing in it has no places", "[codegen][index]") {
+  const std::vector<Expr> extents{Expr(0)};
+  const std::vector<Expr> sizes{Expr(3), Expr(0)};
+
+  CHECK(delinearize(i, sizes, extents) == std::vector<Index>(2));
+}
+
+}  // namespace
+}  // namespace kiln::codegen

@@ -1,0 +1,316 @@
+// Each lowering as a kernel, against the evaluator, over the shapes that break naive generators.
+
+#include <string>
+#include <vector>
+
+#include "kiln/testing/catch2.hpp"
+#include "support/kernel_cases.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using testing::kernel_count;
+using testing::KernelCase;
+using testing::KernelResult;
+using testing::run_cases;
+
+std::string graph(const std::string& inputs, const std::string& nodes, const std::string& outputs) {
+  return "graph g {\n" + inputs + nodes + outputs + "}\n";
+}
+
+void check(const std::vector<KernelCase>& cases) {
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    for (const Step& step : results[i].schedule.steps) {
+      CHECK(std::holds_alternative<KernelCall>(step));
+    }
+  }
+}
+
+KernelCase unary(const std::string& op,
+                 const std::string& shape,
+                 const std::string& dtype = "f32") {
+  return {graph("  input %x: " + dtype + shape + " user\n",
+                "  %y: " + dtype + shape + " = aten." + op + "\n",
+                "  output %y user\n")};
+}
+
+TEST_CASE("pointwise functions agree with the evaluator", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const char* op : {"neg.default(%x)",
+                         "abs.default(%x)",
+                         "sign.default(%x)",
+                         "floor.default(%x)",
+                         "ceil.default(%x)",
+                         "round.default(%x)",
+                         "trunc.default(%x)",
+                         "exp.default(%x)",
+                         "expm1.default(%x)",
+                         "sin.default(%x)",
+                         "cos.default(%x)",
+                         "tanh.default(%x)",
+                         "erf.default(%x)",
+                         "sigmoid.default(%x)",
+                         "relu.default(%x)",
+                         "silu.default(%x)",
+                         "gelu.default(%x, \"none\")",
+                         "gelu.default(%x, \"tanh\")",
+                         "reciprocal.default(%x)",
+                         "pow.Tensor_Scalar(%x, 2)",
+                         "pow.Tensor_Scalar(%x, 3.0)",
+                         "clamp.default(%x, -0.5, 0.5)",
+                         "add.Scalar(%x, 2.5, 1)",
+                         "mul.Scalar(%x, 3)",
+                         "div.Scalar(%x, 3.0)",
+                         "leaky_relu.default(%x, 0.01)",
+                         "hardtanh.default(%x, -1, 1)"}) {
+    cases.push_back(unary(op, "[17]"));
+  }
+  for (const char* op : {"log.default(%x)",
+                         "log2.default(%x)",
+                         "log10.default(%x)",
+                         "log1p.default(%x)",
+                         "sqrt.default(%x)",
+                         "rsqrt.default(%x)",
+                         "pow.Tensor_Scalar(%x, 1.7)"}) {
+    cases.push_back(unary(op, "[23]"));
+    cases.back().low = 0.01;
+    cases.back().high = 30;
+  }
+  check(cases);
+}
+
+TEST_CASE("not a number, infinities and zeros go through functions as in the C library",
+          "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const char* op : {"exp.default(%x)",
+                         "expm1.default(%x)",
+                         "log.default(%x)",
+                         "log1p.default(%x)",
+                         "tanh.default(%x)",
+                         "erf.default(%x)",
+                         "sigmoid.default(%x)",
+                         "relu.default(%x)",
+                         "sqrt.default(%x)",
+                         "abs.default(%x)",
+                         "clamp.default(%x, -1.0, 1.0)",
+                         "sin.default(%x)",
+                         "amax.default(%x, [1], true)",
+                         "sum.dim_IntList(%x, [1], true, none)"}) {
+    cases.push_back(unary(op, "[3, 21]"));
+    if (std::string(op).find("[1]") != std::string::npos) {
+      cases.back().text.replace(cases.back().text.find("%y: f32[3, 21]"), 14, "%y: f32[3, 1]");
+    }
+    cases.back().special = true;
+  }
+  check(cases);
+}
+
+TEST_CASE("shapes of every kind are visited once and whole", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const char* shape : {"[]",
+                            "[0]",
+                            "[1]",
+                            "[7]",
+                            "[15]",
+                            "[16]",
+                            "[17]",
+                            "[1023]",
+                            "[3, 0, 2]",
+                            "[2, 3, 5]",
+                            "[4, 1, 9]",
+                            "[70000]",
+                            "[5, 20011]"}) {
+    cases.push_back(unary("exp.default(%x)", shape));
+  }
+  check(cases);
+}
+
+TEST_CASE("every element type is computed as ATen would", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const char* dtype : {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"}) {
+    const std::string type = dtype;
+    const bool half = type == "f16" || type == "bf16";
+    cases.push_back(
+        {graph("  input %a: " + type + "[3, 19] user\n  input %b: " + type + "[19] user\n",
+               "  %s: " + type +
+                   "[3, 19] = aten.add.Tensor(%a, %b, 2)\n"
+                   "  %m: " +
+                   type +
+                   "[3, 19] = aten.mul.Tensor(%s, %a)\n"
+                   "  %x: " +
+                   type +
+                   "[3, 19] = aten.maximum.default(%m, %b)\n"
+                   "  %c: bool[3, 19] = aten.gt.Tensor(%x, %a)\n"
+                   "  %w: " +
+                   type +
+                   "[3, 19] = aten.where.self(%c, %a, %x)\n"
+                   "  %f: f32[3, 19] = aten._to_copy.default(%w, f32, none, none, none, false, "
+                   "none)\n",
+               "  output %x user\n  output %c user\n  output %w user\n  output %f user\n"),
+         half ? 1e-2 : 1e-6});
+  }
+  cases.push_back(
+      {graph("  input %a: bool[5, 9] user\n  input %b: bool[9] user\n",
+             "  %n: bool[5, 9] = aten.logical_not.default(%a)\n"
+             "  %o: bool[5, 9] = aten.logical_or.default(%n, %b)\n"
+             "  %any: bool[5] = aten.any.dim(%o, 1, false)\n"
+             "  %all: bool[9] = aten.all.dim(%a, 0, false)\n"
+             "  %f: f32[5, 9] = aten._to_copy.default(%o, f32, none, none, none, false, none)\n",
+             "  output %o user\n  output %any user\n  output %all user\n  output %f user\n"),
+       1e-6,
+       -2,
+       2,
+       2});
+  check(cases);
+}
+
+TEST_CASE("operands are broadcast, strided, transposed and sliced in place", "[codegen][kernel]") {
+  check({
+      {graph("  input %a: f32[4, 1, 6] user\n  input %b: f32[3, 1] user\n",
+             "  %s: f32[4, 3, 6] = aten.sub.Tensor(%a, %b, 1)\n",
+             "  output %s user\n")},
+      {graph("  input %a: f32[17, 5]{1, 17} user\n  input %b: f32[17, 5] user\n",
+             "  %s: f32[17, 5] = aten.mul.Tensor(%a, %b)\n",
+             "  output %s user\n")},
+      {graph("  input %a: f32[4, 7]{0, 1} user\n",
+             "  %s: f32[4, 7] = aten.exp.default(%a)\n",
+             "  output %s user\n")},
+      {graph("  input %a: f32[6, 20] user\n",
+             "  %t: f32[20, 6]{1, 20} = aten.t.default(%a) view(0:0)\n"
+             "  %v: f32[4, 6]{4, 20}@2 = aten.slice.Tensor(%t, 0, 2, 18, 4) view(0:0)\n"
+             "  %c: f32[4, 6] = aten.neg.default(%v)\n",
+             "  output %c user\n")},
+  });
+}
+
+TEST_CASE("views compose without kernels of their own", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      {graph(
+          "  input %a: f32[2, 3, 20] user\n",
+          "  %v: f32[2, 3, 4, 5] = aten.view.default(%a, [2, 3, 4, 5]) view(0:0)\n"
+          "  %p: f32[2, 4, 3, 5]{60, 5, 20, 1} = aten.permute.default(%v, [0, 2, 1, 3]) view(0:0)\n"
+          "  %c: f32[2, 4, 3, 5] = aten.clone.default(%p, contiguous_format)\n"
+          "  %w: f32[8, 15] = aten.view.default(%c, [8, 15]) view(0:0)\n"
+          "  %y: f32[8, 15] = aten.exp.default(%w)\n",
+          "  output %y user\n")},
+      {graph("  input %a: f32[6, 20] user\n",
+             "  %s: f32[4, 20]@20 = aten.slice.Tensor(%a, 0, 1, 5, 1) view(0:0)\n"
+             "  %k: f32[4]{20}@27 = aten.select.int(%s, 1, 7) view(0:0)\n"
+             "  %u: f32[4, 1]{20, 1}@27 = aten.unsqueeze.default(%k, 1) view(0:0)\n"
+             "  %e: f32[4, 3]{20, 0}@27 = aten.expand.default(%u, [4, 3], false) view(0:0)\n"
+             "  %y: f32[4, 3] = aten.neg.default(%e)\n",
+             "  output %y user\n  output %k user\n")},
+      {graph("  input %a: f32[3, 12] user\n",
+             "  %p: f32[3, 4]{12, 1}, %q: f32[3, 4]{12, 1}@4, %r: f32[3, 4]{12, 1}@8 = "
+             "aten.split.Tensor(%a, 4, 1) view(0:0) view(1:0) view(2:0)\n"
+             "  %y: f32[3, 4] = aten.mul.Tensor(%p, %r)\n  %z: f32[3, 4] = aten.sub.Tensor(%y, %q, "
+             "1)\n",
+             "  output %z user\n")},
+      {graph("  input %a: f32[3, 5] user\n  input %b: f32[3, 4] user\n",
+             "  %c: f32[3, 9] = aten.cat.default([%a, %b], 1)\n  %y: f32[3, 9] = "
+             "aten.exp.default(%c)\n",
+             "  output %y user\n")},
+      {graph("  input %a: f32[3, 5] user\n",
+             "  %c: f32[5, 8] = aten.constant_pad_nd.default(%a, [1, 2, 0, 2], 7.5)\n",
+             "  output %c user\n")},
+      {graph("  input %w: f32[4, 33] user\n  input %i: i64[2, 3] user\n",
+             "  %e: f32[2, 3, 33] = aten.embedding.default(%w, %i, -1, false, false)\n"
+             "  %y: f32[2, 3, 33] = aten.neg.default(%e)\n",
+             "  output %y user\n")},
+      {graph("  input %w: f32[5, 4] user\n  input %i: i64[5, 2] user\n",
+             "  %e: f32[5, 2] = aten.gather.default(%w, 1, %i, false)\n",
+             "  output %e user\n")},
+      {graph("",
+             "  %r: i64[19] = aten.arange.start_step(3, 60, 3, i64, none, none, none)\n"
+             "  %f: f32[19] = aten.full.default([19], 2.5, f32, none, none, none)\n"
+             "  %y: f32[19] = aten.mul.Tensor(%f, %r)\n",
+             "  output %y user\n  output %r user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    CHECK(kernel_count(results[i].schedule) == 1);
+  }
+}
+
+TEST_CASE("reductions over any dims agree with the evaluator", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  const auto add =
+      [&](const std::string& shape, const std::string& call, const std::string& result) {
+        cases.push_back({graph("  input %x: f32" + shape + " user\n",
+                               "  %y: " + result + " = aten." + call + "\n",
+                               "  output %y user\n"),
+                         1e-5});
+      };
+  for (const char* width : {"1", "7", "16", "17", "1023"}) {
+    const std::string w = width;
+    add("[3, " + w + "]", "sum.dim_IntList(%x, [1], false, none)", "f32[3]");
+    add("[5, " + w + "]", "sum.dim_IntList(%x, [0], false, none)", "f32[" + w + "]");
+    add("[3, " + w + "]", "amax.default(%x, [-1], true)", "f32[3, 1]");
+    add("[3, " + w + "]", "argmax.default(%x, 1, false)", "i64[3]");
+  }
+  add("[2, 3, 4, 5]", "mean.dim(%x, [1, 3], true, none)", "f32[2, 1, 4, 1]");
+  add("[2, 3, 4, 5]", "sum.dim_IntList(%x, [0, 2], false, none)", "f32[3, 5]");
+  add("[2, 9, 40]", "mean.dim(%x, [1], false, none)", "f32[2, 40]");
+  add("[4, 6, 33]", "sum.dim_IntList(%x, [0, 2], false, none)", "f32[6]");
+  add("[6, 33]", "sum.default(%x, none)", "f32[]");
+  add("[300, 700]", "sum.default(%x, none)", "f32[]");
+  add("[700, 300]", "sum.dim_IntList(%x, [0], true, none)", "f32[1, 300]");
+  add("[]", "sum.default(%x, none)", "f32[]");
+  add("[0, 3]", "sum.dim_IntList(%x, [0], false, none)", "f32[3]");
+  add("[4, 19]", "var.correction(%x, [1], 1, false)", "f32[4]");
+  add("[4, 19]", "prod.dim_int(%x, 1, false, none)", "f32[4]");
+  add("[4, 19]", "logsumexp.default(%x, [1], false)", "f32[4]");
+  add("[4, 19]", "max.default(%x)", "f32[]");
+  cases.push_back({graph("  input %x: i64[4, 19] user\n",
+                         "  %y: i64[4] = aten.sum.dim_IntList(%x, [1], false, none)\n"
+                         "  %m: i64[19] = aten.amax.default(%x, [0], false)\n",
+                         "  output %y user\n  output %m user\n")});
+  cases.push_back({graph("  input %x: bf16[4, 190] user\n",
+                         "  %y: bf16[4] = aten.sum.dim_IntList(%x, [1], false, none)\n",
+                         "  output %y user\n"),
+                   1e-2});
+  cases.push_back({graph("  input %x: f32[4, 19] user\n",
+                         "  %v: f32[4], %i: i64[4] = aten.max.dim(%x, 1, false)\n",
+                         "  output %v user\n  output %i user\n")});
+  check(cases);
+}
+
+TEST_CASE("softmax and its relatives are one kernel each", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const char* shape : {"[5, 33]", "[2, 3, 16]", "[1, 1023]", "[4, 1]"}) {
+    const std::string s = shape;
+    cases.push_back({graph("  input %x: f32" + s + " user\n",
+                           "  %y: f32" + s + " = aten._softmax.default(%x, -1, false)\n",
+                           "  output %y user\n")});
+    cases.push_back({graph("  input %x: f32" + s + " user\n",
+                           "  %y: f32" + s + " = aten._log_softmax.default(%x, -1, false)\n",
+                           "  output %y user\n")});
+    cases.push_back(
+        {graph("  input %g: f32" + s + " user\n  input %x: f32" + s + " user\n",
+               "  %y: f32" + s + " = aten._softmax_backward_data.default(%g, %x, -1, f32)\n",
+               "  output %y user\n")});
+  }
+  cases.push_back({graph("  input %x: f32[6, 40] user\n  input %m: bool[40] user\n",
+                         "  %s: f32[6, 40] = aten.mul.Scalar(%x, 0.125)\n"
+                         "  %f: f32[6, 40] = aten.masked_fill.Scalar(%s, %m, -inf)\n"
+                         "  %y: f32[6, 40] = aten._softmax.default(%f, -1, false)\n",
+                         "  output %y user\n"),
+                   1e-5,
+                   -2,
+                   2,
+                   2});
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    CHECK(kernel_count(results[i].schedule) == 1);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::codegen

@@ -1,0 +1,388 @@
+#include "kernel_cases.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <random>
+#include <sstream>
+
+#include "kiln/base/error.hpp"
+#include "kiln/base/subprocess.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/ir/parse.hpp"
+#include "lower/lowering.hpp"
+
+namespace kiln::codegen::testing {
+
+using ir::DType;
+
+namespace {
+
+using Function = void (*)(void* const*, const long long*);
+
+std::string replace_all(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+float from_half(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const double mantissa = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) {
+    return static_cast<float>(mantissa == 0 ? sign * HUGE_VAL : std::nan(""));
+  }
+  return static_cast<float>(sign * (exponent == 0 ? std::ldexp(mantissa, -24)
+                                                  : std::ldexp(mantissa + 1024, exponent - 25)));
+}
+
+Element read_element(DType dtype, const std::byte* at) {
+  const auto load = [&]<class T>(T value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (dtype) {
+    case DType::kFloat32: return {load(float{}), 0};
+    case DType::kFloat64: return {load(double{}), 0};
+    case DType::kBFloat16: {
+      const std::uint32_t bits = static_cast<std::uint32_t>(load(std::uint16_t{})) << 16;
+      return {std::bit_cast<float>(bits), 0};
+    }
+    case DType::kFloat16: return {from_half(load(std::uint16_t{})), 0};
+    case DType::kInt64: return {0, load(std::int64_t{})};
+    case DType::kInt32: return {0, load(std::int32_t{})};
+    case DType::kInt16: return {0, load(std::int16_t{})};
+    case DType::kInt8: return {0, load(std::int8_t{})};
+    default: return {0, load(std::uint8_t{})};
+  }
+}
+
+void write_element(DType dtype, std::byte* at, Element e) {
+  const auto store = [&](auto value) { std::memcpy(at, &value, sizeof value); };
+  switch (dtype) {
+    case DType::kFloat32: store(static_cast<float>(e.real)); break;
+    case DType::kFloat64: store(e.real); break;
+    case DType::kBFloat16:
+      store(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(e.real)) >>
+                                       16));
+      break;
+    case DType::kFloat16: {
+      // Whole eighths are exact in a half; inputs of this type are made of them.
+      const double value = std::round(e.real * 8) / 8;
+      std::uint16_t best = 0;
+      for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+        if (from_half(static_cast<std::uint16_t>(bits)) == value) {
+          best = static_cast<std::uint16_t>(bits);
+          break;
+        }
+      }
+      store(best);
+      break;
+    }
+    case DType::kInt64: store(e.integer); break;
+    case DType::kInt32: store(static_cast<std::int32_t>(e.integer)); break;
+    case DType::kInt16: store(static_cast<std::int16_t>(e.integer)); break;
+    case DType::kInt8: store(static_cast<std::int8_t>(e.integer)); break;
+    case DType::kBool: store(static_cast<std::uint8_t>(e.integer != 0)); break;
+    default: store(static_cast<std::uint8_t>(e.integer)); break;
+  }
+}
+
+std::vector<std::int64_t> constants(const std::vector<ir::Expr>& exprs) {
+  std::vector<std::int64_t> result;
+  for (const ir::Expr& expr : exprs) {
+    result.push_back(expr.constant().value());
+  }
+  return result;
+}
+
+// Calls `visit(offset)` for each element of a strided window, row-major.
+template <class Visit>
+void for_each_offset(const std::vector<std::int64_t>& sizes,
+                     const std::vector<std::int64_t>& strides,
+                     std::size_t dim,
+                     std::int64_t offset,
+                     const Visit& visit) {
+  if (dim == sizes.size()) {
+    visit(offset);
+    return;
+  }
+  for (std::int64_t i = 0; i < sizes[dim]; ++i) {
+    for_each_offset(sizes, strides, dim + 1, offset + i * strides[dim], visit);
+  }
+}
+
+// The run of one case: its buffers, and libtorch's part played by plain loops.
+class Machine {
+ public:
+  Machine(const KernelCase& test,
+          KernelResult& result,
+          const std::vector<Function>& kernels,
+          std::uint32_t seed)
+      : test_(test),
+        result_(result),
+        kernels_(kernels),
+        program_(lower(result.graph)),
+        random_(seed) {
+    for (const Buffer& buffer : result_.schedule.buffers) {
+      std::int64_t last = 0;
+      const std::vector<std::int64_t> sizes = constants(buffer.sizes);
+      const std::vector<std::int64_t> strides = constants(buffer.strides);
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        last += std::max<std::int64_t>(sizes[i] - 1, 0) * strides[i];
+      }
+      // A few more, filled with a pattern: whoever writes there is found out.
+      memory_.emplace_back(
+          static_cast<std::size_t>((last + 1 + kGuard) * ir::size_of(buffer.dtype)),
+          std::byte{0x5a});
+    }
+  }
+
+  void run() {
+    for (const ir::Input& input : result_.graph.inputs()) {
+      fill(input.value);
+    }
+    Evaluator evaluator(program_, [&](TensorId tensor) { return reference(evaluator_, tensor); });
+    evaluator_ = &evaluator;
+    for (const Step& step : result_.schedule.steps) {
+      if (const auto* call = std::get_if<KernelCall>(&step)) {
+        run_kernel(*call);
+      } else {
+        run_extern(result_.graph.node(std::get<ExternCall>(step).node));
+      }
+    }
+    for (const ir::Output& output : result_.graph.outputs()) {
+      if (output.value.valid() && result_.mismatch.empty()) {
+        compare(output.value, evaluator.of(*program_.of_value[output.value.index()]));
+      }
+    }
+    check_guards();
+  }
+
+ private:
+  static constexpr std::int64_t kGuard = 16;
+
+  const Location& location(ir::ValueId value) const {
+    const std::optional<Location>& found = result_.schedule.locations[value.index()];
+    if (!found) {
+      throw Error(ErrorCode::kInternal, "%" + result_.graph.value(value).name + " has no location");
+    }
+    return *found;
+  }
+
+  template <class Visit>
+  void for_each_element(ir::ValueId value, const Visit& visit) {
+    const Location& place = location(value);
+    const DType dtype = result_.schedule.buffers[place.buffer.index()].dtype;
+    for_each_offset(constants(place.sizes),
+                    constants(place.strides),
+                    0,
+                    *place.offset.constant(),
+                    [&](std::int64_t offset) {
+                      visit(dtype,
+                            memory_[place.buffer.index()].data() + offset * ir::size_of(dtype));
+                    });
+  }
+
+  Array read(ir::ValueId value) {
+    Array array{
+        result_.graph.tensor(value).dtype, constants(result_.graph.tensor(value).sizes), {}};
+    for_each_element(value, [&](DType dtype, std::byte* at) {
+      array.elements.push_back(read_element(dtype, at));
+    });
+    return array;
+  }
+
+  void fill(ir::ValueId value) {
+    std::uniform_real_distribution<double> real(test_.low, test_.high);
+    std::uniform_int_distribution<std::int64_t> integer(0, test_.integer_end - 1);
+    const double specials[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, 1e30, -1e-30};
+    std::size_t count = 0;
+    for_each_element(value, [&](DType dtype, std::byte* at) {
+      Element e{real(random_), integer(random_)};
+      if (test_.special && ++count % 3 == 0) {
+        e.real = specials[(count / 3) % std::size(specials)];
+      }
+      write_element(dtype, at, e);
+    });
+  }
+
+  // Inputs as they are, results of libtorch's nodes computed from the evaluator's own operands.
+  Array reference(Evaluator* evaluator, TensorId tensor) {
+    const ir::ValueId value = program_[tensor].value;
+    const ir::NodeId producer = result_.graph.value(value).producer;
+    if (!producer.valid()) {
+      return read(value);
+    }
+    std::vector<Array> operands;
+    for_each_operand(result_.graph.node(producer), [&](ir::ValueId operand) {
+      operands.push_back(evaluator->of(*program_.of_value[operand.index()]));
+    });
+    return product(result_.graph.node(producer), operands);
+  }
+
+  // aten.mm(a, b) and aten.addmm(bias, a, b), the only nodes that these tests leave to libtorch.
+  static Array product(const ir::Node& node, const std::vector<Array>& operands) {
+    const std::size_t first = node.target == "aten.addmm.default" ? 1 : 0;
+    if (node.target != "aten.mm.default" && first == 0) {
+      throw Error(ErrorCode::kUnsupported, "no reference for " + node.target);
+    }
+    const Array& a = operands[first];
+    const Array& b = operands[first + 1];
+    Array result{a.dtype, {a.sizes[0], b.sizes[1]}, {}};
+    for (std::int64_t i = 0; i < a.sizes[0]; ++i) {
+      for (std::int64_t j = 0; j < b.sizes[1]; ++j) {
+        double total = first == 1 ? operands[0].elements[static_cast<std::size_t>(j)].real : 0;
+        for (std::int64_t k = 0; k < a.sizes[1]; ++k) {
+          total += a.elements[static_cast<std::size_t>(i * a.sizes[1] + k)].real *
+                   b.elements[static_cast<std::size_t>(k * b.sizes[1] + j)].real;
+        }
+        result.elements.push_back({static_cast<double>(static_cast<float>(total)), 0});
+      }
+    }
+    return result;
+  }
+
+  void run_kernel(const KernelCall& call) {
+    std::vector<void*> operands;
+    for (const KernelCall::Operand& operand : call.operands) {
+      const DType dtype = result_.schedule.buffers[operand.buffer.index()].dtype;
+      operands.push_back(memory_[operand.buffer.index()].data() +
+                         *operand.offset.constant() * ir::size_of(dtype));
+    }
+    std::vector<long long> sizes;
+    for (const ir::Expr& size : call.sizes) {
+      sizes.push_back(size.constant().value());
+    }
+    kernels_[call.kernel](operands.data(), sizes.data());
+  }
+
+  void run_extern(const ir::Node& node) {
+    std::vector<Array> operands;
+    for_each_operand(node, [&](ir::ValueId value) { operands.push_back(read(value)); });
+    const Array array = product(node, operands);
+    std::size_t next = 0;
+    for_each_element(node.results[0], [&](DType dtype, std::byte* at) {
+      write_element(dtype, at, array.elements[next++]);
+    });
+  }
+
+  void compare(ir::ValueId value, const Array& expected) {
+    const Array actual = read(value);
+    for (std::size_t i = 0; i < expected.elements.size(); ++i) {
+      const Element a = actual.elements[i];
+      const Element e = expected.elements[i];
+      const bool real = ir::is_floating_point(expected.dtype);
+      const bool same =
+          !real ? a.integer == e.integer
+                : a.real == e.real || (std::isnan(a.real) && std::isnan(e.real)) ||
+                      std::fabs(a.real - e.real) <= test_.tolerance * (1 + std::fabs(e.real));
+      if (!same) {
+        std::ostringstream message;
+        message << "%" << result_.graph.value(value).name << "[" << i << "] is "
+                << (real ? a.real : static_cast<double>(a.integer)) << " and should be "
+                << (real ? e.real : static_cast<double>(e.integer));
+        result_.mismatch = message.str();
+        return;
+      }
+    }
+  }
+
+  void check_guards() {
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const std::size_t guard =
+          static_cast<std::size_t>(kGuard * ir::size_of(result_.schedule.buffers[i].dtype));
+      if (std::any_of(memory_[i].end() - static_cast<std::ptrdiff_t>(guard),
+                      memory_[i].end(),
+                      [](std::byte b) { return b != std::byte{0x5a}; })) {
+        result_.mismatch = "buffer " + std::to_string(i) + " was written beyond its end";
+      }
+    }
+  }
+
+  const KernelCase& test_;
+  KernelResult& result_;
+  const std::vector<Function>& kernels_;
+  LoopProgram program_;
+  std::mt19937 random_;
+  Evaluator* evaluator_ = nullptr;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+}  // namespace
+
+std::size_t kernel_count(const Schedule& schedule) {
+  return static_cast<std::size_t>(
+      std::count_if(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+        return std::holds_alternative<KernelCall>(step);
+      }));
+}
+
+std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const Target& target) {
+  std::vector<KernelResult> results;
+  const TemporaryDirectory directory("kiln-kernels");
+  const std::string source = (directory.path() / "kernels.cpp").string();
+  const std::string library = (directory.path() / "kernels.so").string();
+  std::ofstream file(source);
+  const auto name_of = [](std::size_t test, std::size_t kernel) {
+    return "kernel_" + std::to_string(test) + "_" + std::to_string(kernel);
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    ir::Graph graph = ir::parse(cases[i].text);
+    Schedule plan = schedule(graph, target, false);
+    for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+      file << replace_all(plan.kernels[k].source, "KILN_KERNEL", name_of(i, k)) << "\n";
+    }
+    results.push_back({std::move(plan), std::move(graph), {}});
+  }
+  file.close();
+  std::vector<std::string> command{"g++",
+                                   "-O2",
+                                   "-fno-math-errno",
+                                   "-fno-trapping-math",
+                                   "-ffp-contract=fast",
+                                   "-fopenmp",
+                                   "-shared",
+                                   "-fPIC",
+                                   "-w",
+                                   source,
+                                   "-o",
+                                   library,
+                                   "-lm"};
+  std::istringstream flags(target.compiler_flags);
+  for (std::string flag; flags >> flag;) {
+    command.push_back(flag);
+  }
+  const ProcessResult compiled = run_process(command);
+  if (!compiled.ok()) {
+    std::ifstream again(source);
+    std::ostringstream text;
+    text << again.rdbuf();
+    throw Error(ErrorCode::kInternal,
+                "kernels do not compile: " + compiled.error.substr(0, 4000) + "\n" +
+                    text.str().substr(0, 100000));
+  }
+  void* handle = dlopen(library.c_str(), RTLD_NOW);
+  if (handle == nullptr) {
+    throw Error(ErrorCode::kInternal, std::string("kernels do not load: ") + dlerror());
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    std::vector<Function> kernels;
+    for (std::size_t k = 0; k < results[i].schedule.kernels.size(); ++k) {
+      kernels.push_back(reinterpret_cast<Function>(dlsym(handle, name_of(i, k).c_str())));
+    }
+    Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1)).run();
+  }
+  return results;
+}
+
+}  // namespace kiln::codegen::testing
