@@ -124,7 +124,7 @@ Inference train(torch::nn::Sequential model, const std::filesystem::path& folder
   Inference result;
   const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model->clone());
   const at::Tensor x = torch::randn({kBatch, kWidth}), y = torch::randn({kBatch, 10});
-  torch::optim::SGD optimizer(model->parameters(), 0.05), twin_optimizer(twin->parameters(), 0.05);
+  torch::optim::SGD optimizer(model->parameters(), 0.002), twin_optimizer(twin->parameters(), 0.002);
   CompileOptions options;
   options.cache_directory = folder / "cache";
   const auto compiled_step = [&](const Function& function) {

@@ -96,7 +96,7 @@ std::vector<at::Tensor> sample_inputs(const std::filesystem::path& package) {
   }
   const container_runtime::Package opened(package);
   for (const std::string& file : opened.files()) {
-    if (file.ends_with("kiln_sample_inputs.pt")) {
+    if (file.starts_with("data/sample_inputs/")) {
       return unpickle(opened.read(file));
     }
   }

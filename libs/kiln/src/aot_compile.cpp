@@ -39,7 +39,7 @@ std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(const Expor
 }
 
 // Sample inputs travel in the package, so that `kiln run` has something to run on.
-std::map<std::string, std::string> sample_files(const ExportedProgram& program) {
+std::string pickled_samples(const ExportedProgram& program) {
   constexpr std::size_t kLargest = 64 << 20;
   std::size_t bytes = 0;
   c10::List<at::Tensor> samples;
@@ -51,7 +51,7 @@ std::map<std::string, std::string> sample_files(const ExportedProgram& program) 
     return {};
   }
   const std::vector<char> pickled = torch::jit::pickle_save(samples);
-  return {{"kiln_sample_inputs.pt", std::string(pickled.begin(), pickled.end())}};
+  return {pickled.begin(), pickled.end()};
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
   if (extension == ".so") {
     std::filesystem::copy_file(library, out, std::filesystem::copy_options::overwrite_existing);
   } else {
-    container_runtime::write_package(out, {.library = library, .extra_files = sample_files(program)});
+    container_runtime::write_package(out, {.library = library, .sample_inputs = pickled_samples(program)});
   }
   if (report != nullptr) {
     *report = std::move(done);

@@ -83,6 +83,9 @@ void write_records(caffe2::serialize::PyTorchStreamWriter& writer,
   for (const auto& [name, bytes] : contents.extra_files) {
     write(kExtraFolder + name, bytes);
   }
+  if (!contents.sample_inputs.empty()) {
+    write(kSampleInputsFolder + contents.model_name + ".pt", contents.sample_inputs);
+  }
   const MappedFile library(contents.library);
   writer.writeRecord(stem + kLibrarySuffix, library.data(), library.bytes());
   writer.writeEndOfFile();

@@ -20,7 +20,8 @@ struct PackageContents {
   std::string device = "cpu";                        ///< "cpu" or "cuda".
   std::map<std::string, std::string> metadata = {};  ///< Beside device, platform and machine.
   std::string extern_nodes = {};                     ///< JSON of the ops left to the host, if any.
-  std::map<std::string, std::string> extra_files = {};  ///< Name to bytes, stored under `extra/`.
+  std::map<std::string, std::string> extra_files = {};  ///< Name to text (UTF-8), under `extra/`.
+  std::string sample_inputs = {};  ///< Pickled tensors to run it on, where torch.export keeps them.
 };
 
 /// Writes a package; `path` then holds all of it or, where this throws, what it held before.
