@@ -195,7 +195,9 @@ bool ArtifactStore::write(const fs::path& path, std::span<const std::byte> bytes
   constexpr int kAttempts = 3;
   for (int attempt = 1;; ++attempt) {
     try {
-      write_file_atomically(path, bytes);
+      // Everything is checked when it is read, so a file torn by a power cut is a miss. Waiting for
+      // the disk would cost seconds where a linker is just writing to it.
+      write_file_atomically(path, bytes, Durability::kEventual);
       break;
     } catch (const std::exception& failure) {
       if (attempt < kAttempts) {

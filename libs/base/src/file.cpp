@@ -32,7 +32,7 @@ fs::path temporary_beside(const fs::path& path) {
 }
 
 // Returns 0, or the errno of the first step that failed.
-int write_and_flush(const fs::path& path, std::span<const std::byte> bytes) {
+int write_new_file(const fs::path& path, std::span<const std::byte> bytes, Durability durability) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.open()) {
     return errno;
@@ -45,7 +45,7 @@ int write_and_flush(const fs::path& path, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written < 0 ? 0 : written));
   }
   // Without this a crash may leave the new name with nothing in it.
-  if (::fsync(file.number()) != 0) {
+  if (durability == Durability::kFlushed && ::fsync(file.number()) != 0) {
     return errno;
   }
   return file.close() == 0 ? 0 : errno;
@@ -80,11 +80,13 @@ std::string read_file(const fs::path& path) {
   return content;
 }
 
-void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+void write_file_atomically(const fs::path& path, std::string_view bytes, Durability durability) {
+  write_file_atomically(path, std::as_bytes(std::span(bytes)), durability);
 }
 
-void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+void write_file_atomically(const fs::path& path,
+                           std::span<const std::byte> bytes,
+                           Durability durability) {
   if (path.has_parent_path()) {
     std::error_code failure;
     fs::create_directories(path.parent_path(), failure);
@@ -94,7 +96,7 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
   }
 
   const fs::path temporary = temporary_beside(path);
-  int code = write_and_flush(temporary, bytes);
+  int code = write_new_file(temporary, bytes, durability);
   if (code == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
     code = errno;
   }

@@ -39,7 +39,9 @@ TEST_CASE("what was written is read, whatever its bytes", "[base][file]") {
                                        std::string("\0\xff\0", 3),
                                        std::string(3'000'001, 'x'));
 
-  write_file_atomically(path, content);
+  const Durability durability = GENERATE(Durability::kFlushed, Durability::kEventual);
+
+  write_file_atomically(path, content, durability);
 
   CHECK(read_file(path) == content);
   CHECK(count_entries(directory.path()) == 1);

@@ -13,10 +13,20 @@ namespace kiln {
 /// Returns everything in `path`. Throws `Error` with `kIo` if it cannot be read.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
-/// Writes `bytes` to a temporary beside `path`, flushes it to the disk, and renames it to `path`.
+/// What a crash of the machine may do to a file that was just written.
+enum class Durability {
+  kFlushed,   ///< Nothing: the bytes are on the disk before the file has its name.
+  kEventual,  ///< Leave it torn. Far quicker; for files that are checked when they are read.
+};
+
+/// Writes `bytes` to a temporary beside `path` and renames it to `path`.
 ///
 /// Creates missing parent directories. Throws `Error` with `kIo`; `path` is then as it was.
-void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_file_atomically(const std::filesystem::path& path,
+                           std::string_view bytes,
+                           Durability durability = Durability::kFlushed);
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::byte> bytes,
+                           Durability durability = Durability::kFlushed);
 
 }  // namespace kiln
