@@ -79,6 +79,97 @@ constexpr const char* kTwoNorms = R"(graph norms {
 }
 )";
 
+constexpr const char* kTransformer = R"(graph gpt {
+  input %ids: i64[2, 16] user
+  input %wte: f32[50, 64] parameter
+  input %wpe: f32[32, 64] parameter
+  input %g: f32[64] parameter
+  input %b: f32[64] parameter
+  input %wqkv: f32[64, 192] parameter
+  input %bqkv: f32[192] parameter
+  input %wo: f32[64, 64] parameter
+  input %bo: f32[64] parameter
+  input %w1: f32[64, 256] parameter
+  input %b1: f32[256] parameter
+  input %w2: f32[256, 64] parameter
+  input %b2: f32[64] parameter
+  %pos: i64[16] = aten.arange.start_step(0, 16, 1, i64, none, none, none)
+  %posu: i64[1, 16] = aten.unsqueeze.default(%pos, 0) view(0:0)
+  %e: f32[2, 16, 64] = aten.embedding.default(%wte, %ids, -1, false, false)
+  %p: f32[1, 16, 64] = aten.embedding.default(%wpe, %posu, -1, false, false)
+  %h: f32[2, 16, 64] = aten.add.Tensor(%e, %p, 1)
+  %n: f32[2, 16, 64], %m: f32[2, 16, 1], %s: f32[2, 16, 1] = aten.native_layer_norm.default(%h, [64], %g, %b, 1e-05)
+  %nv: f32[32, 64] = aten.view.default(%n, [-1, 64]) view(0:0)
+  %qkv: f32[32, 192] = aten.addmm.default(%bqkv, %nv, %wqkv, 1, 1)
+  %qkvv: f32[2, 16, 192] = aten.view.default(%qkv, [2, 16, 192]) view(0:0)
+  %q: f32[2, 16, 64]{3072, 192, 1}, %k: f32[2, 16, 64]{3072, 192, 1}@64, %v: f32[2, 16, 64]{3072, 192, 1}@128 = aten.split.Tensor(%qkvv, 64, 2) view(0:0) view(1:0) view(2:0)
+  %qv: f32[2, 16, 4, 16]{3072, 192, 16, 1} = aten.view.default(%q, [2, 16, 4, 16]) view(0:0)
+  %qt: f32[2, 4, 16, 16]{3072, 16, 192, 1} = aten.transpose.int(%qv, 1, 2) view(0:0)
+  %kv: f32[2, 16, 4, 16]{3072, 192, 16, 1} = aten.view.default(%k, [2, 16, 4, 16]) view(0:0)
+  %kt: f32[2, 4, 16, 16]{3072, 16, 192, 1} = aten.transpose.int(%kv, 1, 2) view(0:0)
+  %sc: f32[2, 4, 16, 16] = aten.mul.Tensor(%qt, %kt)
+  %lg: f32[2, 4, 16, 16] = aten.div.Tensor(%sc, 4.0)
+  %ar: i64[16] = aten.arange.start_step(0, 16, 1, i64, none, none, none)
+  %aru: i64[16, 1] = aten.unsqueeze.default(%ar, 1) view(0:0)
+  %mask: bool[16, 16] = aten.le.Tensor(%ar, %aru)
+  %ninf: f32[] = aten.full.default([], -inf, f32, none, none, none)
+  %msk: f32[2, 4, 16, 16] = aten.where.self(%mask, %lg, %ninf)
+  %sm: f32[2, 4, 16, 16] = aten._softmax.default(%msk, -1, false)
+  %at: f32[2, 16, 4, 16]{1024, 16, 256, 1} = aten.transpose.int(%sm, 1, 2) view(0:0)
+  %atc: f32[2, 16, 4, 16] = aten.clone.default(%at, contiguous_format)
+  %av: f32[32, 64] = aten.view.default(%atc, [32, 64]) view(0:0)
+  %o: f32[32, 64] = aten.addmm.default(%bo, %av, %wo, 1, 1)
+  %ov: f32[2, 16, 64] = aten.view.default(%o, [2, 16, 64]) view(0:0)
+  %h2: f32[2, 16, 64] = aten.add.Tensor(%h, %ov, 1)
+  %n2: f32[2, 16, 64], %m2: f32[2, 16, 1], %s2: f32[2, 16, 1] = aten.native_layer_norm.default(%h2, [64], %g, %b, 1e-05)
+  %n2v: f32[32, 64] = aten.view.default(%n2, [-1, 64]) view(0:0)
+  %f: f32[32, 256] = aten.addmm.default(%b1, %n2v, %w1, 1, 1)
+  %fv: f32[2, 16, 256] = aten.view.default(%f, [2, 16, 256]) view(0:0)
+  %x1: f32[2, 16, 256] = aten.mul.Tensor(%fv, 0.5)
+  %x2: f32[2, 16, 256] = aten.pow.Tensor_Scalar(%fv, 3.0)
+  %x3: f32[2, 16, 256] = aten.mul.Tensor(%x2, 0.044715)
+  %x4: f32[2, 16, 256] = aten.add.Tensor(%fv, %x3, 1)
+  %x5: f32[2, 16, 256] = aten.mul.Tensor(%x4, 0.7978845608)
+  %x6: f32[2, 16, 256] = aten.tanh.default(%x5)
+  %x7: f32[2, 16, 256] = aten.add.Tensor(%x6, 1.0, 1)
+  %x8: f32[2, 16, 256] = aten.mul.Tensor(%x1, %x7)
+  %x9: f32[32, 256] = aten.view.default(%x8, [-1, 256]) view(0:0)
+  %f2: f32[32, 64] = aten.addmm.default(%b2, %x9, %w2, 1, 1)
+  %f2v: f32[2, 16, 64] = aten.view.default(%f2, [2, 16, 64]) view(0:0)
+  %h3: f32[2, 16, 64] = aten.add.Tensor(%h2, %f2v, 1)
+  %n3: f32[2, 16, 64], %m3: f32[2, 16, 1], %s3: f32[2, 16, 1] = aten.native_layer_norm.default(%h3, [64], %g, %b, 1e-05)
+  output %n3 user
+}
+)";
+
+constexpr const char* kLoss = R"(graph loss {
+  input %x: f32[40, 33] user
+  input %t: i64[40] user
+  %l: f32[40, 33] = aten._log_softmax.default(%x, 1, false)
+  %tu: i64[40, 1] = aten.unsqueeze.default(%t, 1) view(0:0)
+  %g: f32[40, 1] = aten.gather.default(%l, 1, %tu, false)
+  %sq: f32[40] = aten.squeeze.dim(%g, 1) view(0:0)
+  %n: f32[40] = aten.neg.default(%sq)
+  %m: f32[] = aten.mean.default(%n, none)
+  output %m user
+}
+)";
+
+constexpr const char* kBatchNorm = R"(graph bn {
+  input %x: f32[4, 32, 14, 14] user
+  input %w: f32[32] parameter
+  input %b: f32[32] parameter
+  input %mean: f32[32] buffer
+  input %var: f32[32] buffer
+  %y: f32[4, 32, 14, 14], %e1: f32[0], %e2: f32[0] = aten._native_batch_norm_legit_no_training.default(%x, %w, %b, %mean, %var, 0.1, 1e-05)
+  %r: f32[4, 32, 14, 14] = aten.relu.default(%y)
+  %a: f32[4, 32, 14, 14] = aten.add.Tensor(%r, %x, 1)
+  %p: f32[4, 32, 1, 1] = aten.mean.dim(%a, [-1, -2], true, none)
+  output %a user
+  output %p user
+}
+)";
+
 TEST_CASE("an mlp is two products and one kernel between them", "[codegen][schedule]") {
   const std::vector<KernelResult> results = run_cases({{kForward}, {kBackward, 1e-4}, {kTwoNorms}});
 
@@ -93,6 +184,17 @@ TEST_CASE("an mlp is two products and one kernel between them", "[codegen][sched
   CHECK(results[1].schedule.steps.size() == 5);
   CHECK(kernel_count(results[2].schedule) == 1);
   CHECK(results[2].schedule.steps.size() == 1);
+}
+
+TEST_CASE("a transformer block has one kernel between two products", "[codegen][schedule]") {
+  const std::vector<KernelResult> results = run_cases({{kTransformer, 1e-4}, {kLoss}, {kBatchNorm}});
+
+  for (const KernelResult& result : results) {
+    CHECK(result.mismatch == "");
+  }
+  CHECK(results[0].schedule.steps.size() == 9);
+  CHECK(kernel_count(results[1].schedule) == 2);
+  CHECK(kernel_count(results[2].schedule) == 1);
 }
 
 TEST_CASE("a transposed weight is a window, not a kernel", "[codegen][schedule]") {

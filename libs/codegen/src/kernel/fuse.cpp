@@ -216,12 +216,37 @@ class Fuser {
     Group group = plan_.steps[static_cast<std::size_t>(step)].group;
     shape_for(group, tensor);
     group.members.push_back(tensor);
-    if (!fits(group)) {
+    if (!fits(group) && !fits_reordered(group, tensor)) {
       return false;
     }
     plan_.steps[static_cast<std::size_t>(step)].group = std::move(group);
     own(tensor, step);
     return true;
+  }
+
+  // A copy into another order of the dims can be visited in the order of what it copies, row by row.
+  bool fits_reordered(const Group& group, TensorId tensor) {
+    std::vector<std::size_t>& order = plan_.placements.at(tensor).order;
+    const auto& members = group.members;
+    const bool reads_member = std::ranges::any_of(sources_.of(tensor), [&](TensorId source) {
+      return std::ranges::find(members, source) != members.end();
+    });
+    if (!group.fixed || !reads_member || program_[tensor].kind != Tensor::Kind::kPointwise ||
+        order.size() < 3 || order.size() > 5 ||
+        !(element_count(program_[tensor].sizes) == group.outer * group.inner)) {
+      return false;
+    }
+    const std::vector<std::size_t> usual = order;
+    std::vector<std::size_t> candidate = usual;
+    std::ranges::sort(candidate.begin(), candidate.end() - 1);
+    do {
+      order = candidate;
+      if (order != usual && fits(group)) {
+        return true;
+      }
+    } while (std::next_permutation(candidate.begin(), candidate.end() - 1));
+    order = usual;
+    return false;
   }
 
   // Two kernels become one where a third tied them together only later.
