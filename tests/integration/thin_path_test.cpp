@@ -1,5 +1,5 @@
-// One model through every library: traced, made functional, interpreted, compiled, packaged, run by our runner and by
-// PyTorch's, trained, and found again in the cache.
+// One model through every library: traced, made functional, interpreted, compiled, packaged, run by
+// our runner and by PyTorch's, trained, and found again in the cache.
 
 #include <torch/torch.h>
 
@@ -25,7 +25,9 @@ torch::nn::Sequential make_mlp() {
                                torch::nn::Linear(64, 8));
 }
 
-bool close(const at::Tensor& a, const at::Tensor& b) { return torch::allclose(a, b, 1e-4, 1e-5); }
+bool close(const at::Tensor& a, const at::Tensor& b) {
+  return torch::allclose(a, b, 1e-4, 1e-5);
+}
 
 ProcessResult python(const std::string& script, const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {KILN_PYTHON, "-c", script};
@@ -49,7 +51,8 @@ TEST_CASE("a C++ module goes through every library and back", "[integration][thi
   CHECK(program.signature().parameters.size() == 6);
 
   // Interpreted.
-  const Tensors interpreted = capture::Interpreter(program.graph, {.check_metadata = true}).run(program.graph_inputs({x}));
+  const Tensors interpreted =
+      capture::Interpreter(program.graph, {.check_metadata = true}).run(program.graph_inputs({x}));
   CHECK(close(interpreted[0], expected));
 
   // Compiled: relu and layer norm are one kernel, the products are libtorch's.
@@ -82,7 +85,8 @@ TEST_CASE("a C++ module goes through every library and back", "[integration][thi
   }
 }
 
-TEST_CASE("PyTorch loads and runs what Kiln compiled from a C++ module", "[integration][thin_path]") {
+TEST_CASE("PyTorch loads and runs what Kiln compiled from a C++ module",
+          "[integration][thin_path]") {
   if (!std::filesystem::exists(KILN_PYTHON)) {
     WARN("there is no Python with PyTorch: nothing to compare with");
     return;
@@ -95,7 +99,8 @@ TEST_CASE("PyTorch loads and runs what Kiln compiled from a C++ module", "[integ
   save_program(program, folder.path() / "program.pt2");
   aot_compile(program, folder.path() / "mlp.pt2", options);
 
-  const ProcessResult result = python(R"(
+  const ProcessResult result =
+      python(R"(
 import sys, torch
 exported = torch.export.load(sys.argv[1])
 x = torch.randn(16, 32)
@@ -106,14 +111,15 @@ found = found[0] if isinstance(found, (list, tuple)) else found
 assert torch.allclose(found, expected[0] if isinstance(expected, (list, tuple)) else expected, 1e-4, 1e-5), (found, expected)
 print("PyTorch agrees")
 )",
-                                      {(folder.path() / "program.pt2").string(), (folder.path() / "mlp.pt2").string()});
+             {(folder.path() / "program.pt2").string(), (folder.path() / "mlp.pt2").string()});
 
   INFO(result.error);
   CHECK(result.ok());
   CHECK_THAT(result.output, contains("PyTorch agrees"));
 }
 
-TEST_CASE("the command line compiles an archive of torch.export.save, and PyTorch runs the package", "[integration][thin_path]") {
+TEST_CASE("the command line compiles an archive of torch.export.save, and PyTorch runs the package",
+          "[integration][thin_path]") {
   if (!std::filesystem::exists(KILN_PYTHON)) {
     WARN("there is no Python with PyTorch: nothing to compile");
     return;
@@ -132,7 +138,8 @@ torch.export.save(torch.export.export(net, (x,)), sys.argv[1])
   INFO(made.error);
   REQUIRE(made.ok());
 
-  const ProcessResult compiled = run_process({KILN_TOOL, "compile", archive, "-o", package, "--no-cache"});
+  const ProcessResult compiled =
+      run_process({KILN_TOOL, "compile", archive, "-o", package, "--no-cache"});
   INFO(compiled.error);
   REQUIRE(compiled.ok());
   CHECK_THAT(compiled.output, contains("kernels"));
@@ -159,7 +166,8 @@ TEST_CASE("the command line refuses bad input in one sentence", "[integration][t
   CHECK(missing.exit_code == 2);
   const std::string empty = (folder.path() / "empty.pt2").string();
   std::ofstream(empty).close();
-  const ProcessResult broken = run_process({KILN_TOOL, "compile", empty, "-o", (folder.path() / "x.pt2").string()});
+  const ProcessResult broken =
+      run_process({KILN_TOOL, "compile", empty, "-o", (folder.path() / "x.pt2").string()});
   CHECK(broken.exit_code == 1);
   CHECK_THAT(broken.error, contains("kiln: "));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "x.pt2"));

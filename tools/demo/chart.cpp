@@ -42,7 +42,10 @@ void print_chart(const std::vector<Panel>& panels) {
       for (int i = 0; i < length; ++i) {
         filled += bar.ours ? "█" : "▒";
       }
-      std::printf("  %-14s %s %s\n", bar.name.c_str(), filled.c_str(), describe_time(bar.milliseconds).c_str());
+      std::printf("  %-14s %s %s\n",
+                  bar.name.c_str(),
+                  filled.c_str(),
+                  describe_time(bar.milliseconds).c_str());
     }
   }
 }
@@ -56,17 +59,18 @@ void write_chart(const std::vector<Panel>& panels, const std::filesystem::path& 
     body << "<text x=\"16\" y=\"" << y - 14 << "\" class=\"title\">" << panel.title << "</text>\n";
     for (const Bar& bar : panel.bars) {
       const int length = std::max(2, static_cast<int>(kWidth * bar.milliseconds / longest(panel)));
-      body << "<text x=\"" << kLeft - 10 << "\" y=\"" << y + 15 << "\" text-anchor=\"end\">" << bar.name << "</text>"
-           << "<rect x=\"" << kLeft << "\" y=\"" << y << "\" width=\"" << length << "\" height=\"20\" rx=\"3\" class=\""
-           << (bar.ours ? "ours" : "peer") << "\"/>"
-           << "<text x=\"" << kLeft + length + 8 << "\" y=\"" << y + 15 << "\">" << describe_time(bar.milliseconds)
-           << "</text>\n";
+      body << "<text x=\"" << kLeft - 10 << "\" y=\"" << y + 15 << "\" text-anchor=\"end\">"
+           << bar.name << "</text>"
+           << "<rect x=\"" << kLeft << "\" y=\"" << y << "\" width=\"" << length
+           << "\" height=\"20\" rx=\"3\" class=\"" << (bar.ours ? "ours" : "peer") << "\"/>"
+           << "<text x=\"" << kLeft + length + 8 << "\" y=\"" << y + 15 << "\">"
+           << describe_time(bar.milliseconds) << "</text>\n";
       y += kRow;
     }
   }
   std::ostringstream picture;
-  picture << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"680\" height=\"" << y + 16 << "\" viewBox=\"0 0 680 "
-          << y + 16 << "\">\n"
+  picture << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"680\" height=\"" << y + 16
+          << "\" viewBox=\"0 0 680 " << y + 16 << "\">\n"
           << "<style>text{font:13px sans-serif;fill:#333}.title{font-weight:bold;font-size:14px}"
              ".ours{fill:#c4501b}.peer{fill:#b9b4ab}</style>\n"
           << "<rect width=\"100%\" height=\"100%\" fill=\"#fffdf9\"/>\n"

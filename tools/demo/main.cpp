@@ -1,5 +1,5 @@
-// ./dev demo: one model all the way through. A C++ module is traced, compiled, packaged, loaded, checked against eager, run
-// by PyTorch too, and trained; then the times, side by side.
+// ./dev demo: one model all the way through. A C++ module is traced, compiled, packaged, loaded,
+// checked against eager, run by PyTorch too, and trained; then the times, side by side.
 
 #include <torch/nn/modules.h>
 #include <torch/optim/sgd.h>
@@ -58,19 +58,25 @@ Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::
   options.use_cache = false;
   std::cout << "Ahead of time: a C++ module to an AOTInductor package\n";
   std::optional<ExportedProgram> program;
-  step("trace", once([&] { program = export_program(model, {x}); }),
+  step("trace",
+       once([&] { program = export_program(model, {x}); }),
        std::to_string(std::as_const(program->graph).nodes().size()) + " nodes");
   GraphReport report;
-  const double compile_ms = once([&] { aot_compile(*program, folder / "kiln.pt2", options, &report); });
-  step("compile", compile_ms,
-       std::to_string(report.kernels) + " kernels, " + std::to_string(report.extern_calls) + " calls of libtorch");
+  const double compile_ms =
+      once([&] { aot_compile(*program, folder / "kiln.pt2", options, &report); });
+  step("compile",
+       compile_ms,
+       std::to_string(report.kernels) + " kernels, " + std::to_string(report.extern_calls) +
+           " calls of libtorch");
   std::optional<Model> ours;
   step("load", once([&] { ours = load(folder / "kiln.pt2"); }));
 
   const torch::NoGradGuard no_grad;
   at::Tensor first;
   step("first call", once([&] { first = ours->run({x})[0]; }));
-  result.right = agree("largest difference from eager", largest_difference(first, model->forward(x))) && result.right;
+  result.right =
+      agree("largest difference from eager", largest_difference(first, model->forward(x))) &&
+      result.right;
 
   std::optional<Peer> peer;
   std::optional<Model> theirs;
@@ -81,21 +87,23 @@ Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::
     if (peer) {
       step("compile", peer->compile_ms);
       step("load", once([&] { theirs = load(peer->package); }));
-      result.right = agree("our package in PyTorch's loader", peer->largest_difference) && result.right;
+      result.right =
+          agree("our package in PyTorch's loader", peer->largest_difference) && result.right;
     } else {
       std::cout << "  there is no Python with PyTorch here: left out\n";
     }
   }
 
   std::vector<std::string> names = {"eager", "Kiln"};
-  std::vector<std::function<void()>> calls = {[&] { model->forward(x); }, [&] { (void)ours->run({x}); }};
+  std::vector<std::function<void()>> calls = {[&] { model->forward(x); },
+                                              [&] { (void)ours->run({x}); }};
   if (theirs) {
     names.emplace_back("AOTInductor");
     calls.emplace_back([&] { (void)theirs->run({x}); });
   }
   const std::vector<double> times = alternate(calls);
-  Panel panel{"One call, " + std::to_string(kLayers) + " x (linear, relu, layer norm), " + std::to_string(kBatch) + "x" +
-                  std::to_string(kWidth),
+  Panel panel{"One call, " + std::to_string(kLayers) + " x (linear, relu, layer norm), " +
+                  std::to_string(kBatch) + "x" + std::to_string(kWidth),
               {}};
   for (std::size_t i = 0; i < times.size(); ++i) {
     panel.bars.push_back({names[i], times[i], names[i] == "Kiln"});
@@ -103,7 +111,8 @@ Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::
   result.panels.push_back(std::move(panel));
   if (peer) {
     result.panels.push_back(
-        {"Compiling it, from nothing", {{"Kiln", compile_ms, true}, {"AOTInductor", peer->compile_ms, false}}});
+        {"Compiling it, from nothing",
+         {{"Kiln", compile_ms, true}, {"AOTInductor", peer->compile_ms, false}}});
   }
   return result;
 }
@@ -124,14 +133,16 @@ Inference train(torch::nn::Sequential model, const std::filesystem::path& folder
   Inference result;
   const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model->clone());
   const at::Tensor x = torch::randn({kBatch, kWidth}), y = torch::randn({kBatch, 10});
-  torch::optim::SGD optimizer(model->parameters(), 0.002), twin_optimizer(twin->parameters(), 0.002);
+  torch::optim::SGD optimizer(model->parameters(), 0.002),
+      twin_optimizer(twin->parameters(), 0.002);
   CompileOptions options;
   options.cache_directory = folder / "cache";
   const auto compiled_step = [&](const Function& function) {
     return train_step([&](const at::Tensor& in) { return function({in})[0]; }, optimizer, x, y);
   };
   const auto eager_step = [&] {
-    return train_step([&](const at::Tensor& in) { return twin->forward(in); }, twin_optimizer, x, y);
+    return train_step(
+        [&](const at::Tensor& in) { return twin->forward(in); }, twin_optimizer, x, y);
   };
 
   std::cout << "Just in time: the module trains through the compiled function\n";
@@ -146,7 +157,8 @@ Inference train(torch::nn::Sequential model, const std::filesystem::path& folder
   std::printf("  %-34s %10.6f   eager %.6f\n", "loss after 21 steps", loss, expected);
   double difference = 0;
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-    difference = std::max(difference, largest_difference(model->parameters()[i], twin->parameters()[i]));
+    difference =
+        std::max(difference, largest_difference(model->parameters()[i], twin->parameters()[i]));
   }
   result.right = agree("largest difference of a weight", difference);
   const Function again = compile(model, options);
@@ -155,11 +167,15 @@ Inference train(torch::nn::Sequential model, const std::filesystem::path& folder
   for (const GraphReport& graph : again.report().graphs) {
     from_cache = from_cache && graph.cache_hit;
   }
-  step("first step, compiled before", warm_ms, from_cache ? "from the disk cache" : "NOT from the disk cache");
+  step("first step, compiled before",
+       warm_ms,
+       from_cache ? "from the disk cache" : "NOT from the disk cache");
   result.right = result.right && from_cache;
 
-  const std::vector<double> times = alternate({[&] { eager_step(); }, [&] { compiled_step(fast); }});
-  result.panels.push_back({"One training step, forward, backward and SGD", {{"eager", times[0], false}, {"Kiln", times[1], true}}});
+  const std::vector<double> times =
+      alternate({[&] { eager_step(); }, [&] { compiled_step(fast); }});
+  result.panels.push_back({"One training step, forward, backward and SGD",
+                           {{"eager", times[0], false}, {"Kiln", times[1], true}}});
   return result;
 }
 
@@ -176,8 +192,10 @@ int main(int argc, char** argv) {
   try {
     const kiln::TemporaryDirectory folder("kiln-demo");
     torch::manual_seed(0);
-    const kiln::demo::Inference inference = kiln::demo::infer(kiln::demo::make_model(), !no_peers, folder.path());
-    const kiln::demo::Inference training = kiln::demo::train(kiln::demo::make_model(), folder.path());
+    const kiln::demo::Inference inference =
+        kiln::demo::infer(kiln::demo::make_model(), !no_peers, folder.path());
+    const kiln::demo::Inference training =
+        kiln::demo::train(kiln::demo::make_model(), folder.path());
     std::vector<kiln::demo::Panel> panels = inference.panels;
     panels.insert(panels.end(), training.panels.begin(), training.panels.end());
     kiln::demo::print_chart(panels);

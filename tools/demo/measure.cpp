@@ -9,10 +9,13 @@ namespace kiln::demo {
 double once(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
-std::vector<double> alternate(const std::vector<std::function<void()>>& candidates, int slices, double slice_ms) {
+std::vector<double> alternate(const std::vector<std::function<void()>>& candidates,
+                              int slices,
+                              double slice_ms) {
   std::vector<int> calls;
   for (const auto& candidate : candidates) {
     candidate();

@@ -1,4 +1,5 @@
-// Times that can be compared: the candidates take turns in short slices, so a noisy machine hurts all alike.
+// Times that can be compared: the candidates take turns in short slices, so a noisy machine hurts
+// all alike.
 
 #pragma once
 

@@ -42,11 +42,16 @@ std::optional<Peer> run_peer(const std::filesystem::path& program,
   ProcessOptions options;
   options.timeout = std::chrono::minutes(8);
   options.environment = {{"TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"}};
-  const ProcessResult result = run_process(
-      {std::filesystem::absolute(python()).string(), "-c", kScript, program.string(), ours.string(), package.string()},
-      options);
+  const ProcessResult result = run_process({std::filesystem::absolute(python()).string(),
+                                            "-c",
+                                            kScript,
+                                            program.string(),
+                                            ours.string(),
+                                            package.string()},
+                                           options);
   const std::size_t start = result.output.rfind("\n{");
-  const std::string line = start == std::string::npos ? result.output : result.output.substr(start + 1);
+  const std::string line =
+      start == std::string::npos ? result.output : result.output.substr(start + 1);
   if (!result.ok() || line.empty() || line.front() != '{') {
     std::cout << "   PyTorch's side failed:\n" << result.error << "\n";
     return std::nullopt;

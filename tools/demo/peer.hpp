@@ -15,8 +15,9 @@ struct Peer {
   double largest_difference = 0;  ///< Between our package, run by PyTorch, and the program.
 };
 
-/// Compiles the archive `program` with AOTInductor into `package`, and runs our package `ours` in PyTorch's loader on
-/// the archive's sample inputs. Nothing if there is no such Python ($KILN_PYTHON, else .venv/bin/python).
+/// Compiles the archive `program` with AOTInductor into `package`, and runs our package `ours` in
+/// PyTorch's loader on the archive's sample inputs. Nothing if there is no such Python
+/// ($KILN_PYTHON, else .venv/bin/python).
 [[nodiscard]] std::optional<Peer> run_peer(const std::filesystem::path& program,
                                            const std::filesystem::path& ours,
                                            const std::filesystem::path& package);

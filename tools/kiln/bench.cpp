@@ -40,7 +40,9 @@ std::vector<double> latencies(Model& model, const std::vector<at::Tensor>& input
   return times;
 }
 
-double throughput(const Arguments& arguments, const std::vector<at::Tensor>& inputs, std::size_t instances) {
+double throughput(const Arguments& arguments,
+                  const std::vector<at::Tensor>& inputs,
+                  std::size_t instances) {
   Model model = load(arguments.package, {.instances = instances});
   (void)model.run(inputs);
   const auto begin = Clock::now();
@@ -71,15 +73,26 @@ int run(const Arguments& arguments, bool json) {
   (void)model.run(inputs);
   const double first_us = microseconds_since(first);
   const std::vector<double> times = latencies(model, inputs, arguments.seconds);
-  const auto quantile = [&](double q) { return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))]; };
+  const auto quantile = [&](double q) {
+    return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
+  };
 
-  const std::size_t most = arguments.instances > 0 ? arguments.instances : std::max(1u, std::thread::hardware_concurrency());
-  nlohmann::json result = {{"load_ms", load_ms},       {"first_us", first_us}, {"p50_us", quantile(0.5)},
-                           {"p99_us", quantile(0.99)}, {"min_us", times.front()}, {"calls", times.size()}};
+  const std::size_t most = arguments.instances > 0
+                               ? arguments.instances
+                               : std::max(1u, std::thread::hardware_concurrency());
+  nlohmann::json result = {{"load_ms", load_ms},
+                           {"first_us", first_us},
+                           {"p50_us", quantile(0.5)},
+                           {"p99_us", quantile(0.99)},
+                           {"min_us", times.front()},
+                           {"calls", times.size()}};
   if (!json) {
     std::printf("load %.1f ms, first call %.1f us\n", load_ms, first_us);
-    std::printf("latency  min %.1f us  p50 %.1f us  p99 %.1f us  (%zu calls)\n", times.front(), quantile(0.5),
-                quantile(0.99), times.size());
+    std::printf("latency  min %.1f us  p50 %.1f us  p99 %.1f us  (%zu calls)\n",
+                times.front(),
+                quantile(0.5),
+                quantile(0.99),
+                times.size());
   }
   for (std::size_t instances = 1; instances <= most; instances *= 2) {
     const double rate = throughput(arguments, inputs, instances);
@@ -98,13 +111,20 @@ int run(const Arguments& arguments, bool json) {
 
 void add_bench(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("bench", "Measure a package: latency, and throughput over instances");
-  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")->required()->check(CLI::ExistingPath);
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure a package: latency, and throughput over instances");
+  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")
+      ->required()
+      ->check(CLI::ExistingPath);
   command->add_option("--inputs", arguments->inputs, ".npy or .pt files")->check(CLI::ExistingFile);
-  command->add_option("--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
-  command->add_option("--seconds", arguments->seconds, "For each measurement")->capture_default_str();
+  command->add_option(
+      "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
+  command->add_option("--seconds", arguments->seconds, "For each measurement")
+      ->capture_default_str();
   command->add_flag("--json", session.json, "Print a JSON object");
-  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+  command->callback([arguments, &session] {
+    session.action = [arguments, &session] { return run(*arguments, session.json); };
+  });
 }
 
 }  // namespace kiln::tool

@@ -18,13 +18,17 @@ int stats(bool json) {
   const Cache cache;
   const autograd_cache::StoreStats stats = cache.stats();
   if (json) {
-    std::cout << nlohmann::json{{"directory", cache.directory().string()}, {"bytes", stats.bytes},
-                                {"blobs", stats.blobs}, {"files", stats.files}, {"entries", stats.variants}}
+    std::cout << nlohmann::json{{"directory", cache.directory().string()},
+                                {"bytes", stats.bytes},
+                                {"blobs", stats.blobs},
+                                {"files", stats.files},
+                                {"entries", stats.variants}}
                      .dump(2)
               << "\n";
   } else {
-    std::cout << cache.directory().string() << ": " << stats.variants << " entries, " << stats.files << " libraries, "
-              << stats.blobs << " objects, " << describe_bytes(static_cast<double>(stats.bytes)) << "\n";
+    std::cout << cache.directory().string() << ": " << stats.variants << " entries, " << stats.files
+              << " libraries, " << stats.blobs << " objects, "
+              << describe_bytes(static_cast<double>(stats.bytes)) << "\n";
   }
   return 0;
 }
@@ -34,9 +38,11 @@ int list(bool json) {
   nlohmann::json rows = nlohmann::json::array();
   for (const autograd_cache::EntrySummary& entry : cache.list()) {
     if (json) {
-      rows.push_back({{"key", entry.key.hex()}, {"bytes", entry.bytes_on_disk}, {"files", entry.files}});
+      rows.push_back(
+          {{"key", entry.key.hex()}, {"bytes", entry.bytes_on_disk}, {"files", entry.files}});
     } else {
-      std::cout << entry.key.hex() << "  " << describe_bytes(static_cast<double>(entry.bytes_on_disk)) << "\n";
+      std::cout << entry.key.hex() << "  "
+                << describe_bytes(static_cast<double>(entry.bytes_on_disk)) << "\n";
     }
   }
   if (json) {
@@ -50,7 +56,8 @@ int explain(const std::string& text) {
   const auto digest = Digest::parse(text);
   const auto key = digest ? cache.stored_key(*digest) : std::nullopt;
   if (!key) {
-    throw Error(ErrorCode::kInvalidArgument, "the cache has no entry '" + text + "'; `kiln cache list` shows them");
+    throw Error(ErrorCode::kInvalidArgument,
+                "the cache has no entry '" + text + "'; `kiln cache list` shows them");
   }
   for (const autograd_cache::KeyComponent& component : key->components()) {
     std::cout << component.name << "  " << component.digest.hex().substr(0, 16) << "\n";
@@ -90,14 +97,20 @@ void add_cache(CLI::App& app, Session& session) {
     return 0;
   });
   const auto key = std::make_shared<std::string>();
-  add("explain", "What an entry's key is made of, and what sets it apart", [key] { return explain(*key); })
+  add("explain",
+      "What an entry's key is made of, and what sets it apart",
+      [key] { return explain(*key); })
       ->add_option("key", *key, "A key of `kiln cache list`")
       ->required();
   const auto limit = std::make_shared<std::uint64_t>(0);
-  add("evict", "Remove the least recently used", [limit] {
-    std::cout << describe_bytes(static_cast<double>(Cache().evict(*limit))) << " removed\n";
-    return 0;
-  })->add_option("bytes", *limit, "How many bytes may stay")->required();
+  add("evict",
+      "Remove the least recently used",
+      [limit] {
+        std::cout << describe_bytes(static_cast<double>(Cache().evict(*limit))) << " removed\n";
+        return 0;
+      })
+      ->add_option("bytes", *limit, "How many bytes may stay")
+      ->required();
 }
 
 }  // namespace kiln::tool

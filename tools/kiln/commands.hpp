@@ -1,4 +1,5 @@
-// The subcommands of `kiln`. Each adds itself to the command line and sets `action` when it is chosen.
+// The subcommands of `kiln`. Each adds itself to the command line and sets `action` when it is
+// chosen.
 
 #pragma once
 
@@ -9,7 +10,7 @@ namespace kiln::tool {
 
 /// What every command shares.
 struct Session {
-  bool json = false;             ///< Print one JSON object instead of text.
+  bool json = false;            ///< Print one JSON object instead of text.
   std::function<int()> action;  ///< The chosen command; returns the exit code.
 };
 

@@ -39,9 +39,12 @@ void apply_option(const std::string& pair, CompileOptions& options) {
 
 int run(const Arguments& arguments, bool json) {
   using Clock = std::chrono::steady_clock;
-  const auto milliseconds = [](Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); };
+  const auto milliseconds = [](Clock::duration time) {
+    return std::chrono::duration<double, std::milli>(time).count();
+  };
   if (arguments.device != "cpu") {
-    throw Error(ErrorCode::kUnsupported, "the device '" + arguments.device + "' is not supported yet; use cpu");
+    throw Error(ErrorCode::kUnsupported,
+                "the device '" + arguments.device + "' is not supported yet; use cpu");
   }
   CompileOptions options;
   options.use_cache = !arguments.no_cache;
@@ -74,15 +77,16 @@ int run(const Arguments& arguments, bool json) {
               << "\n";
     return 0;
   }
-  std::cout << arguments.output << ": " << describe_bytes(static_cast<double>(bytes)) << ", " << report.nodes
-            << " nodes";
+  std::cout << arguments.output << ": " << describe_bytes(static_cast<double>(bytes)) << ", "
+            << report.nodes << " nodes";
   if (report.cache_hit) {
     std::cout << ", from the cache";
   } else {
-    std::cout << " in " << report.kernels << " kernels and " << report.extern_calls << " calls of libtorch";
+    std::cout << " in " << report.kernels << " kernels and " << report.extern_calls
+              << " calls of libtorch";
   }
-  std::cout << "; traced in " << static_cast<int>(milliseconds(traced - start)) << " ms, compiled in "
-            << static_cast<int>(milliseconds(done - traced)) << " ms\n";
+  std::cout << "; traced in " << static_cast<int>(milliseconds(traced - start))
+            << " ms, compiled in " << static_cast<int>(milliseconds(done - traced)) << " ms\n";
   return 0;
 }
 
@@ -91,14 +95,20 @@ int run(const Arguments& arguments, bool json) {
 void add_compile(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("compile", "Compile an archive of torch.export.save");
-  command->add_option("archive", arguments->input, "The archive (.pt2)")->required()->check(CLI::ExistingFile);
-  command->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")->required();
+  command->add_option("archive", arguments->input, "The archive (.pt2)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
+      ->required();
   command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
   command->add_option("--option", arguments->options, "name=value: isa, check_inputs, identity");
   command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
   command->add_flag("--json", session.json, "Print a JSON object");
-  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+  command->callback([arguments, &session] {
+    session.action = [arguments, &session] { return run(*arguments, session.json); };
+  });
 }
 
 }  // namespace kiln::tool

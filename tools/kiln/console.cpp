@@ -31,10 +31,16 @@ std::function<void(const Progress&)> progress_reporter() {
   const auto start = std::chrono::steady_clock::now();
   const auto last_stage = std::make_shared<std::string>();
   return [=](const Progress& step) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (is_terminal()) {
-      std::fprintf(stderr, "\r%-10s %s %d/%d  %.1f s\033[K", step.stage.c_str(), bar(step.done, step.total).c_str(),
-                   step.done, step.total, seconds);
+      std::fprintf(stderr,
+                   "\r%-10s %s %d/%d  %.1f s\033[K",
+                   step.stage.c_str(),
+                   bar(step.done, step.total).c_str(),
+                   step.done,
+                   step.total,
+                   seconds);
       std::fflush(stderr);
     } else if (*last_stage != step.stage) {
       std::fprintf(stderr, "%.1f s  %s\n", seconds, step.stage.c_str());

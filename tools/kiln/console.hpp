@@ -11,7 +11,8 @@
 
 namespace kiln::tool {
 
-/// Reports progress on standard error: one line that is overwritten on a terminal, plain lines elsewhere.
+/// Reports progress on standard error: one line that is overwritten on a terminal, plain lines
+/// elsewhere.
 [[nodiscard]] std::function<void(const Progress&)> progress_reporter();
 
 /// Ends the line that `progress_reporter` may have left open.

@@ -35,17 +35,26 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings;
   findings.push_back({"libtorch", true, TORCH_VERSION});
   findings.push_back(find("compiler", [] { return codegen::compiler_version({}); }));
-  findings.push_back(find("runtime archive", [] { return codegen::find_runtime_archive().string(); }));
+  findings.push_back(
+      find("runtime archive", [] { return codegen::find_runtime_archive().string(); }));
   findings.push_back(find("instruction set", [] { return codegen::resolve_target("native").isa; }));
   const autograd_cache::Cache cache;
-  findings.push_back({"cache",
-                      cache.enabled(),
-                      cache.enabled() ? cache.directory().string() : "cannot be used; set KILN_CACHE_DIR",
-                      false});
+  findings.push_back(
+      {"cache",
+       cache.enabled(),
+       cache.enabled() ? cache.directory().string() : "cannot be used; set KILN_CACHE_DIR",
+       false});
   const auto dot = find_program("dot");
-  findings.push_back({"graphviz", dot.has_value(), dot ? dot->string() : "absent: install graphviz for pictures", false});
+  findings.push_back({"graphviz",
+                      dot.has_value(),
+                      dot ? dot->string() : "absent: install graphviz for pictures",
+                      false});
   const auto nvcc = find_program("nvcc");
-  findings.push_back({"CUDA", true, nvcc ? nvcc->string() + " (kernels for CUDA are not generated yet)" : "absent", false});
+  findings.push_back(
+      {"CUDA",
+       true,
+       nvcc ? nvcc->string() + " (kernels for CUDA are not generated yet)" : "absent",
+       false});
   return findings;
 }
 
@@ -57,7 +66,8 @@ int run(bool json) {
     if (json) {
       rows.push_back({{"what", finding.what}, {"good", finding.good}, {"detail", finding.detail}});
     } else {
-      std::cout << (finding.good ? "good  " : "BAD   ") << finding.what << ": " << finding.detail << "\n";
+      std::cout << (finding.good ? "good  " : "BAD   ") << finding.what << ": " << finding.detail
+                << "\n";
     }
   }
   if (json) {
@@ -69,7 +79,8 @@ int run(bool json) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("doctor", "Say whether compiler, libtorch, cache and the rest are usable");
+  CLI::App* command =
+      app.add_subcommand("doctor", "Say whether compiler, libtorch, cache and the rest are usable");
   command->add_flag("--json", session.json, "Print JSON");
   command->callback([&session] { session.action = [&session] { return run(session.json); }; });
 }

@@ -22,7 +22,8 @@ std::vector<at::Tensor> unpickle(const std::string& bytes) {
     return value.toTensorVector();
   }
   std::vector<at::Tensor> tensors;
-  for (const c10::IValue& item : value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec()) {
+  for (const c10::IValue& item :
+       value.isTuple() ? value.toTupleRef().elements().vec() : value.toListRef().vec()) {
     tensors.push_back(item.toTensor());
   }
   return tensors;
@@ -40,10 +41,15 @@ std::string header_field(const std::string& header, const std::string& key) {
 }
 
 at::Tensor read_npy(const std::string& path) {
-  static const std::map<std::string, at::ScalarType> kTypes = {
-      {"'<f4'", at::kFloat}, {"'<f8'", at::kDouble}, {"'<f2'", at::kHalf}, {"'<i8'", at::kLong},
-      {"'<i4'", at::kInt},   {"'<i2'", at::kShort},  {"'|i1'", at::kChar}, {"'|u1'", at::kByte},
-      {"'|b1'", at::kBool}};
+  static const std::map<std::string, at::ScalarType> kTypes = {{"'<f4'", at::kFloat},
+                                                               {"'<f8'", at::kDouble},
+                                                               {"'<f2'", at::kHalf},
+                                                               {"'<i8'", at::kLong},
+                                                               {"'<i4'", at::kInt},
+                                                               {"'<i2'", at::kShort},
+                                                               {"'|i1'", at::kChar},
+                                                               {"'|u1'", at::kByte},
+                                                               {"'|b1'", at::kBool}};
   const std::string bytes = read_file(path);
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) {
     throw Error(ErrorCode::kCorrupt, path + " is no .npy file");
@@ -54,8 +60,10 @@ at::Tensor read_npy(const std::string& path) {
   const std::size_t start = (long_header ? 12 : 10) + length;
   const std::string header = bytes.substr(10, start - 10);
   const auto type = kTypes.find(header_field(header, "descr"));
-  if (type == kTypes.end() || header_field(header, "fortran_order").find("True") != std::string::npos) {
-    throw Error(ErrorCode::kUnsupported, path + " has an element type or order that cannot be read");
+  if (type == kTypes.end() ||
+      header_field(header, "fortran_order").find("True") != std::string::npos) {
+    throw Error(ErrorCode::kUnsupported,
+                path + " has an element type or order that cannot be read");
   }
   std::vector<std::int64_t> sizes;
   const std::string shape = header_field(header, "shape");
@@ -103,11 +111,13 @@ std::vector<at::Tensor> sample_inputs(const std::filesystem::path& package) {
   return {};
 }
 
-std::vector<at::Tensor> inputs_for(const std::filesystem::path& package, const std::vector<std::string>& files) {
+std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
+                                   const std::vector<std::string>& files) {
   std::vector<at::Tensor> inputs = files.empty() ? sample_inputs(package) : read_inputs(files);
   if (inputs.empty() && files.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                package.string() + " has no sample inputs; give them with --inputs FILE.npy or FILE.pt");
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        package.string() + " has no sample inputs; give them with --inputs FILE.npy or FILE.pt");
   }
   return inputs;
 }

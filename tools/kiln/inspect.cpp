@@ -43,7 +43,8 @@ int show_model(const std::string& file, bool json) {
   nlohmann::json constants = nlohmann::json::array();
   for (const container_runtime::Constant& constant : model.constants()) {
     bytes += static_cast<double>(constant.bytes);
-    constants.push_back({{"name", constant.name}, {"fqn", constant.fqn}, {"bytes", constant.bytes}});
+    constants.push_back(
+        {{"name", constant.name}, {"fqn", constant.fqn}, {"bytes", constant.bytes}});
   }
   if (json) {
     std::cout << nlohmann::json{{"inputs", model.input_names()},
@@ -70,7 +71,8 @@ int show_model(const std::string& file, bool json) {
   }
   std::cout << "\nconstants " << model.constants().size() << ", " << describe_bytes(bytes) << "\n";
   for (const container_runtime::Constant& constant : model.constants()) {
-    std::cout << "  " << constant.fqn << "  " << describe_bytes(static_cast<double>(constant.bytes)) << "\n";
+    std::cout << "  " << constant.fqn << "  " << describe_bytes(static_cast<double>(constant.bytes))
+              << "\n";
   }
   return 0;
 }
@@ -91,9 +93,9 @@ int show_program(const Arguments& arguments, bool json) {
               << "\n";
     return 0;
   }
-  std::cout << "exported program: " << signature.parameters.size() << " parameters, " << signature.buffers.size()
-            << " buffers, " << signature.user_inputs.size() << " inputs, " << signature.user_outputs.size()
-            << " outputs\n"
+  std::cout << "exported program: " << signature.parameters.size() << " parameters, "
+            << signature.buffers.size() << " buffers, " << signature.user_inputs.size()
+            << " inputs, " << signature.user_outputs.size() << " outputs\n"
             << ir::print(program.graph);
   return 0;
 }
@@ -103,7 +105,8 @@ int run(const Arguments& arguments, bool json) {
     return show_program(arguments, json);
   }
   if (!arguments.svg.empty()) {
-    throw Error(ErrorCode::kUnsupported, "a compiled package keeps no graph to draw; inspect the archive it was made from");
+    throw Error(ErrorCode::kUnsupported,
+                "a compiled package keeps no graph to draw; inspect the archive it was made from");
   }
   return show_model(arguments.file, json);
 }
@@ -112,11 +115,17 @@ int run(const Arguments& arguments, bool json) {
 
 void add_inspect(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("inspect", "Show what is in an archive, a package or a library");
-  command->add_option("file", arguments->file, "Archive or package (.pt2), or library (.so)")->required()->check(CLI::ExistingFile);
-  command->add_option("--svg", arguments->svg, "Draw an archive's graph to this file (needs graphviz)");
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what is in an archive, a package or a library");
+  command->add_option("file", arguments->file, "Archive or package (.pt2), or library (.so)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option(
+      "--svg", arguments->svg, "Draw an archive's graph to this file (needs graphviz)");
   command->add_flag("--json", session.json, "Print a JSON object");
-  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+  command->callback([arguments, &session] {
+    session.action = [arguments, &session] { return run(*arguments, session.json); };
+  });
 }
 
 }  // namespace kiln::tool

@@ -25,10 +25,14 @@ struct Arguments {
 
 std::string checksum(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.contiguous();
-  return digest(std::string_view(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes())).hex().substr(0, 12);
+  return digest(std::string_view(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()))
+      .hex()
+      .substr(0, 12);
 }
 
-double sum_of(const at::Tensor& tensor) { return tensor.to(at::kDouble).sum().item<double>(); }
+double sum_of(const at::Tensor& tensor) {
+  return tensor.to(at::kDouble).sum().item<double>();
+}
 
 int run(const Arguments& arguments, bool json) {
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
@@ -51,8 +55,8 @@ int run(const Arguments& arguments, bool json) {
                       {"sum", sum_of(outputs[i])},
                       {"checksum", checksum(outputs[i])}});
     } else {
-      std::cout << "output " << i << "  " << describe(outputs[i]) << "  sum " << sum_of(outputs[i]) << "  checksum "
-                << checksum(outputs[i]) << "\n";
+      std::cout << "output " << i << "  " << describe(outputs[i]) << "  sum " << sum_of(outputs[i])
+                << "  checksum " << checksum(outputs[i]) << "\n";
     }
   }
   if (json) {
@@ -66,12 +70,18 @@ int run(const Arguments& arguments, bool json) {
 void add_run(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("run", "Run a package or library once");
-  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")->required()->check(CLI::ExistingPath);
-  command->add_option("--inputs", arguments->inputs, ".npy or .pt files; the package's samples if absent")
+  command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")
+      ->required()
+      ->check(CLI::ExistingPath);
+  command
+      ->add_option(
+          "--inputs", arguments->inputs, ".npy or .pt files; the package's samples if absent")
       ->check(CLI::ExistingFile);
   command->add_option("--save", arguments->save, "Write the outputs to this .pt file");
   command->add_flag("--json", session.json, "Print JSON");
-  command->callback([arguments, &session] { session.action = [arguments, &session] { return run(*arguments, session.json); }; });
+  command->callback([arguments, &session] {
+    session.action = [arguments, &session] { return run(*arguments, session.json); };
+  });
 }
 
 }  // namespace kiln::tool

@@ -13,10 +13,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Carries a gradient that was asked for with create_graph: a compiled backward has no history of its own, and a
-// gradient that silently has none would be wrong.
+// Carries a gradient that was asked for with create_graph: a compiled backward has no history of
+// its own, and a gradient that silently has none would be wrong.
 struct NoDoubleBackward : torch::autograd::Function<NoDoubleBackward> {
-  static at::Tensor forward(AutogradContext*, const at::Tensor& gradient, at::TensorList /*saved*/) {
+  static at::Tensor forward(AutogradContext*,
+                            const at::Tensor& gradient,
+                            at::TensorList /*saved*/) {
     return gradient.detach();
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
@@ -48,7 +50,8 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto graphs = static_cast<Holder*>(context->saved_data["graphs"].toCapsule().get())->graphs;
+    const auto graphs =
+        static_cast<Holder*>(context->saved_data["graphs"].toCapsule().get())->graphs;
     const Plan& plan = graphs->plan();
     variable_list saved = context->get_saved_variables();
     const variable_list differentiated = c10::GradMode::is_enabled() ? saved : variable_list();
@@ -131,7 +134,8 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
   return compiled(std::move(saved));
 }
 
-Tensors TrainingGraphs::apply(const std::shared_ptr<TrainingGraphs>& graphs, const Tensors& inputs) {
+Tensors TrainingGraphs::apply(const std::shared_ptr<TrainingGraphs>& graphs,
+                              const Tensors& inputs) {
   return CompiledNode::apply(graphs, at::TensorList(inputs));
 }
 

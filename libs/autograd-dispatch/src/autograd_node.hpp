@@ -14,14 +14,20 @@ namespace kiln::autograd_dispatch {
 /// A compiled forward and its backward.
 class TrainingGraphs {
  public:
-  TrainingGraphs(Plan plan, ir::Graph forward, ir::Graph backward, const Compiler& forward_compiler,
-                 Compiler backward_compiler, bool lazy_backward);
+  TrainingGraphs(Plan plan,
+                 ir::Graph forward,
+                 ir::Graph backward,
+                 const Compiler& forward_compiler,
+                 Compiler backward_compiler,
+                 bool lazy_backward);
 
-  /// Runs the forward with autograd's knowledge: its results (`plan.computed` of them) have a history.
+  /// Runs the forward with autograd's knowledge: its results (`plan.computed` of them) have a
+  /// history.
   static Tensors apply(const std::shared_ptr<TrainingGraphs>& graphs, const Tensors& inputs);
 
   Tensors run_forward(Tensors inputs) const { return forward_(std::move(inputs)); }
-  /// Saved tensors and one tangent per differentiable result in, one gradient per `plan.gradients` out.
+  /// Saved tensors and one tangent per differentiable result in, one gradient per `plan.gradients`
+  /// out.
   Tensors run_backward(Tensors saved, Tensors tangents);
   [[nodiscard]] const Plan& plan() const { return plan_; }
 

@@ -12,7 +12,8 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-// A saved input that the forward also writes would reach the backward with its new value: save a copy.
+// A saved input that the forward also writes would reach the backward with its new value: save a
+// copy.
 void save_before_mutation(ir::Graph& forward) {
   std::unordered_set<ir::ValueId> written;
   for (const ir::Output& output : std::as_const(forward).outputs()) {
@@ -37,7 +38,7 @@ void save_before_mutation(ir::Graph& forward) {
 
 struct CompiledFunction::State {
   Plan plan;
-  CompiledGraph inference;                    // One of the two.
+  CompiledGraph inference;  // One of the two.
   std::shared_ptr<TrainingGraphs> training;
   std::vector<std::optional<capture::Interpreter>> views;  // By output.
 
@@ -58,8 +59,12 @@ struct CompiledFunction::State {
   }
 };
 
-bool CompiledFunction::trains() const { return state_->training != nullptr; }
-const Plan& CompiledFunction::plan() const { return state_->plan; }
+bool CompiledFunction::trains() const {
+  return state_->training != nullptr;
+}
+const Plan& CompiledFunction::plan() const {
+  return state_->plan;
+}
 
 Tensors CompiledFunction::operator()(const Tensors& inputs) const {
   const Plan& plan = state_->plan;

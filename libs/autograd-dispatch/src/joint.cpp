@@ -16,14 +16,15 @@ namespace kiln::autograd_dispatch {
 namespace {
 
 bool share_storage(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.storage().is_alias_of(b.storage());
+  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
+         a.storage().is_alias_of(b.storage());
 }
 
 // What one run of the function returned, sorted by where each output comes from.
 struct Outcome {
-  Tensors primals;    // Inputs, then captured tensors.
-  Tensors computed;   // Results of the compiled forward.
-  Tensors aliases;    // Outputs that are views of primals or of computed results.
+  Tensors primals;   // Inputs, then captured tensors.
+  Tensors computed;  // Results of the compiled forward.
+  Tensors aliases;   // Outputs that are views of primals or of computed results.
   std::vector<std::size_t> alias_output;  // For each alias: which output it is.
   std::vector<OutputPlan> outputs;
   std::vector<std::uint32_t> tangents, gradients;
@@ -103,9 +104,10 @@ at::Tensor tangent_for(const at::Tensor& output) {
 void require_unchanged_grad(const Tensors& twins, const std::vector<bool>& required) {
   for (std::size_t i = 0; i < twins.size(); ++i) {
     if (twins[i].defined() && twins[i].requires_grad() && !required[i]) {
-      throw Error(ErrorCode::kUnsupported,
-                  "input " + std::to_string(i) +
-                      " starts to require grad inside the function (it is written with a value that does)");
+      throw Error(
+          ErrorCode::kUnsupported,
+          "input " + std::to_string(i) +
+              " starts to require grad inside the function (it is written with a value that does)");
     }
   }
 }
@@ -148,8 +150,12 @@ Tensors run_joint(const TensorFunction& function, const Tensors& twins, Outcome&
       }
     }
     const capture::BackwardScope backward;
-    const torch::autograd::variable_list gradients = torch::autograd::grad(
-        differentiable, targets, tangents, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    const torch::autograd::variable_list gradients = torch::autograd::grad(differentiable,
+                                                                           targets,
+                                                                           tangents,
+                                                                           /*retain_graph=*/false,
+                                                                           /*create_graph=*/false,
+                                                                           /*allow_unused=*/true);
     results.insert(results.end(), gradients.begin(), gradients.end());
   }
   results.insert(results.end(), outcome.aliases.begin(), outcome.aliases.end());

@@ -37,7 +37,10 @@ TensorFunction compiled(const TensorFunction& function, PartitionFunction partit
 }
 
 TEST_CASE("AD-13 single and several outputs train like eager", "[autograd-dispatch][dispatch]") {
-  const auto make = [] { return Tensors{torch::randn({3, 4}, torch::requires_grad()), torch::randn({4, 2}, torch::requires_grad())}; };
+  const auto make = [] {
+    return Tensors{torch::randn({3, 4}, torch::requires_grad()),
+                   torch::randn({4, 2}, torch::requires_grad())};
+  };
   const auto one = [](const Tensors& in) { return Tensors{in[0].mm(in[1]).tanh()}; };
   const auto two = [](const Tensors& in) { return Tensors{in[0].mm(in[1]).relu(), in[0].exp()}; };
 
@@ -77,10 +80,15 @@ TEST_CASE("AD-02 without gradients it is an inference graph", "[autograd-dispatc
   CHECK_FALSE(trace_joint(function, {x}).differentiable());
 }
 
-TEST_CASE("AD-61 an output that is a view of an input shares its memory and history", "[autograd-dispatch][dispatch]") {
-  const auto function = [](const Tensors& in) { return Tensors{in[0].t().select(0, 1), in[0] * 2}; };
+TEST_CASE("AD-61 an output that is a view of an input shares its memory and history",
+          "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].t().select(0, 1), in[0] * 2};
+  };
 
-  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({2, 3}, torch::requires_grad())}; });
+  check_like_eager(function, compiled(function), [] {
+    return Tensors{torch::randn({2, 3}, torch::requires_grad())};
+  });
   const torch::Tensor x = torch::randn({2, 3});
   const Tensors outputs = compiled(function)({x});
   CHECK(outputs[0].is_alias_of(x));
@@ -93,18 +101,22 @@ TEST_CASE("AD-62 an input that is returned is the same object", "[autograd-dispa
   CHECK(compiled(function)({x})[0].is_same(x));
 }
 
-TEST_CASE("outputs that share memory share it in the compiled function too", "[autograd-dispatch][dispatch]") {
+TEST_CASE("outputs that share memory share it in the compiled function too",
+          "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0] * 3;
     return Tensors{y.select(0, 0), y.view({-1})};
   };
 
-  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({2, 3}, torch::requires_grad())}; });
+  check_like_eager(function, compiled(function), [] {
+    return Tensors{torch::randn({2, 3}, torch::requires_grad())};
+  });
   const Tensors outputs = compiled(function)({torch::ones({2, 3}, torch::requires_grad())});
   CHECK(outputs[0].is_alias_of(outputs[1]));
 }
 
-TEST_CASE("AD-21 a mutated input without grad holds its new value after the call", "[autograd-dispatch][dispatch]") {
+TEST_CASE("AD-21 a mutated input without grad holds its new value after the call",
+          "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) {
     in[1].mul_(2).add_(1);
     return Tensors{in[0] * in[1]};
@@ -115,9 +127,11 @@ TEST_CASE("AD-21 a mutated input without grad holds its new value after the call
   });
 }
 
-TEST_CASE("AD-33 batch norm in training updates its statistics and trains", "[autograd-dispatch][dispatch]") {
+TEST_CASE("AD-33 batch norm in training updates its statistics and trains",
+          "[autograd-dispatch][dispatch]") {
   torch::nn::BatchNorm2d norm(3);
-  const torch::nn::BatchNorm2d twin(std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(norm->clone()));
+  const torch::nn::BatchNorm2d twin(
+      std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(norm->clone()));
   const torch::Tensor x = torch::randn({4, 3, 5, 5});
   auto expected = twin.ptr()->forward(x);
   expected.square().sum().backward();
@@ -138,12 +152,15 @@ TEST_CASE("outputs without gradient are marked so", "[autograd-dispatch][dispatc
     return Tensors{in[0].sin(), in[0].argmax(), in[0].detach() * 2};
   };
 
-  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({4}, torch::requires_grad())}; });
+  check_like_eager(function, compiled(function), [] {
+    return Tensors{torch::randn({4}, torch::requires_grad())};
+  });
 }
 
 TEST_CASE("an input that does not matter has no gradient", "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
-  const Tensors inputs{torch::randn({2}, torch::requires_grad()), torch::randn({2}, torch::requires_grad())};
+  const Tensors inputs{torch::randn({2}, torch::requires_grad()),
+                       torch::randn({2}, torch::requires_grad())};
 
   compiled(function)(inputs)[0].sum().backward();
 
@@ -155,12 +172,14 @@ TEST_CASE("double backward is refused, not wrong", "[autograd-dispatch][dispatch
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
   const torch::Tensor x = torch::randn({2}, torch::requires_grad());
   const torch::Tensor y = compiled(function)({x})[0];
-  const torch::Tensor first = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+  const torch::Tensor first =
+      torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
 
   CHECK_THROWS_WITH(first.sum().backward(), contains("double backward"));
 }
 
-TEST_CASE("the backward is compiled once, when several threads first need it", "[autograd-dispatch][dispatch]") {
+TEST_CASE("the backward is compiled once, when several threads first need it",
+          "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
   const torch::Tensor x = torch::randn({8}, torch::requires_grad());
   std::atomic<int> compiles = 0;
@@ -187,13 +206,17 @@ TEST_CASE("the backward is compiled once, when several threads first need it", "
   CHECK(compiles == 1);
 }
 
-TEST_CASE("RNG: dropout draws what eager draws and its mask reaches the backward", "[autograd-dispatch][dispatch]") {
+TEST_CASE("RNG: dropout draws what eager draws and its mask reaches the backward",
+          "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{torch::dropout(in[0], 0.5, true)}; };
 
-  check_like_eager(function, compiled(function), [] { return Tensors{torch::randn({64}, torch::requires_grad())}; });
+  check_like_eager(function, compiled(function), [] {
+    return Tensors{torch::randn({64}, torch::requires_grad())};
+  });
 }
 
-TEST_CASE("tangents in another layout than the output's are taken", "[autograd-dispatch][dispatch]") {
+TEST_CASE("tangents in another layout than the output's are taken",
+          "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
   const torch::Tensor x = torch::randn({3, 4}, torch::requires_grad());
   const torch::Tensor tangent = torch::randn({4, 3}).t();

@@ -10,7 +10,8 @@ namespace {
 
 using kiln::testing::contains;
 
-TEST_CASE("a joint graph has primals, then tangents in, and outputs, then gradients out", "[autograd-dispatch][joint]") {
+TEST_CASE("a joint graph has primals, then tangents in, and outputs, then gradients out",
+          "[autograd-dispatch][joint]") {
   torch::nn::Linear linear(4, 3);
   const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]).relu()}; };
 
@@ -32,8 +33,10 @@ TEST_CASE("nodes of the gradients are marked as backward", "[autograd-dispatch][
 
   bool forward_unmarked = false, backward_marked = false;
   for (const ir::Node& node : trace.graph.nodes()) {
-    forward_unmarked = forward_unmarked || (node.target == "aten.sigmoid.default" && !node.backward);
-    backward_marked = backward_marked || (node.target == "aten.sigmoid_backward.default" && node.backward);
+    forward_unmarked =
+        forward_unmarked || (node.target == "aten.sigmoid.default" && !node.backward);
+    backward_marked =
+        backward_marked || (node.target == "aten.sigmoid_backward.default" && node.backward);
   }
   CHECK(forward_unmarked);
   CHECK(backward_marked);
@@ -49,8 +52,9 @@ TEST_CASE("eager's own errors come out unchanged", "[autograd-dispatch][joint]")
 TEST_CASE("an input that starts to require grad inside is refused", "[autograd-dispatch][joint]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].add_(in[1])}; };
 
-  CHECK_THROWS_WITH(trace_joint(function, {torch::randn({2}), torch::randn({2}, torch::requires_grad())}),
-                    contains("input 0 starts to require grad"));
+  CHECK_THROWS_WITH(
+      trace_joint(function, {torch::randn({2}), torch::randn({2}, torch::requires_grad())}),
+      contains("input 0 starts to require grad"));
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ ir::Argument list_argument(const c10::IValue& value,
       return strings;
     }
     default:
-      throw Error(ErrorCode::kUnsupported, "an argument of type " + type.str() + " cannot be recorded");
+      throw Error(ErrorCode::kUnsupported,
+                  "an argument of type " + type.str() + " cannot be recorded");
   }
 }
 
@@ -190,7 +191,8 @@ ir::Argument to_argument(const c10::IValue& value,
     }
     case c10::TypeKind::GeneratorType: return std::monostate();
     default:
-      throw Error(ErrorCode::kUnsupported, "an argument of type " + type.str() + " cannot be recorded");
+      throw Error(ErrorCode::kUnsupported,
+                  "an argument of type " + type.str() + " cannot be recorded");
   }
 }
 

@@ -16,7 +16,8 @@ ir::Argument to_argument(const c10::IValue& value,
                          const c10::Type& type,
                          const std::function<ir::ValueId(const at::Tensor&)>& value_of);
 
-/// The inverse for arguments that hold no tensors; throws `kUnsupported` for those that do and for symbols.
+/// The inverse for arguments that hold no tensors; throws `kUnsupported` for those that do and for
+/// symbols.
 c10::IValue to_ivalue(const ir::Argument& argument, const c10::Type& type);
 
 }  // namespace kiln::capture

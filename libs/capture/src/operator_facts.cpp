@@ -64,7 +64,8 @@ std::vector<std::uint32_t> undeclared_mutations(const std::string& target,
       target == "aten.miopen_batch_norm.default") {
     const bool training = arguments[5].toBool();
     const bool has_statistics = arguments[3].isTensor() && arguments[3].toTensor().defined();
-    return training && has_statistics ? std::vector<std::uint32_t>{3, 4} : std::vector<std::uint32_t>{};
+    return training && has_statistics ? std::vector<std::uint32_t>{3, 4}
+                                      : std::vector<std::uint32_t>{};
   }
   if (target == "aten.batch_norm_update_stats.default") {
     return {1, 2};

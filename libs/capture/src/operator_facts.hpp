@@ -18,7 +18,7 @@ struct OperatorFacts {
   /// Arguments that a result may be a view of, as the schema declares them.
   std::vector<std::uint32_t> may_alias;
   bool random = false;
-  bool reads_value = false;    ///< Its result is a number taken out of a tensor.
+  bool reads_value = false;  ///< Its result is a number taken out of a tensor.
   bool shape_from_data = false;
   bool in_place_view = false;
   std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
@@ -27,8 +27,9 @@ struct OperatorFacts {
 /// Reads the facts of `op`.
 OperatorFacts facts_of(const c10::OperatorHandle& op);
 
-/// The arguments that `op` writes in this very call although its schema does not say so (batch norm's running
-/// statistics in training).
-std::vector<std::uint32_t> undeclared_mutations(const std::string& target, const c10::IValue* arguments);
+/// The arguments that `op` writes in this very call although its schema does not say so (batch
+/// norm's running statistics in training).
+std::vector<std::uint32_t> undeclared_mutations(const std::string& target,
+                                                const c10::IValue* arguments);
 
 }  // namespace kiln::capture

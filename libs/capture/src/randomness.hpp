@@ -11,13 +11,14 @@
 
 namespace kiln::capture {
 
-/// A private copy of the default generator, made at its first use: what is drawn from it is what eager would
-/// have drawn, and the default generator goes on as if nothing had happened.
+/// A private copy of the default generator, made at its first use: what is drawn from it is what
+/// eager would have drawn, and the default generator goes on as if nothing had happened.
 class PrivateGenerator {
  public:
-  /// Runs `call` on `stack`, with the private generator in the place of the default one: handed over as the
-  /// argument at `generator_argument` (counted among the last `arguments` entries of `stack`) where the
-  /// operator takes one, else by swapping the default generator's state round the call.
+  /// Runs `call` on `stack`, with the private generator in the place of the default one: handed
+  /// over as the argument at `generator_argument` (counted among the last `arguments` entries of
+  /// `stack`) where the operator takes one, else by swapping the default generator's state round
+  /// the call.
   void run(torch::jit::Stack& stack,
            std::size_t arguments,
            std::optional<std::uint32_t> generator_argument,

@@ -12,11 +12,14 @@
 namespace kiln::capture {
 namespace {
 
-void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void record_call(const c10::OperatorHandle& op,
+                 c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack) {
   if (Recorder* recorder = Recorder::current()) {
     recorder->call(op, keys, *stack);
   } else {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey), stack);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey),
+                       stack);
   }
 }
 
@@ -34,9 +37,13 @@ Recorder& current() {
 
 }  // namespace
 
-bool is_recording() { return Recorder::current() != nullptr; }
+bool is_recording() {
+  return Recorder::current() != nullptr;
+}
 
-Recording record(const TensorFunction& function, const Tensors& inputs, const RecordOptions& options) {
+Recording record(const TensorFunction& function,
+                 const Tensors& inputs,
+                 const RecordOptions& options) {
   if (is_recording()) {
     throw Error(ErrorCode::kInvalidArgument, "this thread is already recording a program");
   }
@@ -68,19 +75,32 @@ Recording record(const TensorFunction& function, const Tensors& inputs, const Re
   return recording;
 }
 
-Tensors captured_so_far() { return current().captured(); }
+Tensors captured_so_far() {
+  return current().captured();
+}
 
-void note_use(const at::Tensor& tensor) { current().note_use(tensor); }
+void note_use(const at::Tensor& tensor) {
+  current().note_use(tensor);
+}
 
-void declare_input(const at::Tensor& tensor, ir::InputKind kind) { current().add_input(tensor, kind); }
+void declare_input(const at::Tensor& tensor, ir::InputKind kind) {
+  current().add_input(tensor, kind);
+}
 
-PauseRecording::PauseRecording() : was_included_(c10::impl::tls_is_dispatch_key_included(kTracerKey)) {
+PauseRecording::PauseRecording()
+    : was_included_(c10::impl::tls_is_dispatch_key_included(kTracerKey)) {
   c10::impl::tls_set_dispatch_key_included(kTracerKey, false);
 }
-PauseRecording::~PauseRecording() { c10::impl::tls_set_dispatch_key_included(kTracerKey, was_included_); }
+PauseRecording::~PauseRecording() {
+  c10::impl::tls_set_dispatch_key_included(kTracerKey, was_included_);
+}
 
-BackwardScope::BackwardScope() : previous_(current().backward) { current().backward = true; }
-BackwardScope::~BackwardScope() { current().backward = previous_; }
+BackwardScope::BackwardScope() : previous_(current().backward) {
+  current().backward = true;
+}
+BackwardScope::~BackwardScope() {
+  current().backward = previous_;
+}
 
 ModuleScope::ModuleScope(const std::string& path) {
   if (Recorder* recorder = Recorder::current()) {

@@ -33,7 +33,8 @@ void for_each_tensor(const c10::IValue* arguments, std::size_t count, Visit&& vi
   }
 }
 
-// An operator that only calls others. It arrives whole where autograd did not take it apart (inference tensors).
+// An operator that only calls others. It arrives whole where autograd did not take it apart
+// (inference tensors).
 bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
          !op.hasKernelForDispatchKey(below.highestPriorityTypeId());
@@ -109,7 +110,8 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
     throw Error(ErrorCode::kInvalidArgument,
                 "Unexpected fake: the program uses a meta tensor that is none of its inputs");
   }
-  const ir::ValueId value = graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
+  const ir::ValueId value =
+      graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
   values_.set(tensor, value);
   captured_.push_back(tensor);
   if (tensor.has_storage()) {
@@ -169,7 +171,8 @@ void Recorder::refuse(const c10::OperatorHandle& op,
                 "the program reads a tensor's value with " + facts.target +
                     "; a compiled program cannot depend on data it has not seen");
   }
-  const bool indexes = facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";
+  const bool indexes =
+      facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";
   if (facts.shape_from_data && (!indexes || has_mask(arguments, count))) {
     throw Error(ErrorCode::kUnsupported,
                 "the shape of what " + facts.target + " returns depends on its data");
@@ -197,7 +200,9 @@ void Recorder::restore_captured() {
   snapshots_.clear();
 }
 
-void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+void Recorder::call(const c10::OperatorHandle& op,
+                    c10::DispatchKeySet keys,
+                    torch::jit::Stack& stack) {
   const c10::DispatchKeySet below =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey);
   if (is_composite(op, below)) {
@@ -218,9 +223,10 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
   node.target = known.target;
   node.signature = known.signature;
   for (std::size_t i = 0; i < count; ++i) {
-    node.arguments.push_back(to_argument(arguments[i], *parameters[i].real_type(), [this](const at::Tensor& tensor) {
-      return value_of(tensor);
-    }));
+    node.arguments.push_back(
+        to_argument(arguments[i], *parameters[i].real_type(), [this](const at::Tensor& tensor) {
+          return value_of(tensor);
+        }));
   }
   node.mutates = known.mutates;
   for (const std::uint32_t argument : undeclared_mutations(known.target, arguments)) {
@@ -228,7 +234,8 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
   }
   node.random = known.random;
   node.grad_mode = c10::GradMode::is_enabled();
-  node.autocast = at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
+  node.autocast =
+      at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
   node.backward = backward;
   node.provenance.module_path = module_path;
   node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;

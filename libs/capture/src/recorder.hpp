@@ -21,8 +21,8 @@
 
 namespace kiln::capture {
 
-/// The dispatch key that the tracer lives on: below autograd and autocast, above the backends, and without a
-/// fallback of libtorch's own. Named here and nowhere else.
+/// The dispatch key that the tracer lives on: below autograd and autocast, above the backends, and
+/// without a fallback of libtorch's own. Named here and nowhere else.
 inline constexpr c10::DispatchKey kTracerKey = c10::DispatchKey::Fake;
 
 /// Reached through thread-local state that the autograd engine carries to its threads.
@@ -62,7 +62,9 @@ class Recorder : public c10::DebugInfoBase {
   ir::ValueId literal(const at::Tensor& tensor);
   ir::ValueId window(const at::Tensor& tensor, ir::ValueId on);
   ir::TensorMeta describe(const at::Tensor& tensor);
-  void refuse(const c10::OperatorHandle& op, const OperatorFacts& facts, const torch::jit::Stack& stack) const;
+  void refuse(const c10::OperatorHandle& op,
+              const OperatorFacts& facts,
+              const torch::jit::Stack& stack) const;
   void snapshot(const at::Tensor& tensor);
   void add_results(ir::Node node, std::span<const c10::IValue> returned, const Tensors& operands);
   std::string next_name() { return std::to_string(names_++); }

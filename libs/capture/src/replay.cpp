@@ -31,7 +31,8 @@ c10::OperatorHandle find_operator(const std::string& target) {
   const auto op = c10::Dispatcher::singleton().findSchema(operator_name_of(target));
   if (!op) {
     throw Error(ErrorCode::kUnsupported,
-                "the operator " + target + " is not registered in this process; load the library that has it");
+                "the operator " + target +
+                    " is not registered in this process; load the library that has it");
   }
   return *op;
 }
@@ -41,8 +42,8 @@ Call prepare(const ir::Node& node) {
   const std::vector<c10::Argument>& parameters = call.op.schema().arguments();
   if (parameters.size() != node.arguments.size()) {
     throw Error(ErrorCode::kInvalidArgument,
-                node.target + " takes " + std::to_string(parameters.size()) + " arguments, the graph gives " +
-                    std::to_string(node.arguments.size()));
+                node.target + " takes " + std::to_string(parameters.size()) +
+                    " arguments, the graph gives " + std::to_string(node.arguments.size()));
   }
   for (std::uint32_t i = 0; i < parameters.size(); ++i) {
     const ir::Argument& argument = node.arguments[i];
@@ -51,9 +52,11 @@ Call prepare(const ir::Node& node) {
       call.arguments.emplace_back();
     } else if (const auto* values = std::get_if<std::vector<ir::ValueId>>(&argument)) {
       const c10::TypePtr type = parameters[i].real_type();
-      const c10::TypePtr list = type->kind() == c10::TypeKind::OptionalType ? type->containedType(0) : type;
+      const c10::TypePtr list =
+          type->kind() == c10::TypeKind::OptionalType ? type->containedType(0) : type;
       const bool optional = list->containedType(0)->kind() == c10::TypeKind::OptionalType;
-      call.operands.push_back({i, *values, optional ? Operand::Kind::kOptionalList : Operand::Kind::kList});
+      call.operands.push_back(
+          {i, *values, optional ? Operand::Kind::kOptionalList : Operand::Kind::kList});
       call.arguments.emplace_back();
     } else {
       call.arguments.push_back(to_ivalue(argument, *parameters[i].real_type()));
@@ -88,9 +91,11 @@ c10::IValue operand_value(const Operand& operand, const std::vector<at::Tensor>&
 void check(const ir::Graph& graph, ir::ValueId id, const at::Tensor& tensor) {
   ir::TensorMeta expected = graph.tensor(id);
   const ir::TensorMeta found = meta_of(tensor);
-  if (expected.dtype != found.dtype || expected.sizes != found.sizes || expected.strides != found.strides) {
+  if (expected.dtype != found.dtype || expected.sizes != found.sizes ||
+      expected.strides != found.strides) {
     throw Error(ErrorCode::kInternal,
-                "%" + graph.value(id).name + " came out with another dtype, shape or strides than the graph says");
+                "%" + graph.value(id).name +
+                    " came out with another dtype, shape or strides than the graph says");
   }
 }
 
@@ -137,7 +142,9 @@ Interpreter::~Interpreter() = default;
 Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
-const ir::Graph& Interpreter::graph() const { return program_->graph; }
+const ir::Graph& Interpreter::graph() const {
+  return program_->graph;
+}
 
 std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
   const ir::Graph& graph = program_->graph;

@@ -13,8 +13,8 @@ const c10::StorageImpl* storage_address(const at::Tensor& tensor) {
 
 bool ValueTable::Entry::matches(const at::Tensor& tensor) const {
   return offset == tensor.storage_offset() && dtype == tensor.scalar_type() &&
-         conjugate == tensor.is_conj() && negative == tensor.is_neg() &&
-         tensor.sizes() == sizes && tensor.strides() == strides;
+         conjugate == tensor.is_conj() && negative == tensor.is_neg() && tensor.sizes() == sizes &&
+         tensor.strides() == strides;
 }
 
 ValueTable::StorageEntry* ValueTable::entry_of(const at::Tensor& tensor) {

@@ -1,7 +1,7 @@
 // Which value of the graph a tensor is.
 //
-// A tensor comes back under another TensorImpl (a saved variable unpacked, what a factory of the C++
-// frontend returns), so it is known by its storage, geometry, dtype and conj/neg bits.
+// A tensor comes back under another TensorImpl (a saved variable unpacked, what a factory of the
+// C++ frontend returns), so it is known by its storage, geometry, dtype and conj/neg bits.
 
 #pragma once
 
@@ -22,7 +22,8 @@ class ValueTable {
   void set(const at::Tensor& tensor, ir::ValueId value);
   [[nodiscard]] std::optional<ir::ValueId> find(const at::Tensor& tensor) const;
 
-  /// The graph's id for `tensor`'s storage, taken from `graph` if it is new; invalid for tensors without one.
+  /// The graph's id for `tensor`'s storage, taken from `graph` if it is new; invalid for tensors
+  /// without one.
   ir::StorageId storage_of(const at::Tensor& tensor, ir::Graph& graph);
   /// Whether any tensor on `tensor`'s storage was seen.
   [[nodiscard]] bool knows_storage_of(const at::Tensor& tensor) const;

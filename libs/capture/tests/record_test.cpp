@@ -35,7 +35,8 @@ Tensors replay(const Recording& recording, Tensors inputs) {
   return Interpreter(recording.graph, {.check_metadata = true}).run(std::move(inputs));
 }
 
-TEST_CASE("EX-01 a recorded function gives on other inputs what the function gives", "[capture][record]") {
+TEST_CASE("EX-01 a recorded function gives on other inputs what the function gives",
+          "[capture][record]") {
   const auto function = [](const Tensors& in) { return Tensors{torch::sin(in[0]) * 2 + in[1]}; };
 
   const Recording recording = record(function, {torch::randn({3, 4}), torch::randn({4})});
@@ -58,21 +59,25 @@ TEST_CASE("EX-02 gradients are ordinary operators", "[capture][record]") {
   CHECK(torch::allclose(replay(recording, {x})[0], function({x})[0]));
 }
 
-TEST_CASE("EX-07 a linear layer is a transpose and a product, its weights captured", "[capture][record]") {
+TEST_CASE("EX-07 a linear layer is a transpose and a product, its weights captured",
+          "[capture][record]") {
   torch::nn::Linear linear(4, 3);
   const torch::Tensor x = torch::randn({2, 4});
 
-  const Recording recording = record([&](const Tensors& in) { return Tensors{linear(in[0])}; }, {x});
+  const Recording recording =
+      record([&](const Tensors& in) { return Tensors{linear(in[0])}; }, {x});
 
-  CHECK(targets_of(recording.graph) == std::vector<std::string>{"aten.t.default", "aten.addmm.default"});
+  CHECK(targets_of(recording.graph) ==
+        std::vector<std::string>{"aten.t.default", "aten.addmm.default"});
   REQUIRE(recording.captured.size() == 2);
-  CHECK((recording.captured[0].is_same(linear->weight) || recording.captured[1].is_same(linear->weight)));
+  CHECK((recording.captured[0].is_same(linear->weight) ||
+         recording.captured[1].is_same(linear->weight)));
   CHECK(torch::equal(replay(recording, {x})[0], linear(x)));
 }
 
 TEST_CASE("views know what they are a view of and share its storage", "[capture][record]") {
-  const Recording recording =
-      record([](const Tensors& in) { return Tensors{in[0].t().select(0, 1)}; }, {torch::randn({2, 3})});
+  const Recording recording = record(
+      [](const Tensors& in) { return Tensors{in[0].t().select(0, 1)}; }, {torch::randn({2, 3})});
 
   REQUIRE(recording.graph.nodes().size() == 2);
   const ir::Node& select = recording.graph.nodes()[1];
@@ -123,7 +128,8 @@ TEST_CASE("the call itself runs on the real tensors", "[capture][record]") {
   CHECK(recording.outputs[0].is_same(x));
 }
 
-TEST_CASE("random numbers are eager's, and the generator goes on as if nothing was traced", "[capture][record]") {
+TEST_CASE("random numbers are eager's, and the generator goes on as if nothing was traced",
+          "[capture][record]") {
   const auto function = [](const Tensors& in) {
     return Tensors{torch::dropout(in[0], 0.5, true) + torch::rand_like(in[0])};
   };
@@ -139,27 +145,31 @@ TEST_CASE("random numbers are eager's, and the generator goes on as if nothing w
   CHECK(torch::equal(recording.outputs[0], expected));
   CHECK(torch::equal(again, expected));
   CHECK(torch::equal(torch::rand({4}), next));
-  CHECK(std::any_of(recording.graph.nodes().begin(), recording.graph.nodes().end(), [](const ir::Node& node) {
-    return node.random;
-  }));
+  CHECK(std::any_of(recording.graph.nodes().begin(),
+                    recording.graph.nodes().end(),
+                    [](const ir::Node& node) { return node.random; }));
 }
 
 TEST_CASE("EX-17 reading a value is refused by name", "[capture][record]") {
   const auto reads = [](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; };
   const auto shapes = [](const Tensors& in) { return Tensors{torch::nonzero(in[0])}; };
 
-  CHECK_THROWS_WITH(record(reads, {torch::ones({2})}), contains("aten._local_scalar_dense.default"));
+  CHECK_THROWS_WITH(record(reads, {torch::ones({2})}),
+                    contains("aten._local_scalar_dense.default"));
   CHECK_THROWS_WITH(record(shapes, {torch::ones({2})}), contains("aten.nonzero.default"));
 }
 
 TEST_CASE("EX-11 a captured meta tensor is an error", "[capture][record]") {
   const torch::Tensor fake = torch::ones({2}, torch::kMeta);
 
-  CHECK_THROWS_WITH(record([&](const Tensors&) { return Tensors{fake + 1}; }, {}), contains("Unexpected fake"));
+  CHECK_THROWS_WITH(record([&](const Tensors&) { return Tensors{fake + 1}; }, {}),
+                    contains("Unexpected fake"));
 }
 
 TEST_CASE("tensor literals of the C++ frontend are recorded", "[capture][record]") {
-  const auto function = [](const Tensors& in) { return Tensors{in[0] + torch::tensor({1.0f, 2.0f, 3.0f})}; };
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] + torch::tensor({1.0f, 2.0f, 3.0f})};
+  };
 
   const Recording recording = record(function, {torch::zeros({3})});
 
@@ -188,7 +198,8 @@ TEST_CASE("inference mode is taken apart too", "[capture][record]") {
   const c10::InferenceMode inference;
 
   const Recording recording =
-      record([&](const Tensors& in) { return Tensors{torch::relu(linear(in[0]))}; }, {torch::randn({2, 4})});
+      record([&](const Tensors& in) { return Tensors{torch::relu(linear(in[0]))}; },
+             {torch::randn({2, 4})});
 
   CHECK_FALSE(has(recording.graph, "aten.linear.default"));
   CHECK(has(recording.graph, "aten.addmm.default"));
@@ -196,7 +207,8 @@ TEST_CASE("inference mode is taken apart too", "[capture][record]") {
 
 TEST_CASE("a custom autograd function is recorded in both directions", "[capture][record]") {
   struct Cube : torch::autograd::Function<Cube> {
-    static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x) {
+    static torch::Tensor forward(torch::autograd::AutogradContext* context,
+                                 const torch::Tensor& x) {
       context->save_for_backward({x});
       return x * x * x;
     }
@@ -257,7 +269,9 @@ TEST_CASE("inputs that share memory have values that share a storage", "[capture
 
   const Recording recording = record(function, {base, base.slice(0, 1, 3)});
 
-  const auto storage = [&](int i) { return recording.graph.tensor(recording.graph.inputs()[i].value).storage; };
+  const auto storage = [&](int i) {
+    return recording.graph.tensor(recording.graph.inputs()[i].value).storage;
+  };
   CHECK((storage(0) == storage(1)));
   CHECK(torch::equal(recording.outputs[0], torch::ones({2})));
   CHECK(torch::equal(base, torch::zeros({4})));

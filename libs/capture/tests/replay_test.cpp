@@ -41,8 +41,8 @@ TEST_CASE("a graph that mutates its input mutates it", "[capture][replay]") {
 }
 
 TEST_CASE("an output may be undefined", "[capture][replay]") {
-  const Recording recording =
-      record([](const Tensors& in) { return Tensors{torch::Tensor(), in[0] * 2}; }, {torch::ones({2})});
+  const Recording recording = record(
+      [](const Tensors& in) { return Tensors{torch::Tensor(), in[0] * 2}; }, {torch::ones({2})});
 
   const Tensors results = Interpreter(recording.graph).run({torch::ones({2})});
 
@@ -51,8 +51,8 @@ TEST_CASE("an output may be undefined", "[capture][replay]") {
 }
 
 TEST_CASE("values are freed after their last use", "[capture][replay]") {
-  const Recording recording = record(
-      [](const Tensors& in) { return Tensors{in[0].sin().cos()}; }, {torch::ones({2})});
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{in[0].sin().cos()}; }, {torch::ones({2})});
   torch::Tensor input = torch::ones({2});
   const c10::weak_intrusive_ptr<c10::TensorImpl> weak(input.getIntrusivePtr());
   Tensors inputs;
@@ -70,12 +70,14 @@ TEST_CASE("an unknown operator and a wrong number of inputs are named", "[captur
   graph.add_output({.value = graph.add_node("mylib.frobnicate.default", {x}, ir::TensorMeta{})});
 
   CHECK_THROWS_WITH(Interpreter(graph), contains("mylib.frobnicate.default"));
-  CHECK_THROWS_WITH(Interpreter(ir::Graph()).run({torch::ones({1})}), contains("takes 0 inputs, got 1"));
+  CHECK_THROWS_WITH(Interpreter(ir::Graph()).run({torch::ones({1})}),
+                    contains("takes 0 inputs, got 1"));
   CHECK_THROWS_AS(operator_name_of("add"), Error);
 }
 
 TEST_CASE("metadata that is not what the graph says is found", "[capture][replay]") {
-  const Recording recording = record([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({2})});
+  const Recording recording =
+      record([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({2})});
 
   CHECK_THROWS_WITH(Interpreter(recording.graph, {.check_metadata = true}).run({torch::ones({3})}),
                     contains("another dtype, shape or strides"));

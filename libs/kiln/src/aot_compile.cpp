@@ -17,7 +17,8 @@ bool is_constant(const ir::Input& input) {
 }
 
 // The weights' bytes in the order of the graph's constant inputs, and the tensors that own them.
-std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(const ExportedProgram& program) {
+std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(
+    const ExportedProgram& program) {
   std::vector<codegen::ConstantData> data;
   Tensors owners;
   for (const ir::Input& input : program.graph.inputs()) {
@@ -26,13 +27,16 @@ std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(const Expor
     }
     const auto found = program.weights.find(input.name);
     if (found == program.weights.end()) {
-      throw Error(ErrorCode::kInvalidArgument, "the program has no weight named '" + input.name + "'");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program has no weight named '" + input.name + "'");
     }
     const at::Tensor& weight = found->second;
     if (!weight.is_non_overlapping_and_dense() || !weight.device().is_cpu()) {
-      throw Error(ErrorCode::kUnsupported, "the weight '" + input.name + "' is not a dense tensor on the CPU");
+      throw Error(ErrorCode::kUnsupported,
+                  "the weight '" + input.name + "' is not a dense tensor on the CPU");
     }
-    data.push_back({std::as_bytes(std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
+    data.push_back({std::as_bytes(
+        std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
     owners.push_back(weight);
   }
   return {std::move(data), std::move(owners)};
@@ -65,7 +69,8 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
     throw Error(ErrorCode::kInvalidArgument, "'" + out.string() + "' ends in neither .pt2 nor .so");
   }
   if (options.dynamic) {
-    throw Error(ErrorCode::kUnsupported, "symbolic sizes (CompileOptions::dynamic) are not supported yet");
+    throw Error(ErrorCode::kUnsupported,
+                "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
   const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
   codegen::Options generator = codegen_options(options, cache.get());
@@ -105,7 +110,8 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
   if (extension == ".so") {
     std::filesystem::copy_file(library, out, std::filesystem::copy_options::overwrite_existing);
   } else {
-    container_runtime::write_package(out, {.library = library, .sample_inputs = pickled_samples(program)});
+    container_runtime::write_package(
+        out, {.library = library, .sample_inputs = pickled_samples(program)});
   }
   if (report != nullptr) {
     *report = std::move(done);

@@ -26,7 +26,9 @@ struct Version {
   Tensors captured;
   autograd_dispatch::CompiledFunction function;
 
-  [[nodiscard]] bool holds(const Tensors& arguments, const ThreadGuard& now, const ModuleState* module_now) const {
+  [[nodiscard]] bool holds(const Tensors& arguments,
+                           const ThreadGuard& now,
+                           const ModuleState* module_now) const {
     if (arguments.size() != inputs.size() || now != thread || (module && *module != *module_now)) {
       return false;
     }
@@ -66,11 +68,14 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
 
   mutable std::shared_mutex versions_lock;
   std::vector<std::shared_ptr<const Version>> versions;
-  std::mutex compile_lock;  // One trace at a time: a second caller most likely wants the same version.
+  std::mutex
+      compile_lock;  // One trace at a time: a second caller most likely wants the same version.
   mutable std::mutex report_lock;
   CompileReport report;
 
-  std::shared_ptr<const Version> find(const Tensors& inputs, const ThreadGuard& now, const ModuleState* state) const {
+  std::shared_ptr<const Version> find(const Tensors& inputs,
+                                      const ThreadGuard& now,
+                                      const ModuleState* state) const {
     const std::shared_lock lock(versions_lock);
     for (const auto& version : versions) {
       if (version->holds(inputs, now, state)) {
@@ -80,18 +85,22 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     return nullptr;
   }
 
-  // The backward may be compiled when the caller's function object is gone: it must keep this alive.
+  // The backward may be compiled when the caller's function object is gone: it must keep this
+  // alive.
   autograd_dispatch::Compiler compiler(const autograd_dispatch::Compiler& given) {
     if (given) {
       return given;
     }
     return [self = shared_from_this()](const ir::Graph& graph) {
       GraphReport done;
-      autograd_dispatch::CompiledGraph compiled = compile_graph(graph, self->options, self->cache.get(), done);
-      KILN_LOG(kInfo, "kiln",
+      autograd_dispatch::CompiledGraph compiled =
+          compile_graph(graph, self->options, self->cache.get(), done);
+      KILN_LOG(kInfo,
+               "kiln",
                done.name << ": " << done.nodes << " nodes, "
-                         << (done.cache_hit ? "from the cache" : std::to_string(done.kernels) + " kernels") << ", "
-                         << done.compile_ms + done.load_ms << " ms");
+                         << (done.cache_hit ? "from the cache"
+                                            : std::to_string(done.kernels) + " kernels")
+                         << ", " << done.compile_ms + done.load_ms << " ms");
       const std::lock_guard lock(self->report_lock);
       self->report.graphs.push_back(std::move(done));
       return compiled;
@@ -110,7 +119,9 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     };
   }
 
-  std::shared_ptr<const Version> compile(const Tensors& inputs, const ThreadGuard& now, std::optional<ModuleState> state) {
+  std::shared_ptr<const Version> compile(const Tensors& inputs,
+                                         const ThreadGuard& now,
+                                         std::optional<ModuleState> state) {
     if (options.progress) {
       options.progress({"trace", 0, 1});
     }
@@ -159,9 +170,10 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
           if (options.fallback_to_eager) {
             return function(inputs);
           }
-          throw Error(ErrorCode::kUnsupported,
-                      "the function was compiled for " + std::to_string(versions.size()) +
-                          " kinds of inputs and sees another; raise max_versions or set fallback_to_eager");
+          throw Error(
+              ErrorCode::kUnsupported,
+              "the function was compiled for " + std::to_string(versions.size()) +
+                  " kinds of inputs and sees another; raise max_versions or set fallback_to_eager");
         }
         version = compile(inputs, now, std::move(state));
       }
@@ -170,19 +182,24 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
   }
 };
 
-Tensors Function::operator()(const Tensors& inputs) const { return state_->call(inputs); }
+Tensors Function::operator()(const Tensors& inputs) const {
+  return state_->call(inputs);
+}
 
 CompileReport Function::report() const {
   const std::lock_guard lock(state_->report_lock);
   return state_->report;
 }
 
-Function compile(std::shared_ptr<torch::nn::Module> module, TensorFunction forward, CompileOptions options) {
+Function compile(std::shared_ptr<torch::nn::Module> module,
+                 TensorFunction forward,
+                 CompileOptions options) {
   if (!forward) {
     throw Error(ErrorCode::kInvalidArgument, "there is no function to compile");
   }
   if (options.dynamic) {
-    throw Error(ErrorCode::kUnsupported, "symbolic sizes (CompileOptions::dynamic) are not supported yet");
+    throw Error(ErrorCode::kUnsupported,
+                "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
   Function function;
   function.state_ = std::make_shared<Function::State>();

@@ -9,7 +9,8 @@ namespace kiln {
 namespace {
 
 const void* storage_address(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
+                                                  : nullptr;
 }
 
 std::uint32_t first_same_object(const std::vector<at::Tensor>& tensors, std::uint32_t i) {
@@ -31,7 +32,9 @@ std::uint32_t first_same_storage(const std::vector<at::Tensor>& tensors, std::ui
   return i;
 }
 
-std::int64_t shared_offset(const std::vector<at::Tensor>& tensors, std::uint32_t i, std::uint32_t first) {
+std::int64_t shared_offset(const std::vector<at::Tensor>& tensors,
+                           std::uint32_t i,
+                           std::uint32_t first) {
   return first == i ? 0 : tensors[i].storage_offset() - tensors[first].storage_offset();
 }
 
@@ -62,8 +65,9 @@ bool TensorGuard::holds(const at::Tensor& tensor) const {
   if (!tensor.defined() || !defined) {
     return tensor.defined() == defined;
   }
-  return dtype == tensor.scalar_type() && requires_grad == tensor.requires_grad() && device == tensor.device() &&
-         keys == tensor.key_set().raw_repr() && tensor.sizes() == sizes &&
+  return dtype == tensor.scalar_type() && requires_grad == tensor.requires_grad() &&
+         device == tensor.device() && keys == tensor.key_set().raw_repr() &&
+         tensor.sizes() == sizes &&
          (tensor.layout() != c10::kStrided || tensor.strides() == strides);
 }
 

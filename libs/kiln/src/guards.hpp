@@ -35,7 +35,8 @@ struct TensorGuard {
   std::vector<std::int64_t> sizes, strides;
 };
 
-/// Which of a list of tensors are the same object or share memory: for each, the first that it equals.
+/// Which of a list of tensors are the same object or share memory: for each, the first that it
+/// equals.
 class AliasGuard {
  public:
   explicit AliasGuard(const std::vector<at::Tensor>& tensors);

@@ -16,7 +16,8 @@
 namespace kiln {
 namespace {
 
-// Outputs that have a value. The others (an input without a gradient) are no outputs of the library.
+// Outputs that have a value. The others (an input without a gradient) are no outputs of the
+// library.
 ir::Graph without_absent_outputs(ir::Graph graph) {
   std::erase_if(graph.outputs(), [](const ir::Output& output) { return !output.value.valid(); });
   return graph;
@@ -61,7 +62,9 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   return result;
 }
 
-autograd_cache::Key key_of(const ir::Graph& graph, const codegen::Options& options, const std::string& identity) {
+autograd_cache::Key key_of(const ir::Graph& graph,
+                           const codegen::Options& options,
+                           const std::string& identity) {
   const codegen::Target target = codegen::resolve_target(options.isa);
   std::string constants;
   for (const codegen::ConstantData& constant : options.constants) {
@@ -71,8 +74,11 @@ autograd_cache::Key key_of(const ir::Graph& graph, const codegen::Options& optio
       .add("kiln", "1")
       .add("libtorch", TORCH_VERSION)
       .add("compiler", codegen::compiler_version(options))
-      .add("target", target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
-      .add("options", std::string(options.check_inputs ? "checked" : "unchecked") + (options.bind_constants ? " bound" : ""))
+      .add("target",
+           target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
+      .add("options",
+           std::string(options.check_inputs ? "checked" : "unchecked") +
+               (options.bind_constants ? " bound" : ""))
       .add("call", options.in_spec + "\n" + options.out_spec)
       .add("identity", identity)
       .add("constants", constants)
@@ -97,7 +103,8 @@ autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
     if (const auto entry = cache->find(*key)) {
       library = entry->files.at("library");
       report.cache_hit = true;
-    } else if (const auto explanation = cache->explain(*key); explanation && !explanation->differences.empty()) {
+    } else if (const auto explanation = cache->explain(*key);
+               explanation && !explanation->differences.empty()) {
       report.cache_miss_reason = explanation->differences.front();
     }
   }
@@ -130,7 +137,9 @@ autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
     }
   }
   if (std::find(present.begin(), present.end(), false) == present.end()) {
-    return [runner](autograd_dispatch::Tensors inputs) { return runner->run_boxed(std::move(inputs)); };
+    return [runner](autograd_dispatch::Tensors inputs) {
+      return runner->run_boxed(std::move(inputs));
+    };
   }
   return [runner, present](autograd_dispatch::Tensors inputs) {
     autograd_dispatch::Tensors computed = runner->run_boxed(std::move(inputs));

@@ -1,4 +1,5 @@
-// From a graph to a model library that is loaded: the cache, the code generator and the runner, put together.
+// From a graph to a model library that is loaded: the cache, the code generator and the runner, put
+// together.
 
 #pragma once
 
@@ -22,9 +23,12 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache);
 
 /// Everything that a compiled graph depends on.
-autograd_cache::Key key_of(const ir::Graph& graph, const codegen::Options& options, const std::string& identity);
+autograd_cache::Key key_of(const ir::Graph& graph,
+                           const codegen::Options& options,
+                           const std::string& identity);
 
-/// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. What was done is added to `reports`.
+/// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. What was done is
+/// added to `reports`.
 autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
                                                const CompileOptions& options,
                                                autograd_cache::Cache* cache,

@@ -12,7 +12,9 @@ ExportedProgram export_program(std::shared_ptr<torch::nn::Module> module,
   return exporter::export_module(module, forward, example, options);
 }
 
-ExportedProgram load_program(const std::filesystem::path& pt2) { return exporter::load_program(pt2); }
+ExportedProgram load_program(const std::filesystem::path& pt2) {
+  return exporter::load_program(pt2);
+}
 
 void save_program(const ExportedProgram& program, const std::filesystem::path& pt2) {
   exporter::save_program(program, pt2);

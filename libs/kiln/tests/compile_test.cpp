@@ -36,7 +36,8 @@ TEST_CASE("a compiled function computes and trains like eager", "[kiln][compile]
   const Function fast = compile(function, uncached());
 
   check_like_eager(function, fast, [] {
-    return Tensors{torch::randn({5, 3}, torch::requires_grad()), torch::randn({3, 6}, torch::requires_grad())};
+    return Tensors{torch::randn({5, 3}, torch::requires_grad()),
+                   torch::randn({3, 6}, torch::requires_grad())};
   });
   CHECK(fast.report().versions == 1);
   CHECK(fast.report().graphs.size() == 2);
@@ -92,7 +93,8 @@ TEST_CASE("a second compile of the same program comes from the disk cache", "[ki
   CompileOptions options;
   options.cache_directory = directory.path();
   const auto run = [&] {
-    torch::nn::Sequential net = make_net();  // Other weights: they are inputs, not part of the program.
+    torch::nn::Sequential net =
+        make_net();  // Other weights: they are inputs, not part of the program.
     const Function fast = compile(net, options);
     const torch::Tensor x = torch::randn({3, 8});
     fast({x})[0].sum().backward();
@@ -112,8 +114,10 @@ TEST_CASE("a second compile of the same program comes from the disk cache", "[ki
   }
 }
 
-TEST_CASE("what a guard holds compiles once; what it does not compiles another version", "[kiln][compile]") {
-  const Function fast = compile([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, uncached());
+TEST_CASE("what a guard holds compiles once; what it does not compiles another version",
+          "[kiln][compile]") {
+  const Function fast =
+      compile([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, uncached());
   const torch::Tensor x = torch::randn({4, 4});
   const torch::Tensor y = torch::randn({4, 4});
 
@@ -121,11 +125,21 @@ TEST_CASE("what a guard holds compiles once; what it does not compiles another v
   fast({y, torch::randn({4, 4})});
   CHECK(fast.report().versions == 1);
 
-  SECTION("shape") { CHECK(torch::allclose(fast({x[0], y[0]})[0], x[0] + y[0])); }
-  SECTION("strides") { CHECK(torch::allclose(fast({x.t(), y})[0], x.t() + y)); }
-  SECTION("dtype") { CHECK(torch::allclose(fast({x.to(torch::kDouble), y})[0], x.to(torch::kDouble) + y)); }
-  SECTION("requires_grad") { CHECK(fast({x.clone().requires_grad_(), y})[0].requires_grad()); }
-  SECTION("the same tensor twice") { CHECK(torch::allclose(fast({x, x})[0], 2 * x)); }
+  SECTION("shape") {
+    CHECK(torch::allclose(fast({x[0], y[0]})[0], x[0] + y[0]));
+  }
+  SECTION("strides") {
+    CHECK(torch::allclose(fast({x.t(), y})[0], x.t() + y));
+  }
+  SECTION("dtype") {
+    CHECK(torch::allclose(fast({x.to(torch::kDouble), y})[0], x.to(torch::kDouble) + y));
+  }
+  SECTION("requires_grad") {
+    CHECK(fast({x.clone().requires_grad_(), y})[0].requires_grad());
+  }
+  SECTION("the same tensor twice") {
+    CHECK(torch::allclose(fast({x, x})[0], 2 * x));
+  }
   SECTION("grad mode") {
     const torch::NoGradGuard no_grad;
     CHECK(torch::allclose(fast({x, y})[0], x + y));
@@ -149,7 +163,8 @@ TEST_CASE("train() and eval() are told apart", "[kiln][compile]") {
 
 TEST_CASE("a captured tensor is read anew at each call", "[kiln][compile]") {
   const torch::Tensor scale = torch::ones({3});
-  const Function fast = compile([=](const Tensors& in) { return Tensors{in[0] * scale}; }, uncached());
+  const Function fast =
+      compile([=](const Tensors& in) { return Tensors{in[0] * scale}; }, uncached());
   const torch::Tensor x = torch::randn({3});
   fast({x});
 
@@ -174,14 +189,16 @@ TEST_CASE("past max_versions there is an error, or eager if asked for", "[kiln][
 }
 
 TEST_CASE("several threads make the first call at once", "[kiln][compile]") {
-  const Function fast = compile([](const Tensors& in) { return Tensors{in[0].tanh() + 1}; }, uncached());
+  const Function fast =
+      compile([](const Tensors& in) { return Tensors{in[0].tanh() + 1}; }, uncached());
   const torch::Tensor x = torch::randn({100});
   const torch::Tensor expected = x.tanh() + 1;
   std::atomic<int> right = 0;
 
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { right += torch::allclose(fast({x})[0], expected, 1e-5, 1e-6) ? 1 : 0; });
+    threads.emplace_back(
+        [&] { right += torch::allclose(fast({x})[0], expected, 1e-5, 1e-6) ? 1 : 0; });
   }
   for (std::thread& thread : threads) {
     thread.join();
@@ -195,7 +212,8 @@ TEST_CASE("what is not there yet says so", "[kiln][compile]") {
   CompileOptions options;
   options.dynamic = true;
 
-  CHECK_THROWS_WITH(compile([](const Tensors& in) { return in; }, options), contains("not supported yet"));
+  CHECK_THROWS_WITH(compile([](const Tensors& in) { return in; }, options),
+                    contains("not supported yet"));
   CHECK_THROWS_WITH(compile(TensorFunction()), contains("no function"));
 }
 

@@ -35,9 +35,10 @@ TEST_CASE("a bare library is a model too", "[kiln][kiln]") {
   const Scratch scratch;
   const torch::Tensor x = torch::randn({4, 8});
 
-  const auto library = aot_compile(export_program([](const Tensors& in) { return Tensors{in[0].exp(), in[0].sum({1})}; }, {x}),
-                                   scratch / "f.so",
-                                   scratch.options);
+  const auto library = aot_compile(
+      export_program([](const Tensors& in) { return Tensors{in[0].exp(), in[0].sum({1})}; }, {x}),
+      scratch / "f.so",
+      scratch.options);
 
   Model model = load(library);
   const Tensors outputs = model.run({x});
@@ -50,29 +51,32 @@ TEST_CASE("FA-05 a model runs many inputs, and new weights take effect", "[kiln]
   const Scratch scratch;
   torch::nn::Linear linear(4, 2);
   const torch::Tensor x = torch::randn({3, 4});
-  Model model = load(aot_compile(export_program(linear, {x}), scratch / "linear.pt2", scratch.options));
+  Model model =
+      load(aot_compile(export_program(linear, {x}), scratch / "linear.pt2", scratch.options));
 
   const std::vector<Tensors> many = model.run_multiple({{x}, {x * 2}, {x * 3}});
   const torch::NoGradGuard no_grad;
   CHECK(torch::allclose(many[2][0], linear(x * 3), 1e-4, 1e-5));
 
-  model.update_constants({{"weight", torch::ones({2, 4})}, {"bias", torch::zeros({2})}}, {.full = true});
+  model.update_constants({{"weight", torch::ones({2, 4})}, {"bias", torch::zeros({2})}},
+                         {.full = true});
   CHECK(torch::allclose(model.run({x})[0], x.sum(1, true).expand({3, 2}), 1e-4, 1e-5));
 }
 
 TEST_CASE("an input of another shape is refused by name", "[kiln][kiln]") {
   const Scratch scratch;
-  Model model = load(aot_compile(export_program([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({3})}),
-                                 scratch / "f.pt2",
-                                 scratch.options));
+  Model model = load(aot_compile(
+      export_program([](const Tensors& in) { return Tensors{in[0] + 1}; }, {torch::ones({3})}),
+      scratch / "f.pt2",
+      scratch.options));
 
   CHECK_THROWS_WITH(model.run({torch::ones({4})}), contains("expected"));
 }
 
 TEST_CASE("the same program compiled again comes from the cache", "[kiln][kiln]") {
   const Scratch scratch;
-  const ExportedProgram program =
-      export_program([](const Tensors& in) { return Tensors{in[0].relu() * 3}; }, {torch::ones({5})});
+  const ExportedProgram program = export_program(
+      [](const Tensors& in) { return Tensors{in[0].relu() * 3}; }, {torch::ones({5})});
   GraphReport first, second;
 
   aot_compile(program, scratch / "a.pt2", scratch.options, &first);
@@ -98,7 +102,8 @@ TEST_CASE("an archive goes out and comes back equal", "[kiln][kiln]") {
 }
 
 TEST_CASE("a name that is neither a package nor a library is refused", "[kiln][kiln]") {
-  const ExportedProgram program = export_program([](const Tensors& in) { return Tensors{in[0] * 1}; }, {torch::ones({1})});
+  const ExportedProgram program =
+      export_program([](const Tensors& in) { return Tensors{in[0] * 1}; }, {torch::ones({1})});
 
   CHECK_THROWS_WITH(aot_compile(program, "model.onnx"), contains(".pt2"));
   CHECK_THROWS_AS(load("no/such/model.pt2"), Error);

@@ -29,8 +29,8 @@ using TensorFunction = std::function<Tensors(const Tensors&)>;
 /// A compiled function. Copies share what they compiled; callable from many threads.
 class Function {
  public:
-  /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled version holds:
-  /// other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
+  /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
+  /// version holds: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
   ///
   /// Throws what the function throws, and `Error` if it cannot be compiled.
   Tensors operator()(const Tensors& inputs) const;
@@ -39,12 +39,15 @@ class Function {
   [[nodiscard]] CompileReport report() const;
 
  private:
-  friend Function compile(std::shared_ptr<torch::nn::Module> module, TensorFunction forward, CompileOptions options);
+  friend Function compile(std::shared_ptr<torch::nn::Module> module,
+                          TensorFunction forward,
+                          CompileOptions options);
   struct State;
   std::shared_ptr<State> state_;
 };
 
-/// Compiles a module's forward when it is first called. Guarded too: `train()`/`eval()` of every submodule, and parameters that are replaced.
+/// Compiles a module's forward when it is first called. Guarded too: `train()`/`eval()` of every
+/// submodule, and parameters that are replaced.
 [[nodiscard]] Function compile(std::shared_ptr<torch::nn::Module> module,
                                TensorFunction forward,
                                CompileOptions options = {});
@@ -54,17 +57,23 @@ namespace detail {
 template <class Impl>
 void accept_module(const torch::nn::ModuleHolder<Impl>&);
 
-/// A `TensorFunction` or what becomes one. Modules of libtorch are left out first: they are callable too, and to ask
-/// with what is an error in their own header.
+/// A `TensorFunction` or what becomes one. Modules of libtorch are left out first: they are
+/// callable too, and to ask with what is an error in their own header.
 template <class F>
-concept Callable =
-    !requires(const std::remove_cvref_t<F>& f) { accept_module(f); } && std::is_convertible_v<F, TensorFunction>;
+concept Callable = !requires(const std::remove_cvref_t<F>& f) { accept_module(f); } &&
+                   std::is_convertible_v<F, TensorFunction>;
 
-inline Tensors as_tensors(Tensors outputs) { return outputs; }
-inline Tensors as_tensors(at::Tensor output) { return {std::move(output)}; }
+inline Tensors as_tensors(Tensors outputs) {
+  return outputs;
+}
+inline Tensors as_tensors(at::Tensor output) {
+  return {std::move(output)};
+}
 template <class... Parts>
 Tensors as_tensors(std::tuple<Parts...> outputs) {
-  return std::apply([](auto&&... parts) { return Tensors{std::forward<decltype(parts)>(parts)...}; }, std::move(outputs));
+  return std::apply(
+      [](auto&&... parts) { return Tensors{std::forward<decltype(parts)>(parts)...}; },
+      std::move(outputs));
 }
 
 template <class Impl, std::size_t... Index>
@@ -72,8 +81,9 @@ Tensors call_forward(Impl& module, const Tensors& in, std::index_sequence<Index.
   if constexpr (requires { module.forward(in[Index]...); }) {
     return as_tensors(module.forward(in[Index]...));
   } else {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the module's forward does not take " + std::to_string(sizeof...(Index)) + " tensors");
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "the module's forward does not take " + std::to_string(sizeof...(Index)) + " tensors");
   }
 }
 
@@ -87,26 +97,31 @@ Tensors call_forward(Impl& module, const Tensors& in) {
     case 4: return call_forward(module, in, std::make_index_sequence<4>());
     default:
       throw Error(ErrorCode::kInvalidArgument,
-                  "a forward of more than four tensors: use compile(module, forward) with a function of your own");
+                  "a forward of more than four tensors: use compile(module, forward) with a "
+                  "function of your own");
   }
 }
 
 }  // namespace detail
 
-/// Compiles `fn`, a `TensorFunction`, when it is first called. Tensors that it uses and that are no arguments are read
-/// anew at each call and get their gradients.
+/// Compiles `fn`, a `TensorFunction`, when it is first called. Tensors that it uses and that are no
+/// arguments are read anew at each call and get their gradients.
 template <detail::Callable F>
 [[nodiscard]] Function compile(F&& fn, CompileOptions options = {}) {
-  return compile(std::shared_ptr<torch::nn::Module>(), TensorFunction(std::forward<F>(fn)), std::move(options));
+  return compile(std::shared_ptr<torch::nn::Module>(),
+                 TensorFunction(std::forward<F>(fn)),
+                 std::move(options));
 }
 
-/// Compiles a module such as `torch::nn::Linear` or `torch::nn::Sequential`, whose forward takes up to four tensors.
+/// Compiles a module such as `torch::nn::Linear` or `torch::nn::Sequential`, whose forward takes up
+/// to four tensors.
 template <class Impl>
 [[nodiscard]] Function compile(torch::nn::ModuleHolder<Impl> module, CompileOptions options = {}) {
   std::shared_ptr<Impl> pointer = module.ptr();
-  return compile(std::shared_ptr<torch::nn::Module>(pointer),
-                 [pointer](const Tensors& in) { return detail::call_forward(*pointer, in); },
-                 std::move(options));
+  return compile(
+      std::shared_ptr<torch::nn::Module>(pointer),
+      [pointer](const Tensors& in) { return detail::call_forward(*pointer, in); },
+      std::move(options));
 }
 
 }  // namespace kiln

@@ -6,7 +6,8 @@
 //   auto outputs = kiln::load(package).run({x});
 //
 // Whoever wants a part only includes the library beneath: kiln/export, kiln/autograd_dispatch,
-// kiln/partitioner, kiln/codegen, kiln/container_runtime, kiln/autograd_cache, kiln/capture, kiln/ir.
+// kiln/partitioner, kiln/codegen, kiln/container_runtime, kiln/autograd_cache, kiln/capture,
+// kiln/ir.
 
 #pragma once
 

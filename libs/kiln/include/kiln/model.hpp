@@ -8,12 +8,14 @@
 
 namespace kiln {
 
-/// A loaded model: `run`, `run_async`, `run_multiple`, `constants`, `update_constants`, `swap_constants`, …
+/// A loaded model: `run`, `run_async`, `run_multiple`, `constants`, `update_constants`,
+/// `swap_constants`, …
 using Model = container_runtime::Runner;
 using LoadOptions = container_runtime::RunnerOptions;
 
 /// Loads a package (`.pt2`) or a model library (`.so`).
-[[nodiscard]] inline Model load(const std::filesystem::path& package_or_so, LoadOptions options = {}) {
+[[nodiscard]] inline Model load(const std::filesystem::path& package_or_so,
+                                LoadOptions options = {}) {
   return Model(package_or_so, std::move(options));
 }
 

@@ -22,41 +22,45 @@ struct Progress {
 
 /// Options of `compile` and `aot_compile`. The defaults are the ones to use.
 struct CompileOptions {
-  std::string identity = {};      ///< Names the function and its version: part of the cache key.
-  std::string isa = "native";     ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
+  std::string identity = {};   ///< Names the function and its version: part of the cache key.
+  std::string isa = "native";  ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
   bool keep_mutations_in_graph = true;
-  bool check_inputs = true;       ///< A package checks its inputs' metadata at each call.
-  bool dynamic = false;           ///< Symbolic sizes: not supported yet, an error if set.
-  bool fallback_to_eager = false;  ///< Past `max_versions`, run the function itself instead of throwing.
-  double memory_budget = 1.0;     ///< Share of the activations that may be saved for backward, 0 … 1.
-  int max_versions = 8;           ///< Compiled versions per function.
+  bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
+  bool dynamic = false;      ///< Symbolic sizes: not supported yet, an error if set.
+  bool fallback_to_eager =
+      false;  ///< Past `max_versions`, run the function itself instead of throwing.
+  double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
+  int max_versions = 8;        ///< Compiled versions per function.
   std::function<void(const Progress&)> progress = {};
 
-  bool use_cache = true;                    ///< Look in the disk cache first, and store what was compiled.
-  std::filesystem::path cache_directory = {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
-  std::filesystem::path keep_source = {};   ///< Where generated source is to stay, if anywhere.
+  bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
+  std::filesystem::path cache_directory =
+      {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
+  std::filesystem::path keep_source = {};  ///< Where generated source is to stay, if anywhere.
 
   /// Replace the compilers (empty: code generation) and the partitioner (empty: the minimum cut).
-  autograd_dispatch::Compiler forward_compiler = {}, backward_compiler = {}, inference_compiler = {};
+  autograd_dispatch::Compiler forward_compiler = {}, backward_compiler = {},
+                              inference_compiler = {};
   autograd_dispatch::PartitionFunction partition = {};
 };
 
 /// What one graph's compile did.
 struct GraphReport {
-  std::string name;        ///< "forward", "backward", "inference"
-  int nodes = 0;           ///< In the graph.
-  int kernels = 0;         ///< Generated, distinct.
-  int extern_calls = 0;    ///< Left to libtorch.
+  std::string name;      ///< "forward", "backward", "inference"
+  int nodes = 0;         ///< In the graph.
+  int kernels = 0;       ///< Generated, distinct.
+  int extern_calls = 0;  ///< Left to libtorch.
   bool cache_hit = false;
-  std::string cache_miss_reason = {};  ///< The first key component that differs from the nearest entry.
-  double compile_ms = 0;   ///< Code generation, compiler and linker; 0 on a hit.
+  std::string cache_miss_reason =
+      {};                 ///< The first key component that differs from the nearest entry.
+  double compile_ms = 0;  ///< Code generation, compiler and linker; 0 on a hit.
   double load_ms = 0;
 };
 
 /// What `compile` did for a function so far.
 struct CompileReport {
-  int versions = 0;        ///< Compiled versions.
-  double trace_ms = 0;     ///< All traces.
+  int versions = 0;     ///< Compiled versions.
+  double trace_ms = 0;  ///< All traces.
   std::vector<GraphReport> graphs = {};
 };
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kiln/compile.hpp"
-#include "kiln/export/exported_program.hpp"
 #include "kiln/export/export.hpp"
+#include "kiln/export/exported_program.hpp"
 #include "kiln/options.hpp"
 
 namespace kiln {
@@ -17,7 +17,9 @@ using exporter::ExportOptions;
 
 /// Traces `fn`, a `TensorFunction`, on `example` to a functional graph. See kiln/export/export.hpp.
 template <detail::Callable F>
-[[nodiscard]] ExportedProgram export_program(F&& fn, const Tensors& example, ExportOptions options = {}) {
+[[nodiscard]] ExportedProgram export_program(F&& fn,
+                                             const Tensors& example,
+                                             ExportOptions options = {}) {
   return exporter::export_program(TensorFunction(std::forward<F>(fn)), example, options);
 }
 
@@ -32,10 +34,11 @@ template <class Impl>
                                              const Tensors& example,
                                              ExportOptions options = {}) {
   std::shared_ptr<Impl> pointer = module.ptr();
-  return export_program(std::shared_ptr<torch::nn::Module>(pointer),
-                        [pointer](const Tensors& in) { return detail::call_forward(*pointer, in); },
-                        example,
-                        std::move(options));
+  return export_program(
+      std::shared_ptr<torch::nn::Module>(pointer),
+      [pointer](const Tensors& in) { return detail::call_forward(*pointer, in); },
+      example,
+      std::move(options));
 }
 
 /// Reads an archive of `torch.export.save`, or of `save_program`.
@@ -44,10 +47,11 @@ template <class Impl>
 /// Writes an archive that `torch.export.load` reads.
 void save_program(const ExportedProgram& program, const std::filesystem::path& pt2);
 
-/// Compiles `program` to an AOTInductor package, or to a bare model library if `out` ends in ".so"; returns `out`.
+/// Compiles `program` to an AOTInductor package, or to a bare model library if `out` ends in ".so";
+/// returns `out`.
 ///
-/// Any AOTInductor host loads it: `kiln::load`, `torch._inductor.aoti_load_package`, `AOTIModelPackageLoader`. If
-/// `report` is given, it is filled in.
+/// Any AOTInductor host loads it: `kiln::load`, `torch._inductor.aoti_load_package`,
+/// `AOTIModelPackageLoader`. If `report` is given, it is filled in.
 std::filesystem::path aot_compile(const ExportedProgram& program,
                                   const std::filesystem::path& out,
                                   CompileOptions options = {},

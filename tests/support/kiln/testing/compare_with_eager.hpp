@@ -26,14 +26,17 @@ inline bool close(const torch::Tensor& a, const torch::Tensor& b, Tolerance tole
   return torch::allclose(a, b, tolerance.relative, tolerance.absolute, /*equal_nan=*/true);
 }
 
-/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike) and checks outputs
-/// (values, dtype, sizes, strides, requires_grad), the inputs after the call (values, sizes, strides, version
-/// raised or not) and the gradients of all inputs with one backward through each output in turn.
+/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike) and
+/// checks outputs (values, dtype, sizes, strides, requires_grad), the inputs after the call
+/// (values, sizes, strides, version raised or not) and the gradients of all inputs with one
+/// backward through each output in turn.
 inline void check_like_eager(const std::function<Tensors(const Tensors&)>& eager,
                              const std::function<Tensors(const Tensors&)>& compiled,
                              const std::function<Tensors()>& make,
                              Tolerance tolerance = {}) {
-  const auto run = [&](const std::function<Tensors(const Tensors&)>& function, Tensors& inputs, Tensors& outputs) {
+  const auto run = [&](const std::function<Tensors(const Tensors&)>& function,
+                       Tensors& inputs,
+                       Tensors& outputs) {
     torch::manual_seed(1);
     inputs = make();
     std::vector<std::uint32_t> versions;

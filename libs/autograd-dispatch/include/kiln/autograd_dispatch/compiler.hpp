@@ -1,4 +1,5 @@
-// What autograd-dispatch asks of a compiler and of a partitioner. Both are handed in: it knows neither.
+// What autograd-dispatch asks of a compiler and of a partitioner. Both are handed in: it knows
+// neither.
 
 #pragma once
 
@@ -15,15 +16,16 @@ namespace kiln::autograd_dispatch {
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
-/// A compiled graph. Takes one tensor per graph input and may empty the list; writes what the graph's outputs of
-/// kind `kMutation` say into those inputs; returns one tensor for each other output, undefined where the graph
-/// has none.
+/// A compiled graph. Takes one tensor per graph input and may empty the list; writes what the
+/// graph's outputs of kind `kMutation` say into those inputs; returns one tensor for each other
+/// output, undefined where the graph has none.
 using CompiledGraph = std::function<Tensors(Tensors)>;
 
 /// From a functional graph to something that runs it.
 using Compiler = std::function<CompiledGraph(const ir::Graph&)>;
 
-/// From a joint graph to its forward and its backward (see joint.hpp for the order of inputs and outputs).
+/// From a joint graph to its forward and its backward (see joint.hpp for the order of inputs and
+/// outputs).
 using PartitionFunction = std::function<std::pair<ir::Graph, ir::Graph>(const ir::Graph&)>;
 
 /// The compiler that interprets: always right, and the reference for the others.

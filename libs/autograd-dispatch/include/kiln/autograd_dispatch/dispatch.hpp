@@ -12,7 +12,7 @@ namespace kiln::autograd_dispatch {
 
 /// The parts that do the work.
 struct DispatchOptions {
-  Compiler forward = interpret;    ///< For the forward of a function that trains.
+  Compiler forward = interpret;  ///< For the forward of a function that trains.
   Compiler backward = interpret;
   Compiler inference = interpret;  ///< For a function without gradients.
   PartitionFunction partition;     ///< Required for a function that trains.
@@ -38,7 +38,8 @@ class CompiledFunction {
   std::shared_ptr<State> state_;
 };
 
-/// Compiles a trace: the inference graph if nothing in it is differentiable, else forward and backward.
+/// Compiles a trace: the inference graph if nothing in it is differentiable, else forward and
+/// backward.
 [[nodiscard]] CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options);
 
 }  // namespace kiln::autograd_dispatch

@@ -12,9 +12,10 @@ namespace kiln::autograd_dispatch {
 
 /// A traced function, functional, with what the runtime needs to know of it.
 struct JointTrace {
-  /// Inputs: the function's (kind `kUser`), the captured tensors (kind `kConstant`), then one of kind `kTangent`
-  /// for each differentiable output. Outputs: mutations, computed user outputs, then one of kind `kGradient` for
-  /// each input that requires grad. Without differentiable outputs there are neither tangents nor gradients.
+  /// Inputs: the function's (kind `kUser`), the captured tensors (kind `kConstant`), then one of
+  /// kind `kTangent` for each differentiable output. Outputs: mutations, computed user outputs,
+  /// then one of kind `kGradient` for each input that requires grad. Without differentiable outputs
+  /// there are neither tangents nor gradients.
   ir::Graph graph;
   Tensors captured;
   Plan plan;
@@ -24,8 +25,8 @@ struct JointTrace {
 
 /// Runs `function` on twins of `inputs`, differentiates what it returns, and records both.
 ///
-/// Throws what the function throws, and `Error` with `kUnsupported` naming an output or input whose aliasing is not
-/// handled.
+/// Throws what the function throws, and `Error` with `kUnsupported` naming an output or input whose
+/// aliasing is not handled.
 [[nodiscard]] JointTrace trace_joint(const TensorFunction& function, const Tensors& inputs);
 
 }  // namespace kiln::autograd_dispatch

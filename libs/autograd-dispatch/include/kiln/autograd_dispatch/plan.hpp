@@ -1,4 +1,5 @@
-// How a call of a compiled function is put together from its compiled graphs: plain data, so that a cache can keep it.
+// How a call of a compiled function is put together from its compiled graphs: plain data, so that a
+// cache can keep it.
 
 #pragma once
 
@@ -23,18 +24,20 @@ struct OutputPlan {
   Kind kind = Kind::kComputed;
   std::uint32_t index = 0;
   bool requires_grad = false;
-  /// For aliases: the views that lead from the base to the output, or, where they cannot be replayed,
-  /// nothing: then the geometry is set directly.
+  /// For aliases: the views that lead from the base to the output, or, where they cannot be
+  /// replayed, nothing: then the geometry is set directly.
   std::optional<ir::Graph> views = {};
   std::vector<std::int64_t> sizes = {}, strides = {};
   std::int64_t offset = 0;
 };
 
-/// The runtime's part of a compiled function. Inputs count the captured tensors after the function's own.
+/// The runtime's part of a compiled function. Inputs count the captured tensors after the
+/// function's own.
 struct Plan {
   std::uint32_t inputs = 0;
   std::vector<OutputPlan> outputs;
-  std::uint32_t computed = 0;  ///< Results of the compiled forward that are not saved for the backward.
+  std::uint32_t computed =
+      0;  ///< Results of the compiled forward that are not saved for the backward.
   /// For each tangent of the backward: the computed result it belongs to.
   std::vector<std::uint32_t> tangents;
   /// For each gradient the backward returns: the input it belongs to.

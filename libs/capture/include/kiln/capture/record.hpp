@@ -1,8 +1,8 @@
 // The tracer: from a running program to a graph.
 //
 // The function runs on real tensors, once, and every operator that reaches the backends is written
-// down: below autograd and autocast, so gradients and casts are ordinary operators. The graph is what
-// happened, views and mutations included; `ir::functionalize` makes it functional.
+// down: below autograd and autocast, so gradients and casts are ordinary operators. The graph is
+// what happened, views and mutations included; `ir::functionalize` makes it functional.
 
 #pragma once
 
@@ -20,8 +20,8 @@ using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 struct RecordOptions {
-  /// Run on twins of the inputs: when `record` returns or throws, inputs, captured buffers and generators are as
-  /// before. Otherwise the trace is the call itself.
+  /// Run on twins of the inputs: when `record` returns or throws, inputs, captured buffers and
+  /// generators are as before. Otherwise the trace is the call itself.
   bool on_twins = true;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
@@ -29,8 +29,8 @@ struct RecordOptions {
 
 /// A trace.
 struct Recording {
-  /// Inputs: one of kind `kUser` per function input, then one of kind `kConstant` per captured tensor. Outputs:
-  /// one of kind `kUser` per returned tensor (invalid where it is undefined).
+  /// Inputs: one of kind `kUser` per function input, then one of kind `kConstant` per captured
+  /// tensor. Outputs: one of kind `kUser` per returned tensor (invalid where it is undefined).
   ir::Graph graph;
   /// Tensors that the function used and that were no inputs, in order of first use.
   Tensors captured;
@@ -40,9 +40,11 @@ struct Recording {
 
 /// Runs `function` on `inputs` and records it.
 ///
-/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a shape that
-/// depends on data; whatever the function itself throws passes through.
-[[nodiscard]] Recording record(const TensorFunction& function, const Tensors& inputs, const RecordOptions& options = {});
+/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
+/// shape that depends on data; whatever the function itself throws passes through.
+[[nodiscard]] Recording record(const TensorFunction& function,
+                               const Tensors& inputs,
+                               const RecordOptions& options = {});
 
 /// Whether the calling thread is recording.
 [[nodiscard]] bool is_recording();

@@ -12,7 +12,8 @@
 namespace kiln::capture {
 
 struct ReplayOptions {
-  /// Compare every value's dtype, sizes and strides with what the graph says; throws `kInternal` where they differ.
+  /// Compare every value's dtype, sizes and strides with what the graph says; throws `kInternal`
+  /// where they differ.
   bool check_metadata = false;
 };
 
@@ -27,7 +28,8 @@ class Interpreter {
   Interpreter(Interpreter&&) noexcept;
   Interpreter& operator=(Interpreter&&) noexcept;
 
-  /// Runs on one tensor per graph input; returns one per graph output, undefined where the graph has none.
+  /// Runs on one tensor per graph input; returns one per graph output, undefined where the graph
+  /// has none.
   ///
   /// Values are freed after their last use: move the inputs in to free them too.
   [[nodiscard]] std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
