@@ -126,6 +126,12 @@ ValueId Graph::add_node(std::string target, std::vector<Argument> arguments, Ten
   return node(add_node(std::move(made), std::move(metas))).results[0];
 }
 
+void Graph::reserve(std::size_t nodes, std::size_t values) {
+  nodes_.reserve(nodes);
+  values_.reserve(values);
+  names_.reserve(values);
+}
+
 std::uint32_t Graph::add_subgraph(Graph graph) {
   subgraphs_.push_back(std::move(graph));
   return static_cast<std::uint32_t>(subgraphs_.size() - 1);

@@ -32,10 +32,12 @@ using Bindings = std::map<std::string, std::int64_t, std::less<>>;
 /// An integer that may mention symbols.
 class Expr {
  public:
-  Expr(std::int64_t constant = 0) : constant_(constant) {}  // NOLINT(google-explicit-constructor): 3 is an Expr
+  Expr(std::int64_t constant = 0)
+      : constant_(constant) {}  // NOLINT(google-explicit-constructor): 3 is an Expr
 
   [[nodiscard]] static Expr symbol(std::string name);
-  /// Reads what `to_string` writes and the sympy text of `.pt2` archives ("2*s0 + 1", "Max(1, s1//2)", "Mod(s0, 8)").
+  /// Reads what `to_string` writes and the sympy text of `.pt2` archives ("2*s0 + 1", "Max(1,
+  /// s1//2)", "Mod(s0, 8)").
   ///
   /// Throws `Error` with `kInvalidArgument` naming the column.
   [[nodiscard]] static Expr parse(std::string_view text);
@@ -45,7 +47,8 @@ class Expr {
   [[nodiscard]] std::optional<std::int64_t> constant() const {
     return is_constant() ? std::optional(constant_) : std::nullopt;
   }
-  /// The value under `bindings`. Throws `Error` with `kInvalidArgument` naming a symbol that is not bound.
+  /// The value under `bindings`. Throws `Error` with `kInvalidArgument` naming a symbol that is not
+  /// bound.
   [[nodiscard]] std::int64_t evaluate(const Bindings& bindings) const;
   /// The smallest and largest value over `ranges`; wide where it cannot tell.
   [[nodiscard]] Range bounds(const Ranges& ranges) const;
@@ -61,7 +64,8 @@ class Expr {
   friend Expr operator*(const Expr& a, const Expr& b);
   friend bool operator==(const Expr& a, const Expr& b);
 
-  /// Rounds down, as ATen and Python do; `ceil_div` rounds up. Division by a constant zero throws `kInvalidArgument`.
+  /// Rounds down, as ATen and Python do; `ceil_div` rounds up. Division by a constant zero throws
+  /// `kInvalidArgument`.
   friend Expr floor_div(const Expr& a, const Expr& b);
   friend Expr ceil_div(const Expr& a, const Expr& b);
   /// The remainder with the divisor's sign.

@@ -80,10 +80,10 @@ struct SubgraphRef {
 };
 
 /// One argument of a node. Lists of values may hold invalid ids: an absent optional tensor.
-using Argument = std::variant<std::monostate,            // None
+using Argument = std::variant<std::monostate,  // None
                               ValueId,
                               std::vector<ValueId>,
-                              Expr,                      // int, SymInt, integral Scalar
+                              Expr,  // int, SymInt, integral Scalar
                               std::vector<Expr>,
                               double,
                               std::vector<double>,
@@ -98,7 +98,8 @@ using Argument = std::variant<std::monostate,            // None
                               MemoryFormat,
                               SubgraphRef>;
 
-/// Result `result` is the argument at `argument` seen through the node's view (or is that very tensor).
+/// Result `result` is the argument at `argument` seen through the node's view (or is that very
+/// tensor).
 struct Alias {
   std::uint32_t result = 0;
   std::uint32_t argument = 0;
@@ -109,7 +110,8 @@ struct Alias {
 struct Provenance {
   std::string module_path;  ///< "encoder.layer.0.attention"
   std::string source;       ///< "model.cpp:42" or a stack of such lines.
-  std::int64_t sequence = -1;  ///< Autograd's number, equal on a forward node and the backward nodes it caused.
+  std::int64_t sequence =
+      -1;  ///< Autograd's number, equal on a forward node and the backward nodes it caused.
 
   bool operator==(const Provenance&) const = default;
 };
@@ -121,17 +123,18 @@ struct Node {
   /// In the schema's order, tensor lists flattened; an invalid id is a result that is undefined.
   std::vector<ValueId> results;
 
-  /// The schema's types of the arguments and results: "Tensor,Tensor,Scalar->Tensor". Tells a Scalar from an int
-  /// where the argument alone cannot. Empty if unknown.
+  /// The schema's types of the arguments and results: "Tensor,Tensor,Scalar->Tensor". Tells a
+  /// Scalar from an int where the argument alone cannot. Empty if unknown.
   std::string signature = {};
 
-  std::vector<std::uint32_t> mutates;  ///< Arguments whose memory is written (or whose geometry changes, for in-place views).
+  std::vector<std::uint32_t> mutates;  ///< Arguments whose memory is written (or whose geometry
+                                       ///< changes, for in-place views).
   std::vector<Alias> aliases;
-  bool random = false;      ///< Draws from a generator.
-  bool effectful = false;   ///< Must run, once, in order, even if nothing uses its results.
-  bool grad_mode = true;    ///< Grad mode when it ran.
-  bool autocast = false;    ///< Autocast was on when it ran.
-  bool backward = false;    ///< Recorded while gradients were being computed.
+  bool random = false;     ///< Draws from a generator.
+  bool effectful = false;  ///< Must run, once, in order, even if nothing uses its results.
+  bool grad_mode = true;   ///< Grad mode when it ran.
+  bool autocast = false;   ///< Autocast was on when it ran.
+  bool backward = false;   ///< Recorded while gradients were being computed.
   Provenance provenance = {};
 };
 
@@ -153,7 +156,8 @@ struct Input {
 struct Output {
   ValueId value;  ///< Invalid: None (an input without gradient).
   OutputKind kind = OutputKind::kUser;
-  /// For `kMutation` and `kGradient`: the position in `inputs()` of what is mutated or differentiated.
+  /// For `kMutation` and `kGradient`: the position in `inputs()` of what is mutated or
+  /// differentiated.
   std::uint32_t input = 0;
   std::string name = {};
 
@@ -180,7 +184,15 @@ class Graph {
   /// The common case: one tensor result.
   ValueId add_node(std::string target, std::vector<Argument> arguments, TensorMeta result);
 
+  /// Calls `value` `name`, or something like it if that is taken.
+  void rename(ValueId value, std::string name) {
+    values_[value.index()].name = unique_name(std::move(name));
+  }
+
   void add_output(Output output) { outputs_.push_back(std::move(output)); }
+
+  /// Makes room for so many nodes and values in all; a matter of speed only.
+  void reserve(std::size_t nodes, std::size_t values);
 
   /// Keeps `graph` for a node's `SubgraphRef` and returns its position.
   std::uint32_t add_subgraph(Graph graph);
@@ -226,21 +238,27 @@ class Graph {
   std::uint32_t next_storage_ = 0;
 };
 
+/// Calls `visit(ValueId)` for every valid value in `argument`, in order.
+template <class Visit>
+void for_each_value(const Argument& argument, Visit&& visit) {
+  if (const auto* value = std::get_if<ValueId>(&argument)) {
+    if (value->valid()) {
+      visit(*value);
+    }
+  } else if (const auto* values = std::get_if<std::vector<ValueId>>(&argument)) {
+    for (const ValueId id : *values) {
+      if (id.valid()) {
+        visit(id);
+      }
+    }
+  }
+}
+
 /// Calls `visit(ValueId)` for every valid value among `node`'s arguments, in order.
 template <class Visit>
 void for_each_operand(const Node& node, Visit&& visit) {
   for (const Argument& argument : node.arguments) {
-    if (const auto* value = std::get_if<ValueId>(&argument)) {
-      if (value->valid()) {
-        visit(*value);
-      }
-    } else if (const auto* values = std::get_if<std::vector<ValueId>>(&argument)) {
-      for (const ValueId id : *values) {
-        if (id.valid()) {
-          visit(id);
-        }
-      }
-    }
+    for_each_value(argument, visit);
   }
 }
 

@@ -60,7 +60,12 @@ struct Device {
 [[nodiscard]] std::string to_string(Device device);
 [[nodiscard]] std::optional<Device> parse_device(std::string_view text);
 
-enum class MemoryFormat : std::int8_t { kContiguous = 0, kPreserve = 1, kChannelsLast = 2, kChannelsLast3d = 3 };
+enum class MemoryFormat : std::int8_t {
+  kContiguous = 0,
+  kPreserve = 1,
+  kChannelsLast = 2,
+  kChannelsLast3d = 3
+};
 enum class Layout : std::int8_t { kStrided = 0, kSparse = 1, kSparseCsr = 2, kMkldnn = 3 };
 
 [[nodiscard]] std::string_view to_string(MemoryFormat format);

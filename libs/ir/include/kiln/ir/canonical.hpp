@@ -1,0 +1,28 @@
+// A graph as bytes that are equal for programs that are equal: what cache keys are made of.
+
+#pragma once
+
+#include <string>
+
+#include "kiln/base/digest.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::ir {
+
+struct CanonicalOptions {
+  /// Include what the user calls inputs and outputs ("fc1.weight"): equal layers of one model then
+  /// differ.
+  bool user_names = true;
+};
+
+/// The content of `graph`.
+///
+/// Left out: the graph's name, names of values, provenance, the numbers of storages (who shares one
+/// stays), and in a functional graph the order of independent pure nodes and the nodes that nothing
+/// needs. The format is private: compare it, digest it, do not read it.
+[[nodiscard]] std::string canonical_bytes(const Graph& graph, const CanonicalOptions& options = {});
+
+/// The digest of the canonical bytes.
+[[nodiscard]] Digest digest_of(const Graph& graph, const CanonicalOptions& options = {});
+
+}  // namespace kiln::ir

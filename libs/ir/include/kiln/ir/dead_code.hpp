@@ -1,0 +1,19 @@
+// Leaves out what nobody would miss.
+
+#pragma once
+
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::ir {
+
+struct DeadCodeOptions {
+  /// Keep draws that nobody uses, so that the generator goes on as it did in eager.
+  bool keep_random = true;
+};
+
+/// `graph` without the nodes that no output needs.
+///
+/// Nodes with effects and nodes that mutate stay. Inputs stay too: they are the signature.
+[[nodiscard]] Graph remove_dead_code(const Graph& graph, const DeadCodeOptions& options = {});
+
+}  // namespace kiln::ir

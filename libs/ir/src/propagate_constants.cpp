@@ -1,0 +1,152 @@
+#include "kiln/ir/propagate_constants.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "kiln/ir/rewrite.hpp"
+#include "kiln/ir/verify.hpp"
+
+namespace kiln::ir {
+namespace {
+
+void add_symbols(const Expr& expr, std::set<std::string>* symbols) {
+  if (!expr.is_constant()) {
+    const std::vector<std::string> found = expr.symbols();
+    symbols->insert(found.begin(), found.end());
+  }
+}
+
+/// Symbols whose values can be read off the inputs.
+std::set<std::string> bound_symbols(const Graph& graph) {
+  std::set<std::string> symbols;
+  for (const Input& input : graph.inputs()) {
+    const ValueMeta& meta = graph.value(input.value).meta;
+    if (const auto* integer = std::get_if<SymIntMeta>(&meta)) {
+      add_symbols(integer->expr, &symbols);
+    } else {
+      for (const Expr& size : std::get<TensorMeta>(meta).sizes) {
+        add_symbols(size, &symbols);
+      }
+    }
+  }
+  return symbols;
+}
+
+class Propagation {
+ public:
+  explicit Propagation(const Graph& graph) : source_(graph), bound_(bound_symbols(graph)) {
+    for (const auto& [name, range] : graph.symbols()) {
+      any_fixed_ = any_fixed_ || range.low == range.high;
+    }
+  }
+
+  [[nodiscard]] Graph run() const {
+    Graph renamed = any_fixed_ ? with_fixed_symbols() : Graph();
+    const Graph& graph = any_fixed_ ? renamed : source_;
+    Rewriter rewriter(graph);
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      Node node = graph.nodes()[i];
+      for (Argument& argument : node.arguments) {
+        std::optional<Argument> known = known_integers(graph, argument);
+        argument = known ? *std::move(known) : rewriter.mapped(argument);
+      }
+      rewriter.replace(NodeId(i), std::move(node));
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  [[nodiscard]] Expr fixed(const Expr& expr) const {
+    if (expr.is_constant()) {
+      return expr;
+    }
+    return expr.substitute([&](const std::string& name) {
+      const auto found = source_.symbols().find(name);
+      const bool single =
+          found != source_.symbols().end() && found->second.low == found->second.high;
+      return single ? Expr(found->second.low) : Expr::symbol(name);
+    });
+  }
+
+  [[nodiscard]] Graph with_fixed_symbols() const {
+    Graph graph = source_;
+    for (std::size_t i = 0; i < graph.values().size(); ++i) {
+      ValueMeta& meta = graph.value(ValueId(i)).meta;
+      if (auto* integer = std::get_if<SymIntMeta>(&meta)) {
+        integer->expr = fixed(integer->expr);
+        continue;
+      }
+      auto& tensor = std::get<TensorMeta>(meta);
+      std::transform(
+          tensor.sizes.begin(), tensor.sizes.end(), tensor.sizes.begin(), [&](const Expr& e) {
+            return fixed(e);
+          });
+      std::transform(
+          tensor.strides.begin(), tensor.strides.end(), tensor.strides.begin(), [&](const Expr& e) {
+            return fixed(e);
+          });
+      tensor.offset = fixed(tensor.offset);
+    }
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      for (Argument& argument : graph.node(NodeId(i)).arguments) {
+        if (auto* expr = std::get_if<Expr>(&argument)) {
+          *expr = fixed(*expr);
+        } else if (auto* list = std::get_if<std::vector<Expr>>(&argument)) {
+          std::transform(
+              list->begin(), list->end(), list->begin(), [&](const Expr& e) { return fixed(e); });
+        }
+      }
+    }
+    std::erase_if(graph.symbols(),
+                  [](const auto& symbol) { return symbol.second.low == symbol.second.high; });
+    return graph;
+  }
+
+  [[nodiscard]] std::optional<Expr> known_integer(const Graph& graph, ValueId id) const {
+    if (!id.valid() || graph.value(id).is_tensor()) {
+      return std::nullopt;
+    }
+    const Expr& expr = std::get<SymIntMeta>(graph.value(id).meta).expr;
+    for (const std::string& name : expr.symbols()) {
+      if (!bound_.contains(name)) {
+        return std::nullopt;
+      }
+    }
+    return expr;
+  }
+
+  [[nodiscard]] std::optional<Argument> known_integers(const Graph& graph,
+                                                       const Argument& argument) const {
+    if (const auto* value = std::get_if<ValueId>(&argument)) {
+      return known_integer(graph, *value);
+    }
+    const auto* values = std::get_if<std::vector<ValueId>>(&argument);
+    if (values == nullptr || values->empty()) {
+      return std::nullopt;
+    }
+    std::vector<Expr> list;
+    for (const ValueId value : *values) {
+      const std::optional<Expr> expr = known_integer(graph, value);
+      if (!expr) {
+        return std::nullopt;
+      }
+      list.push_back(*expr);
+    }
+    return list;
+  }
+
+  const Graph& source_;
+  std::set<std::string> bound_;
+  bool any_fixed_ = false;
+};
+
+}  // namespace
+
+Graph propagate_constants(const Graph& graph) {
+  Graph result = Propagation(graph).run();
+  debug_verify(result);
+  return result;
+}
+
+}  // namespace kiln::ir

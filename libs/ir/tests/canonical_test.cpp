@@ -1,0 +1,80 @@
+#include "kiln/ir/canonical.hpp"
+
+#include "kiln/ir/parse.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::ir {
+namespace {
+
+std::string body(const std::string& nodes, const std::string& output) {
+  return "graph g {\n  input %x: f32[4]#0 user \"x\"\n" + nodes + "  output %" + output +
+         " user\n}\n";
+}
+
+const std::string kRelu = "  %a: f32[4]#1 = aten.relu.default(%x)\n";
+const std::string kExp = "  %b: f32[4]#2 = aten.exp.default(%x)\n";
+const std::string kMul = "  %c: f32[4]#3 = aten.mul.Tensor(%a, %b)\n";
+
+TEST_CASE("names, provenance, storage numbers and free order do not count", "[ir][canonical]") {
+  const std::string base = canonical_bytes(parse(body(kRelu + kExp + kMul, "c")));
+  CHECK(base == canonical_bytes(parse(body(kExp + kRelu + kMul, "c"))));
+  CHECK(base == canonical_bytes(parse(
+                    "graph other {\n  input %in: f32[4]#7 user \"x\"\n"
+                    "  %p: f32[4] = aten.relu.default(%in) module \"m\" source \"s\" sequence 3\n"
+                    "  %dead: f32[4]#7 = aten.alias.default(%in) view(0:0)\n"
+                    "  %q: f32[4]#9 = aten.exp.default(%in)\n"
+                    "  %r: f32[4]#1 = aten.mul.Tensor(%p, %q)\n"
+                    "  output %r user\n}\n")));
+}
+
+TEST_CASE("whatever changes the program changes the bytes", "[ir][canonical]") {
+  const std::string good = body(kRelu + kExp + kMul, "c");
+  const std::string base = canonical_bytes(parse(good));
+  const auto differs = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    INFO(text);
+    CHECK(canonical_bytes(parse(text)) != base);
+  };
+  differs("aten.exp", "aten.log");
+  differs("(%a, %b)", "(%b, %a)");
+  differs("(%a, %b)", "(%a, %b, 1)");
+  differs("output %c", "output %b");
+  differs("%x: f32[4]", "%x: f64[4]");
+  differs("%x: f32[4]", "%x: f32[4]{2}");
+  differs("#0 user", "#0 parameter");
+  differs("user \"x\"", "user \"y\"");
+  differs("#0 user \"x\"", "#0 user \"x\" grad");
+  differs("default(%x)\n", "default(%x) backward\n");
+  differs("b: f32[4]#2", "b: f32[4]#1");
+  differs("output %c user", "output %c gradient 0");
+}
+
+TEST_CASE("zeros of different sign, and an integer and a float, are different", "[ir][canonical]") {
+  const auto with = [](const std::string& literal) {
+    return digest_of(parse(body("  %a: f32[4] = aten.mul.Scalar(%x, " + literal + ")\n", "a")));
+  };
+  CHECK(with("0.0") != with("-0.0"));
+  CHECK(with("1") != with("1.0"));
+  CHECK(with("1") != with("true"));
+  CHECK(with("nan") == with("nan"));
+}
+
+TEST_CASE("draws keep their order", "[ir][canonical]") {
+  const std::string first = "  %a: f32[4] = aten.rand_like.default(%x) random\n";
+  const std::string second = "  %b: f32[4] = aten.randn_like.default(%x) random\n";
+  const std::string sum = "  %c: f32[4] = aten.add.Tensor(%a, %b)\n";
+  CHECK(canonical_bytes(parse(body(first + second + sum, "c"))) !=
+        canonical_bytes(parse(body(second + first + sum, "c"))));
+}
+
+TEST_CASE("the user's names can be left out", "[ir][canonical]") {
+  const Graph named = parse(body(kRelu, "a"));
+  Graph other = named;
+  other.inputs()[0].name = "layer2.x";
+  CHECK(digest_of(named) != digest_of(other));
+  CHECK(digest_of(named, {.user_names = false}) == digest_of(other, {.user_names = false}));
+}
+
+}  // namespace
+}  // namespace kiln::ir
