@@ -1,0 +1,93 @@
+// From a graph to a model library on disk.
+
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/base/digest.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::codegen {
+
+/// How far a compile has come.
+struct Progress {
+  std::string stage;  ///< "schedule", "kernels", "link"
+  int done = 0;
+  int total = 0;
+};
+
+/// A store of compiled objects, by the digest of what went into them. Either function may be empty.
+struct ObjectStore {
+  std::function<std::optional<std::string>(const Digest&)> find;
+  std::function<void(const Digest&, std::string_view object)> put;
+};
+
+/// The bytes of one constant, dense in its recorded strides. Borrowed until `compile` returns.
+struct ConstantData {
+  std::span<const std::byte> bytes;
+};
+
+/// What a caller may decide.
+struct Options {
+  std::string isa = "native";
+  bool check_inputs = true;
+  /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in
+  /// the order of those inputs); else they are inputs like any other.
+  bool bind_constants = false;
+  std::vector<ConstantData> constants = {};
+  std::string in_spec = {};  ///< Treespec JSON; made for a flat tuple if empty.
+  std::string out_spec = {};
+  std::filesystem::path runtime_archive =
+      {};  ///< libkiln-container.a; found by `find_runtime_archive()` if empty.
+  /// Where libtorch_cpu.so lies, if the link is to check that it has every function that the model
+  /// calls. Takes longer, and nothing needs it.
+  std::filesystem::path torch_library_dir = {};
+  std::string compiler = {};  ///< Found in $KILN_CXX, $CXX, g++, clang++ if empty.
+  std::chrono::milliseconds compiler_timeout = std::chrono::minutes(10);  ///< For each file.
+  std::filesystem::path keep_source = {};  ///< Where the generated source is to stay, if anywhere.
+  ObjectStore objects = {};
+  std::function<void(const Progress&)> progress = {};
+};
+
+/// What a compile did and how long it took.
+struct Report {
+  int kernels = 0;  ///< Distinct.
+  int kernel_calls = 0;
+  int extern_calls = 0;
+  int objects_reused = 0;
+  double schedule_ms = 0, emit_ms = 0, compile_ms = 0, link_ms = 0;
+  std::size_t arena_bytes = 0;
+  std::size_t library_bytes = 0;
+  /// The file beside the library ("model.json") that hosts must find there, because some operators
+  /// are called through their proxy executor. Empty: there is none.
+  std::filesystem::path extern_nodes = {};
+};
+
+/// Compiles the functional `graph` into the model library `library` (a shared object with the
+/// AOTInductor ABI).
+///
+/// Throws `Error`: `kUnsupported` for a device or type that nothing handles, `kIo` where the
+/// toolchain or the disk fails (with the compiler's first lines and the path of the kept source).
+/// Leaves nothing behind then.
+Report compile(const ir::Graph& graph,
+               const std::filesystem::path& library,
+               const Options& options = {});
+
+/// The compiler that `options` lead to, by what it says of its version: a part of any cache key.
+///
+/// Throws `Error` with `kIo` if there is none.
+[[nodiscard]] std::string compiler_version(const Options& options);
+
+/// The archive that is linked into models: $KILN_RUNTIME_DIR, beside the running program, or in its
+/// ../lib.
+[[nodiscard]] std::filesystem::path find_runtime_archive();
+
+}  // namespace kiln::codegen

@@ -1,0 +1,158 @@
+#include "compile_schedule.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/log.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "program/emit.hpp"
+#include "program/kernel_units.hpp"
+#include "program/program.hpp"
+#include "program/treespec.hpp"
+#include "toolchain/build.hpp"
+#include "toolchain/weights.hpp"
+
+namespace kiln::codegen {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Sources and objects while a build lasts. Of a build that fails only the sources stay, where the
+// message says; with `keep_source` they stay in any case.
+class Workspace {
+ public:
+  explicit Workspace(const fs::path& keep_source)
+      : keep_source_(keep_source), directory_("kiln-codegen") {}
+
+  [[nodiscard]] const fs::path& path() const { return directory_.path(); }
+
+  void keep(const std::vector<Unit>& units) {
+    if (!keep_source_.empty()) {
+      for (const Unit& unit : units) {
+        write_file_atomically(keep_source_ / (unit.name + ".cpp"), unit.source);
+      }
+    }
+  }
+
+  void keep_sources_if_named(std::string_view message) {
+    if (message.find(directory_.path().string()) == std::string_view::npos) {
+      return;
+    }
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory_.path(), ignored)) {
+      if (entry.path().extension() != ".cpp") {
+        fs::remove_all(entry.path(), ignored);
+      }
+    }
+    directory_.release();
+  }
+
+ private:
+  fs::path keep_source_;
+  TemporaryDirectory directory_;
+};
+
+// Loaders look for the file by this name, so one that is not needed must not be there.
+fs::path write_extern_nodes(const std::string& json, const fs::path& library) {
+  const fs::path path = fs::path(library).replace_extension(".json");
+  if (json.empty()) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+    return {};
+  }
+  write_file_atomically(path, json);
+  return path;
+}
+
+void require_cpu(const Schedule& schedule) {
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.device.type != ir::DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported,
+                  "code for " + ir::to_string(buffer.device) + " cannot be generated");
+    }
+  }
+}
+
+bool uses_openmp(const Schedule& schedule) {
+  return std::any_of(schedule.kernels.begin(), schedule.kernels.end(), [](const Kernel& kernel) {
+    return kernel.source.find("#pragma omp") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+Report compile_schedule(const ir::Graph& graph,
+                        const Schedule& schedule,
+                        const Target& target,
+                        const fs::path& library,
+                        const Options& options) {
+  Report report;
+  const Clock::time_point start = Clock::now();
+  require_cpu(schedule);
+  const Program program = plan_program(graph, schedule, options.bind_constants);
+  ModelDescription description{
+      .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
+      .out_spec =
+          options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
+      .isa = target.isa,
+      .check_inputs = options.check_inputs,
+      .constants = {},
+      .weights_bytes = 0};
+  place_constants(program, options.constants, &description);
+  KernelUnits kernels = group_kernels(schedule.kernels, target);
+  BuildPlan build;
+  build.units = std::move(kernels.units);
+  const ProgramText text = emit_program(program, kernels.names, description);
+  build.units.insert(build.units.begin(), {"model", text.source, wrapper_flags()});
+  build.openmp = uses_openmp(schedule);
+  build.archive =
+      options.runtime_archive.empty() ? find_runtime_archive() : options.runtime_archive;
+  build.torch_library_dir = options.torch_library_dir;
+  report.emit_ms = milliseconds_since(start);
+
+  const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
+  Workspace workspace(options.keep_source);
+  workspace.keep(build.units);
+  build.directory = workspace.path();
+  if (description.weights_bytes != 0) {
+    build.files.push_back(write_weights(description, options.constants, workspace.path()));
+  }
+  try {
+    const BuildReport built = build_library(compiler, build, library, options);
+    report.objects_reused = built.objects_reused;
+    report.compile_ms = built.compile_ms;
+    report.link_ms = built.link_ms;
+  } catch (const Error& error) {
+    workspace.keep_sources_if_named(error.what());
+    throw;
+  }
+  report.extern_nodes = write_extern_nodes(text.extern_nodes, library);
+
+  report.kernels = kernels.distinct;
+  for (const Step& step : schedule.steps) {
+    ++(std::holds_alternative<KernelCall>(step) ? report.kernel_calls : report.extern_calls);
+  }
+  report.arena_bytes = program.arena_bytes;
+  report.library_bytes = fs::file_size(library);
+  KILN_LOG(kInfo,
+           "codegen",
+           graph.name() << ": " << report.kernels << " kernels, " << report.kernel_calls
+                        << " calls, " << report.extern_calls << " extern; compiled in "
+                        << report.compile_ms << " ms, linked in " << report.link_ms << " ms");
+  return report;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,403 @@
+#include "emit.hpp"
+
+#include <algorithm>
+
+#include "dispatcher_call.hpp"
+#include "expression.hpp"
+#include "kiln/base/error.hpp"
+#include "memory_plan.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+constexpr const char* kPreamble = R"(
+typedef long long Int64;
+typedef unsigned long long U64;
+typedef __SIZE_TYPE__ Size;
+struct AtenTensorOpaque;
+typedef AtenTensorOpaque* Handle;
+
+// The page of the container (kiln/container_runtime/model.h), version 1.
+struct KilnTensor {
+  const char* name;
+  int dtype, device_type, rank;
+  const Int64 *sizes, *strides;
+};
+struct KilnConstant {
+  const char *name, *fqn;
+  int dtype, device_type, rank;
+  const Int64 *sizes, *strides;
+  U64 bytes, blob_offset;
+  int kind;
+};
+struct KilnCall {
+  Handle const* inputs;
+  Handle* outputs;
+  Handle const* constants;
+  void* const* constant_data;
+  void* stream;
+  void* proxy_executor;
+  const char* error;
+};
+struct KilnModel {
+  unsigned version;
+  int device_type, num_inputs, num_outputs, num_constants, check_inputs, mutates_constants;
+  const KilnTensor *inputs, *outputs;
+  const KilnConstant* constants;
+  const char *in_spec, *out_spec, *isa;
+  unsigned char* weights;
+  U64 weights_bytes;
+  void* (*create)(void);
+  void (*destroy)(void*);
+  int (*run)(void*, KilnCall*);
+  int (*fold)(void*, KilnCall*);
+};
+
+// Every function of libtorch's C shim gives 0 or an error.
+#define TRY(...) if (int error = (__VA_ARGS__)) return error
+)";
+
+constexpr const char* kViewFunctions = R"(
+// A tensor on memory of ours or of the caller, kept while that memory stays where it is.
+struct View {
+  void* base;
+  Handle tensor;
+};
+static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, Int64 rank,
+                                         const Int64* sizes, const Int64* strides, int dtype) {
+  if (view.tensor && view.base == base) return 0;
+  if (view.tensor) aoti_torch_delete_tensor_object(view.tensor);
+  view.tensor = nullptr;
+  view.base = base;
+  return aoti_torch_create_tensor_from_blob_v2((char*)base + offset, rank, sizes, strides, 0, dtype,
+                                               0, -1, &view.tensor, 0, nullptr, 0);
+}
+static inline void release(Handle& tensor) {
+  if (tensor) aoti_torch_delete_tensor_object(tensor);
+  tensor = nullptr;
+}
+)";
+
+std::string number_list(const Emission& emission, const std::vector<ir::Expr>& values) {
+  std::string text;
+  for (const ir::Expr& value : values) {
+    text += (text.empty() ? "" : ", ") + emission.number(value);
+  }
+  return text;
+}
+
+void emit_instance(SourceText& text, const Emission& emission) {
+  const Program& program = emission.program();
+  text.line().open("struct Instance {");
+  text.line("unsigned char* arena;");
+  const auto array = [&](const char* type, const char* name, std::size_t count) {
+    if (count != 0) {
+      text.line(std::string(type) + " " + name + "[" + std::to_string(count) + "];");
+    }
+  };
+  array("void*", "at", program.buffers.size());
+  array("Handle", "owned", emission.owned_count());
+  array("View", "view", program.views.size());
+  if (program.dynamic()) {
+    text.line("bool prepared;");
+    text.line("Int64 capacity;");
+    for (const SymbolSource& source : program.symbols) {
+      text.line("Int64 symbol_" + source.symbol + ";");
+    }
+    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+      array("Int64", ("n" + std::to_string(i)).c_str(), emission.lists()[i].size());
+    }
+  }
+  text.close("};");
+}
+
+// Fixed sizes: the arena and everything on it, once. Symbolic ones: again whenever a symbol
+// changes.
+void emit_prepare(SourceText& text, Emission& emission) {
+  const Program& program = emission.program();
+  text.line().open("static int prepare(Instance& m) {");
+  if (program.dynamic()) {
+    if (!program.views.empty()) {
+      text.line("for (View& view : m.view) release(view.tensor);");
+    }
+    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+      for (std::size_t k = 0; k < emission.lists()[i].size(); ++k) {
+        text.line("m.n" + std::to_string(i) + "[" + std::to_string(k) +
+                  "] = " + emission.number(emission.lists()[i][k]) + ";");
+      }
+    }
+    for (std::uint32_t slot = 0; slot < program.arena_slots; ++slot) {
+      std::string bytes = "0LL";
+      for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+        const BufferPlan& plan = program.buffers[i];
+        const Buffer& buffer = program.schedule->buffers[i];
+        if (plan.used && plan.memory == Memory::kArena && plan.slot == slot) {
+          bytes = "maximum(" + bytes + ", " +
+                  emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ")";
+        }
+      }
+      const std::string begin = slot == 0 ? "0" : "slot" + std::to_string(slot - 1) + "_end";
+      text.line("const Int64 slot" + std::to_string(slot) + " = " + begin + ";");
+      text.line("const Int64 slot" + std::to_string(slot) + "_end = (slot" + std::to_string(slot) +
+                " + " + bytes + " + 63) / 64 * 64;");
+    }
+    if (program.arena_slots != 0) {
+      const std::string total = "slot" + std::to_string(program.arena_slots - 1) + "_end";
+      text.open("if (" + total + " > m.capacity) {");
+      text.line("free(m.arena);");
+      text.line("m.capacity = 0;");
+      text.line("m.arena = (unsigned char*)aligned_alloc(64, " + total + ");");
+      text.line("if (!m.arena) return 1;");
+      text.line("m.capacity = " + total + ";");
+      text.close();
+    }
+  } else if (program.arena_bytes != 0) {
+    text.line("m.arena = (unsigned char*)aligned_alloc(64, " + std::to_string(program.arena_bytes) +
+              ");");
+    text.line("if (!m.arena) return 1;");
+  }
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferPlan& plan = program.buffers[i];
+    if (plan.used && plan.memory == Memory::kArena) {
+      const std::string offset =
+          program.dynamic() ? "slot" + std::to_string(plan.slot) : std::to_string(plan.offset);
+      text.line("m.at[" + std::to_string(i) + "] = m.arena + " + offset + ";");
+    }
+  }
+  for (std::uint32_t i = 0; i < program.views.size(); ++i) {
+    if (program.plan(program.views[i].buffer).memory == Memory::kArena) {
+      text.line(emission.lay(i));
+    }
+  }
+  text.line("return 0;");
+  text.close();
+}
+
+void emit_lifecycle(SourceText& text, const Emission& emission) {
+  const Program& program = emission.program();
+  text.line().open("static void destroy(void* instance) {");
+  text.line("Instance& m = *(Instance*)instance;");
+  if (!program.views.empty()) {
+    text.line("for (View& view : m.view) release(view.tensor);");
+  }
+  text.line("free(m.arena);");
+  text.line("free(instance);");
+  text.close();
+
+  text.line().open("static void* create() {");
+  text.line("void* const instance = calloc(1, sizeof(Instance));");
+  text.line("if (!instance) return nullptr;");
+  if (!program.dynamic()) {
+    text.open("if (prepare(*(Instance*)instance)) {");
+    text.line("destroy(instance);");
+    text.line("return nullptr;");
+    text.close();
+  }
+  text.line("return instance;");
+  text.close();
+}
+
+void emit_run(SourceText& text, const Emission& emission, const std::vector<std::string>& parts) {
+  text.line().open("static int run(void* instance, KilnCall* call) {");
+  text.line("Instance& m = *(Instance*)instance;");
+  text.line("int error = begin(m, *call);");
+  for (const std::string& part : parts) {
+    text.line("if (!error) error = " + part + "(m, *call);");
+  }
+  text.line("if (!error) error = finish(m, *call);");
+  text.open("if (error) {");
+  if (emission.owned_count() != 0) {
+    text.line("for (Handle& tensor : m.owned) release(tensor);");
+  }
+  const std::string count = std::to_string(emission.program().outputs.size());
+  text.line("for (int i = 0; i < " + count + "; ++i) release(call->outputs[i]);");
+  text.close();
+  text.line("return error;");
+  text.close();
+}
+
+std::string extern_nodes(const std::vector<std::string>& nodes) {
+  if (nodes.empty()) {
+    return {};
+  }
+  std::string text;
+  for (const std::string& node : nodes) {
+    text += (text.empty() ? "" : ",\n") + node;
+  }
+  return "{\"nodes\": [\n" + text + "\n]}\n";
+}
+
+}  // namespace
+
+Emission::Emission(const Program& program)
+    : program_(program), owned_index_(program.buffers.size()), laid_(program.views.size()) {
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferPlan& plan = program.buffers[i];
+    if (plan.used && (plan.memory == Memory::kFresh || plan.memory == Memory::kReturned)) {
+      owned_index_[i] = owned_count_++;
+    }
+  }
+  for (std::size_t i = 0; i < program.views.size(); ++i) {
+    // The arena's are made with it.
+    laid_[i] = program.plan(program.views[i].buffer).memory == Memory::kArena;
+  }
+  declare("aoti_torch_delete_tensor_object", "Handle");
+  declare("aoti_torch_create_tensor_from_blob_v2",
+          "void*, Int64, const Int64*, const Int64*, Int64, int, int, int, Handle*, int, const "
+          "unsigned char*, Int64");
+}
+
+std::string Emission::number(const ir::Expr& expr) const {
+  return expr.is_constant() ? std::to_string(*expr.constant()) : to_source(expr, "m.symbol_");
+}
+
+std::string Emission::list(const std::vector<ir::Expr>& values) {
+  if (values.empty()) {
+    return "nullptr";
+  }
+  std::string key;
+  for (const ir::Expr& value : values) {
+    key += value.to_string() + ",";
+  }
+  const auto [entry, added] = list_index_.try_emplace(key, lists_.size());
+  if (added) {
+    lists_.push_back(values);
+  }
+  return (program_.dynamic() ? "m.n" : "n") + std::to_string(entry->second);
+}
+
+std::string Emission::owned(BufferId buffer) const {
+  return "m.owned[" + std::to_string(owned_index_[buffer.index()]) + "]";
+}
+
+std::string Emission::whole(BufferId id) const {
+  const std::string index = std::to_string(program_.buffer(id).index);
+  switch (program_.plan(id).memory) {
+    case Memory::kInput: return "call.inputs[" + index + "]";
+    case Memory::kConstant: return "call.constants[" + index + "]";
+    default: return owned(id);
+  }
+}
+
+std::string Emission::lay(std::uint32_t index) {
+  const View& view = program_.views[index];
+  const std::string offset = number(view.offset * ir::Expr(ir::size_of(view.dtype)));
+  return "TRY(lay(m.view[" + std::to_string(index) + "], m.at[" +
+         std::to_string(view.buffer.index()) + "], " + offset + ", " +
+         std::to_string(view.sizes.size()) + ", " + list(view.sizes) + ", " + list(view.strides) +
+         ", " + std::to_string(static_cast<int>(view.dtype)) + "));";
+}
+
+std::string Emission::tensor(ir::ValueId value, bool owning) {
+  const Location& location = *program_.location(value);
+  if (!needs_view(program_, location)) {
+    return whole(location.buffer);
+  }
+  const ir::TensorMeta& meta = program_.graph->tensor(value);
+  if (meta.conjugate || meta.negative) {
+    throw Error(ErrorCode::kUnsupported,
+                "%" + program_.graph->value(value).name + " is a conjugated or negated view");
+  }
+  if (owning && program_.plan(location.buffer).memory != Memory::kArena) {
+    declare("aoti_torch__reinterpret_tensor",
+            "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
+    const std::string name = scratch();
+    text_.line("TRY(aoti_torch__reinterpret_tensor(" + whole(location.buffer) + ", " +
+               std::to_string(location.sizes.size()) + ", " + list(location.sizes) + ", " +
+               list(location.strides) + ", " + number(location.offset) + ", &" + name + "));");
+    return name;
+  }
+  const auto view =
+      std::find_if(program_.views.begin(), program_.views.end(), [&](const View& other) {
+        return other.buffer == location.buffer && other.offset == location.offset &&
+               other.sizes == location.sizes && other.strides == location.strides;
+      });
+  ensure(view != program_.views.end(), "an extern call uses a view that was not planned");
+  const auto index = static_cast<std::uint32_t>(view - program_.views.begin());
+  if (!laid_[index]) {
+    laid_[index] = true;
+    text_.line(lay(index));
+  }
+  return "m.view[" + std::to_string(index) + "].tensor";
+}
+
+std::string Emission::scratch() {
+  const std::uint32_t index = owned_count_ + scratch_++;
+  most_scratch_ = std::max(most_scratch_, scratch_);
+  return "m.owned[" + std::to_string(index) + "]";
+}
+
+void Emission::release_scratch() {
+  while (scratch_ > 0) {
+    text_.line("release(m.owned[" + std::to_string(owned_count_ + --scratch_) + "]);");
+  }
+}
+
+std::string Emission::pointer(BufferId id, const ir::Expr& offset) const {
+  const std::string base = "m.at[" + std::to_string(id.index()) + "]";
+  if (offset == ir::Expr(0)) {
+    return base;
+  }
+  return "(char*)" + base + " + " +
+         number(offset * ir::Expr(ir::size_of(program_.buffer(id).dtype)));
+}
+
+std::string Emission::declare(const std::string& name, const std::string& parameters) {
+  declarations_.try_emplace(name, "int " + name + "(" + parameters + ");");
+  return name;
+}
+
+ProgramText emit_program(const Program& program,
+                         const std::vector<std::string>& kernel_names,
+                         const ModelDescription& description) {
+  Emission emission(program);
+  const std::vector<std::string> parts = emit_steps(emission, kernel_names);
+  emit_ends(emission);
+  SourceText prepare;
+  emit_prepare(prepare, emission);
+
+  SourceText unit;
+  unit.line("// " + comment_line(program.graph->name()) + ", made by kiln.");
+  unit.verbatim(kPreamble);
+  unit.line().open("extern \"C\" {");
+  unit.line("void* calloc(Size, Size);");
+  unit.line("void* aligned_alloc(Size, Size);");
+  unit.line("void free(void*);");
+  for (const auto& [name, declaration] : emission.declarations()) {
+    unit.line(declaration);
+  }
+  unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
+  std::vector<std::string> unique = kernel_names;
+  std::sort(unique.begin(), unique.end());
+  unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
+  for (const std::string& name : unique) {
+    unit.line("HIDDEN void " + name + "(void* const*, const Int64*);");
+  }
+  unit.line("extern HIDDEN const KilnModel kiln_model;");
+  if (description.weights_bytes != 0) {
+    unit.line(std::string("extern HIDDEN unsigned char ") + kWeightsSymbol + "[];");
+  }
+  unit.close();
+  unit.verbatim(kViewFunctions);
+  if (program.dynamic()) {
+    unit.verbatim(kExpressionFunctions);
+  } else if (!emission.lists().empty()) {
+    unit.line();
+    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+      unit.line("static const Int64 n" + std::to_string(i) + "[] = {" +
+                number_list(emission, emission.lists()[i]) + "};");
+    }
+  }
+  if (emission.uses_dispatcher) {
+    unit.verbatim(kDispatcherFunctions);
+  }
+  emit_instance(unit, emission);
+  unit.verbatim(prepare.text());
+  emit_lifecycle(unit, emission);
+  unit.verbatim(emission.text().text());
+  emit_run(unit, emission, parts);
+  emit_table(unit, program, description);
+  return {unit.text(), extern_nodes(emission.proxy_nodes)};
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,111 @@
+// The program as one C++ translation unit without includes: an instance with its memory and
+// tensors, the steps of a run, and the table that the container reads.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "program.hpp"
+#include "source_text.hpp"
+
+namespace kiln::codegen {
+
+/// Where a constant lies in the weights.
+struct ConstantPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// What the table says beyond what the program itself tells.
+struct ModelDescription {
+  std::string in_spec;
+  std::string out_spec;
+  std::string isa;
+  bool check_inputs = true;
+  std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
+  std::uint64_t weights_bytes = 0;
+};
+
+/// The symbol that marks the weights; defined by the object that holds them.
+inline constexpr const char* kWeightsSymbol = "kiln_weights";
+
+/// A program as text.
+struct ProgramText {
+  std::string source;  ///< The translation unit.
+  std::string
+      extern_nodes;  ///< JSON for the host's proxy executor; empty if the program needs none.
+};
+
+/// Writes the program. `kernel_names` are the functions of `Schedule::kernels`.
+[[nodiscard]] ProgramText emit_program(const Program& program,
+                                       const std::vector<std::string>& kernel_names,
+                                       const ModelDescription& description);
+
+/// What the steps share while they are written: names for things that are defined elsewhere in the
+/// unit.
+class Emission {
+ public:
+  explicit Emission(const Program& program);
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] SourceText& text() { return text_; }
+
+  /// An integer as an expression.
+  [[nodiscard]] std::string number(const ir::Expr& expr) const;
+  /// A named array of integers, or "nullptr" for none.
+  [[nodiscard]] std::string list(const std::vector<ir::Expr>& values);
+  /// The tensor at `value`; writes what makes it, if it is not there yet. If `owning`, it keeps the
+  /// memory that it lies on alive.
+  [[nodiscard]] std::string tensor(ir::ValueId value, bool owning = false);
+  /// A handle that lives until `release_scratch`, or until the run fails.
+  [[nodiscard]] std::string scratch();
+  /// Writes what frees every `scratch` since the last call.
+  void release_scratch();
+  /// A pointer to element `offset` of a buffer.
+  [[nodiscard]] std::string pointer(BufferId buffer, const ir::Expr& offset) const;
+  /// The instance's own handle on a buffer that is allocated in each run.
+  [[nodiscard]] std::string owned(BufferId buffer) const;
+  /// Declares `int name(parameters)` of the shim and returns `name`.
+  std::string declare(const std::string& name, const std::string& parameters);
+  /// The statement that makes `view`.
+  [[nodiscard]] std::string lay(std::uint32_t view);
+
+  [[nodiscard]] const std::map<std::string, std::string>& declarations() const {
+    return declarations_;
+  }
+  [[nodiscard]] const std::vector<std::vector<ir::Expr>>& lists() const { return lists_; }
+  [[nodiscard]] std::uint32_t owned_count() const { return owned_count_ + most_scratch_; }
+  /// Set by the first call that goes through the dispatcher.
+  bool uses_dispatcher = false;
+  /// What the proxy executor must know about each call that goes through it.
+  std::vector<std::string> proxy_nodes;
+
+ private:
+  [[nodiscard]] std::string whole(BufferId buffer) const;
+
+  const Program& program_;
+  SourceText text_;
+  std::map<std::string, std::string> declarations_;
+  std::vector<std::vector<ir::Expr>> lists_;
+  std::map<std::string, std::size_t> list_index_;
+  std::vector<std::uint32_t> owned_index_;
+  std::uint32_t owned_count_ = 0;
+  std::vector<bool> laid_;
+  std::uint32_t scratch_ = 0;
+  std::uint32_t most_scratch_ = 0;
+};
+
+// The parts of the unit, a file each.
+
+/// Writes the functions that run the steps and returns their names.
+[[nodiscard]] std::vector<std::string> emit_steps(Emission& emission,
+                                                  const std::vector<std::string>& kernel_names);
+/// Writes `begin` (inputs) and `finish` (outputs, mutations).
+void emit_ends(Emission& emission);
+/// Writes the table `kiln_model`.
+void emit_table(SourceText& text, const Program& program, const ModelDescription& description);
+
+}  // namespace kiln::codegen

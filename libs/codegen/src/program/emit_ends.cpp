@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "emit.hpp"
+#include "kiln/base/error.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// Reads the symbols; if one changed, everything that depends on sizes is made anew.
+void emit_symbols(Emission& emission) {
+  const Program& program = emission.program();
+  SourceText& text = emission.text();
+  text.line("bool same = m.prepared;");
+  for (const SymbolSource& source : program.symbols) {
+    const auto port = std::find_if(program.inputs.begin(),
+                                   program.inputs.end(),
+                                   [&](const Port& input) { return input.graph == source.input; });
+    ensure(port != program.inputs.end(), "a symbol is read from a constant");
+    const std::string input = "call.inputs[" + std::to_string(port - program.inputs.begin()) + "]";
+    const std::string value = "read_" + source.symbol;
+    text.line("Int64 " + value + " = 0;");
+    if (source.dimension < 0) {
+      emission.declare("aoti_torch_item_int64", "Handle, Int64*");
+      text.line("TRY(aoti_torch_item_int64(" + input + ", &" + value + "));");
+    } else {
+      emission.declare("aoti_torch_get_size", "Handle, Int64, Int64*");
+      text.line("TRY(aoti_torch_get_size(" + input + ", " + std::to_string(source.dimension) +
+                ", &" + value + "));");
+    }
+    if (source.scale != 1 || source.shift != 0) {
+      text.line(value + " = (" + value + " - " + std::to_string(source.shift) + ") / " +
+                std::to_string(source.scale) + ";");
+    }
+    const std::string member = "m.symbol_" + source.symbol;
+    text.line("same &= " + member + " == " + value + ";");
+    text.line(member + " = " + value + ";");
+  }
+  text.open("if (!same) {");
+  text.line("m.prepared = false;");
+  text.open("if (const int error = prepare(m)) {");
+  text.line("call.error = \"no memory for the temporaries of this size\";");
+  text.line("return error;");
+  text.close();
+  text.line("m.prepared = true;");
+  text.close();
+}
+
+void emit_begin(Emission& emission) {
+  const Program& program = emission.program();
+  SourceText& text = emission.text();
+  text.line().open("static int begin(Instance& m, KilnCall& call) {");
+  if (!program.outputs.empty()) {
+    text.line("for (int i = 0; i < " + std::to_string(program.outputs.size()) +
+              "; ++i) call.outputs[i] = nullptr;");
+  }
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferPlan& plan = program.buffers[i];
+    if (!plan.used || !plan.needs_pointer) {
+      continue;
+    }
+    const std::string at = "m.at[" + std::to_string(i) + "]";
+    const std::string index = std::to_string(program.schedule->buffers[i].index);
+    if (plan.memory == Memory::kInput) {
+      emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
+      text.line("TRY(aoti_torch_get_data_ptr(call.inputs[" + index + "], &" + at + "));");
+    } else if (plan.memory == Memory::kConstant) {
+      text.line(at + " = call.constant_data[" + index + "];");
+    }
+  }
+  if (program.dynamic()) {
+    emit_symbols(emission);
+  }
+  text.line("return 0;");
+  text.close();
+}
+
+// Copies the new values of mutated inputs into them.
+void emit_mutations(Emission& emission) {
+  const Program& program = emission.program();
+  const ir::Graph& graph = *program.graph;
+  if (program.mutations.empty()) {
+    return;
+  }
+  emission.declare("aoti_torch_copy_", "Handle, Handle, int");
+  SourceText& text = emission.text();
+  // A value that itself lies in a mutated input must be saved before any copy.
+  std::set<BufferId> targets;
+  for (const std::uint32_t index : program.mutations) {
+    targets.insert(program.location(graph.inputs()[graph.outputs()[index].input].value)->buffer);
+  }
+  std::vector<std::string> sources;
+  for (const std::uint32_t index : program.mutations) {
+    const ir::ValueId value = graph.outputs()[index].value;
+    std::string source = emission.tensor(value, true);
+    if (targets.contains(program.location(value)->buffer)) {
+      emission.declare("aoti_torch_clone", "Handle, Handle*");
+      const std::string saved = emission.scratch();
+      text.line("TRY(aoti_torch_clone(" + source + ", &" + saved + "));");
+      source = saved;
+    }
+    sources.push_back(source);
+  }
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const ir::Output& output = graph.outputs()[program.mutations[i]];
+    text.line("TRY(aoti_torch_copy_(" + emission.tensor(graph.inputs()[output.input].value) + ", " +
+              sources[i] + ", 0));");
+  }
+  emission.release_scratch();
+}
+
+class OutputEmitter {
+ public:
+  explicit OutputEmitter(Emission& emission)
+      : emission_(emission), program_(emission.program()), text_(emission.text()) {}
+
+  void run() {
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      output(program_.outputs[i], "call.outputs[" + std::to_string(i) + "]", i);
+    }
+    release_rest();
+  }
+
+ private:
+  void output(const Port& port, const std::string& slot, std::size_t index) {
+    if (!port.value.valid()) {
+      emission_.declare("aoti_torch_new_uninitialized_tensor", "Handle*");
+      text_.line("TRY(aoti_torch_new_uninitialized_tensor(&" + slot + "));");
+      return;
+    }
+    const ir::Value& value = program_.graph->value(port.value);
+    if (!value.is_tensor()) {
+      emission_.declare("aoti_torch_scalar_to_tensor_int64", "Int64, Handle*");
+      text_.line("TRY(aoti_torch_scalar_to_tensor_int64(" +
+                 emission_.number(std::get<ir::SymIntMeta>(value.meta).expr) + ", &" + slot +
+                 "));");
+      return;
+    }
+    const Location& location = *program_.location(port.value);
+    const Memory memory = program_.plan(location.buffer).memory;
+    const bool borrowed = memory == Memory::kInput || memory == Memory::kConstant;
+    const std::string list = memory == Memory::kInput ? "call.inputs[" : "call.constants[";
+    const std::string base =
+        borrowed ? list + std::to_string(program_.buffer(location.buffer).index) + "]"
+                 : emission_.owned(location.buffer);
+    if (!is_whole(location, program_.buffer(location.buffer))) {
+      emission_.declare("aoti_torch__reinterpret_tensor",
+                        "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
+      text_.line("TRY(aoti_torch__reinterpret_tensor(" + base + ", " +
+                 std::to_string(location.sizes.size()) + ", " + emission_.list(location.sizes) +
+                 ", " + emission_.list(location.strides) + ", " +
+                 emission_.number(location.offset) + ", &" + slot + "));");
+    } else if (borrowed || is_wanted_later(location.buffer, index)) {
+      emission_.declare("aoti_torch_new_tensor_handle", "Handle, Handle*");
+      text_.line("TRY(aoti_torch_new_tensor_handle(" + base + ", &" + slot + "));");
+    } else {
+      text_.line(slot + " = " + base + ";");
+      text_.line(base + " = nullptr;");
+      handed_over_.insert(location.buffer);
+    }
+  }
+
+  [[nodiscard]] bool is_wanted_later(BufferId buffer, std::size_t index) const {
+    return std::any_of(program_.outputs.begin() + static_cast<std::ptrdiff_t>(index) + 1,
+                       program_.outputs.end(),
+                       [&](const Port& other) {
+                         return other.value.valid() &&
+                                program_.graph->value(other.value).is_tensor() &&
+                                program_.location(other.value)->buffer == buffer;
+                       });
+  }
+
+  // What was made in this run, is alive to its end, and was not handed over.
+  void release_rest() {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const BufferPlan& plan = program_.buffers[i];
+      const bool owned = plan.memory == Memory::kFresh || plan.memory == Memory::kReturned;
+      if (plan.used && owned && plan.last >= program_.schedule->steps.size() &&
+          !handed_over_.contains(BufferId(i))) {
+        text_.line("release(" + emission_.owned(BufferId(i)) + ");");
+      }
+    }
+  }
+
+  Emission& emission_;
+  const Program& program_;
+  SourceText& text_;
+  std::set<BufferId> handed_over_;
+};
+
+}  // namespace
+
+void emit_ends(Emission& emission) {
+  emit_begin(emission);
+  SourceText& text = emission.text();
+  text.line().open("static int finish(Instance& m, KilnCall& call) {");
+  emit_mutations(emission);
+  OutputEmitter(emission).run();
+  text.line("return 0;");
+  text.close();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,126 @@
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "emit.hpp"
+#include "extern_call.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// A compiler's time grows faster than the function it is given.
+constexpr std::size_t kStepsPerFunction = 100;
+
+class StepEmitter {
+ public:
+  StepEmitter(Emission& emission, const std::vector<std::string>& kernel_names)
+      : emission_(emission),
+        program_(emission.program()),
+        text_(emission.text()),
+        kernel_names_(kernel_names),
+        first_at_(program_.schedule->steps.size()),
+        last_at_(program_.schedule->steps.size()) {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const BufferPlan& plan = program_.buffers[i];
+      const bool owned = plan.memory == Memory::kFresh || plan.memory == Memory::kReturned;
+      if (plan.used && owned) {
+        if (plan.memory == Memory::kFresh && plan.first < first_at_.size()) {
+          first_at_[plan.first].push_back(BufferId(i));
+        }
+        if (plan.last < last_at_.size()) {
+          last_at_[plan.last].push_back(BufferId(i));
+        }
+      }
+    }
+  }
+
+  std::vector<std::string> run() {
+    std::vector<std::string> functions;
+    const std::vector<Step>& steps = program_.schedule->steps;
+    for (std::size_t begin = 0; begin < steps.size(); begin += kStepsPerFunction) {
+      functions.push_back("steps" + std::to_string(functions.size()));
+      text_.line().open("static __attribute__((noinline)) int " + functions.back() +
+                        "(Instance& m, KilnCall& call) {");
+      for (std::size_t i = begin; i < std::min(begin + kStepsPerFunction, steps.size()); ++i) {
+        step(static_cast<std::uint32_t>(i));
+      }
+      text_.line("return 0;");
+      text_.close();
+    }
+    return functions;
+  }
+
+ private:
+  void step(std::uint32_t index) {
+    for (const BufferId buffer : first_at_[index]) {
+      allocate(buffer);
+    }
+    const Step& step = program_.schedule->steps[index];
+    if (const auto* kernel = std::get_if<KernelCall>(&step)) {
+      call_kernel(*kernel);
+    } else {
+      const ir::Node& node = program_.graph->node(std::get<ExternCall>(step).node);
+      std::string note = "// " + comment_line(node.target);
+      if (!node.provenance.module_path.empty()) {
+        note += " in " + comment_line(node.provenance.module_path);
+      }
+      text_.line(note);
+      emit_extern_call(emission_, node, index);
+    }
+    for (const BufferId buffer : last_at_[index]) {
+      text_.line("release(" + emission_.owned(buffer) + ");");
+    }
+  }
+
+  void allocate(BufferId id) {
+    const Buffer& buffer = program_.buffer(id);
+    emission_.declare("aoti_torch_empty_strided",
+                      "Int64, const Int64*, const Int64*, int, int, int, Handle*");
+    text_.line("TRY(aoti_torch_empty_strided(" + std::to_string(buffer.sizes.size()) + ", " +
+               emission_.list(buffer.sizes) + ", " + emission_.list(buffer.strides) + ", " +
+               std::to_string(static_cast<int>(buffer.dtype)) + ", " +
+               std::to_string(static_cast<int>(buffer.device.type)) + ", " +
+               std::to_string(static_cast<int>(buffer.device.index)) + ", &" + emission_.owned(id) +
+               "));");
+    if (program_.plan(id).needs_pointer) {
+      emission_.declare("aoti_torch_get_data_ptr", "Handle, void**");
+      text_.line("TRY(aoti_torch_get_data_ptr(" + emission_.owned(id) + ", &m.at[" +
+                 std::to_string(id.index()) + "]));");
+    }
+  }
+
+  void call_kernel(const KernelCall& call) {
+    const Kernel& kernel = program_.schedule->kernels[call.kernel];
+    text_.line("// " + comment_line(kernel.comment));
+    std::string operands;
+    for (const KernelCall::Operand& operand : call.operands) {
+      operands +=
+          (operands.empty() ? "" : ", ") + emission_.pointer(operand.buffer, operand.offset);
+    }
+    const std::string sizes = emission_.list(call.sizes);
+    if (call.operands.empty()) {
+      text_.line(kernel_names_[call.kernel] + "(nullptr, " + sizes + ");");
+      return;
+    }
+    text_.open("{");
+    text_.line("void* const buffers[] = {" + operands + "};");
+    text_.line(kernel_names_[call.kernel] + "(buffers, " + sizes + ");");
+    text_.close();
+  }
+
+  Emission& emission_;
+  const Program& program_;
+  SourceText& text_;
+  const std::vector<std::string>& kernel_names_;
+  std::vector<std::vector<BufferId>> first_at_;
+  std::vector<std::vector<BufferId>> last_at_;
+};
+
+}  // namespace
+
+std::vector<std::string> emit_steps(Emission& emission,
+                                    const std::vector<std::string>& kernel_names) {
+  return StepEmitter(emission, kernel_names).run();
+}
+
+}  // namespace kiln::codegen

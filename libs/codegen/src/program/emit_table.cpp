@@ -1,0 +1,122 @@
+#include <string>
+#include <vector>
+
+#include "emit.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// -1: not fixed.
+std::string array_of(const std::vector<ir::Expr>& values) {
+  std::string items;
+  for (const ir::Expr& value : values) {
+    items += (items.empty() ? "" : ", ") + std::to_string(value.constant().value_or(-1));
+  }
+  return items;
+}
+
+// A field that points to numbers; arrays of their own, because a table may have no empty ones.
+std::string numbers(SourceText& text,
+                    const std::string& name,
+                    const std::vector<ir::Expr>& values) {
+  if (values.empty()) {
+    return "nullptr";
+  }
+  text.line("static const Int64 " + name + "[] = {" + array_of(values) + "};");
+  return name;
+}
+
+// The common front of a tensor's and a constant's row.
+std::string geometry(SourceText& text, const std::string& prefix, const ir::Value* value) {
+  if (value == nullptr || !value->is_tensor()) {
+    // An integer crosses as a tensor of one int64; None as anything.
+    return std::to_string(static_cast<int>(ir::DType::kInt64)) + ", 0, 0, nullptr, nullptr";
+  }
+  const ir::TensorMeta& meta = value->tensor();
+  const std::string sizes = numbers(text, prefix + "_sizes", meta.sizes);
+  const std::string strides = numbers(text, prefix + "_strides", meta.strides);
+  return std::to_string(static_cast<int>(meta.dtype)) + ", " +
+         std::to_string(static_cast<int>(meta.device.type)) + ", " +
+         std::to_string(meta.sizes.size()) + ", " + sizes + ", " + strides;
+}
+
+std::string emit_tensors(SourceText& text,
+                         const Program& program,
+                         const std::string& name,
+                         const std::vector<Port>& ports) {
+  if (ports.empty()) {
+    return "nullptr";
+  }
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const ir::Value* value =
+        ports[i].value.valid() ? &program.graph->value(ports[i].value) : nullptr;
+    rows.push_back("{" + quoted(ports[i].name) + ", " +
+                   geometry(text, name + std::to_string(i), value) + "},");
+  }
+  text.open("static const KilnTensor " + name + "[] = {");
+  for (const std::string& row : rows) {
+    text.line(row);
+  }
+  text.close("};");
+  return name;
+}
+
+int constant_kind(ir::InputKind kind) {
+  switch (kind) {
+    case ir::InputKind::kParameter: return 1;
+    case ir::InputKind::kBuffer: return 2;
+    default: return 3;
+  }
+}
+
+std::string emit_constants(SourceText& text,
+                           const Program& program,
+                           const std::vector<ConstantPlace>& places) {
+  if (program.constants.empty()) {
+    return "nullptr";
+  }
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    const Port& port = program.constants[i];
+    const ir::Value& value = program.graph->value(port.value);
+    rows.push_back("{" + quoted(value.name) + ", " + quoted(port.name) + ", " +
+                   geometry(text, "constant" + std::to_string(i), &value) + ", " +
+                   std::to_string(places[i].bytes) + ", " + std::to_string(places[i].offset) +
+                   ", " + std::to_string(constant_kind(program.graph->inputs()[port.graph].kind)) +
+                   "},");
+  }
+  text.open("static const KilnConstant constants[] = {");
+  for (const std::string& row : rows) {
+    text.line(row);
+  }
+  text.close("};");
+  return "constants";
+}
+
+}  // namespace
+
+void emit_table(SourceText& text, const Program& program, const ModelDescription& description) {
+  text.line();
+  const std::string inputs = emit_tensors(text, program, "inputs", program.inputs);
+  const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
+  const std::string constants = emit_constants(text, program, description.constants);
+  const std::string weights = description.weights_bytes == 0 ? "nullptr" : kWeightsSymbol;
+
+  text.line().open("extern \"C\" HIDDEN const KilnModel kiln_model = {");
+  text.line("1,  // version");
+  text.line("0,  // cpu");
+  text.line(std::to_string(program.inputs.size()) + ", " + std::to_string(program.outputs.size()) +
+            ", " + std::to_string(program.constants.size()) + ",  // inputs, outputs, constants");
+  text.line(std::string(description.check_inputs ? "1" : "0") + ",  // check_inputs");
+  text.line(std::string(program.mutates_constants ? "1" : "0") + ",  // mutates_constants");
+  text.line(inputs + ", " + outputs + ", " + constants + ",");
+  text.line(quoted(description.in_spec) + ",");
+  text.line(quoted(description.out_spec) + ",");
+  text.line(quoted(description.isa) + ",");
+  text.line(weights + ", " + std::to_string(description.weights_bytes) + ",");
+  text.line("create, destroy, run, nullptr");
+  text.close("};");
+}
+
+}  // namespace kiln::codegen

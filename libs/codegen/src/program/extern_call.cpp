@@ -1,0 +1,91 @@
+#include "extern_call.hpp"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "kiln/base/error.hpp"
+#include "shim_table.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// The shim takes every Scalar as a double. That changes the result's type where an integer tensor
+// meets it, and the value where the integer is large.
+bool scalars_survive(const ir::Graph& graph, const ir::Node& node, const ShimFunction& shim) {
+  const Signature signature = parse_signature(shim.signature);
+  if (node.arguments.size() != signature.arguments.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+    if (signature.arguments[i].base != SchemaType::Base::kScalar) {
+      continue;
+    }
+    const ir::Argument& argument = node.arguments[i];
+    if (std::holds_alternative<std::complex<double>>(argument)) {
+      return false;
+    }
+    // A product into a given tensor takes its type from that tensor.
+    const bool floating =
+        std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId result) {
+          return !result.valid() || ir::is_floating_point(graph.tensor(result).dtype);
+        });
+    if (!shim.out && !floating) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Rung choose_rung(const ir::Graph& graph, const ir::Node& node) {
+  const ShimFunction* shim = find_shim_function(node.target);
+  if (shim != nullptr && scalars_survive(graph, node, *shim)) {
+    return shim->out ? Rung::kShimOut : Rung::kShim;
+  }
+  if (node.signature.empty() && shim == nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                node.target + " has neither a kernel nor a recorded signature to call it by");
+  }
+  const Signature signature = signature_of(node);
+  if (dispatcher_obstacle(node, signature) == nullptr) {
+    return Rung::kDispatcher;
+  }
+  if (const char* obstacle = proxy_obstacle(node, signature)) {
+    throw Error(ErrorCode::kUnsupported,
+                node.target + " cannot be called from a model library: " + obstacle);
+  }
+  return Rung::kProxy;
+}
+
+Signature signature_of(const ir::Node& node) {
+  const ShimFunction* shim = find_shim_function(node.target);
+  return parse_signature(node.signature.empty() && shim != nullptr
+                             ? shim->signature
+                             : std::string_view(node.signature));
+}
+
+void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t step) {
+  const Program& program = emission.program();
+  switch (choose_rung(*program.graph, node)) {
+    case Rung::kShimOut: emit_shim_call(emission, node, true); return;
+    case Rung::kShim: emit_shim_call(emission, node, false); break;
+    case Rung::kDispatcher: emit_dispatcher_call(emission, node); break;
+    case Rung::kProxy: emit_proxy_call(emission, node); break;
+  }
+  emission.release_scratch();
+  for (const ir::ValueId result : node.results) {
+    if (!result.valid() || !program.location(result)) {
+      continue;
+    }
+    const BufferId buffer = program.location(result)->buffer;
+    if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
+      emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
+      emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +
+                           std::to_string(buffer.index()) + "]));");
+    }
+  }
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,88 @@
+#include "kernel_units.hpp"
+
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "kiln/base/digest.hpp"
+#include "source_text.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// About what a core compiles in a third of a second: enough to make the start of a compiler cheap,
+// little enough that the last unit does not keep the others waiting.
+constexpr std::size_t kBytesPerUnit = 24'000;
+
+constexpr std::string_view kNameMark = "KILN_KERNEL";
+
+const std::vector<std::string>& common_flags() {
+  static const std::vector<std::string> flags{"-std=c++17",
+                                              "-fPIC",
+                                              "-fno-plt",
+                                              "-fvisibility=hidden",
+                                              "-fno-exceptions",
+                                              "-fno-rtti",
+                                              "-fno-asynchronous-unwind-tables",
+                                              "-w"};
+  return flags;
+}
+
+std::vector<std::string> kernel_flags(const Target& target) {
+  std::vector<std::string> flags = common_flags();
+  flags.insert(flags.end(),
+               {"-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp"});
+  std::istringstream words(target.compiler_flags);
+  for (std::string word; words >> word;) {
+    flags.push_back(word);
+  }
+  return flags;
+}
+
+std::string named(std::string source, const std::string& name) {
+  for (auto at = source.find(kNameMark); at != std::string::npos; at = source.find(kNameMark, at)) {
+    source.replace(at, kNameMark.size(), name);
+    at += name.size();
+  }
+  return source;
+}
+
+}  // namespace
+
+KernelUnits group_kernels(const std::vector<Kernel>& kernels, const Target& target) {
+  KernelUnits result;
+  std::set<std::string> known;
+  std::string group;
+  const auto flush = [&] {
+    if (!group.empty()) {
+      result.units.push_back({"kernels" + std::to_string(result.units.size()),
+                              std::move(group),
+                              kernel_flags(target)});
+      group.clear();
+    }
+  };
+  for (const Kernel& kernel : kernels) {
+    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16);
+    result.names.push_back(name);
+    if (!known.insert(name).second) {
+      continue;
+    }
+    if (group.size() + kernel.source.size() > kBytesPerUnit) {
+      flush();
+    }
+    // A namespace of its own: kernels may bring helpers of the same name.
+    group += "// " + comment_line(kernel.comment) + "\nnamespace " + name + "_space {\n" +
+             named(kernel.source, name) + "\n}\n\n";
+  }
+  flush();
+  result.distinct = static_cast<int>(known.size());
+  return result;
+}
+
+std::vector<std::string> wrapper_flags() {
+  std::vector<std::string> flags = common_flags();
+  flags.emplace_back("-O1");
+  return flags;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,27 @@
+// Kernels as translation units: equal ones once, and as many units as keep all cores at work.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../toolchain/build.hpp"
+#include "kiln/codegen/schedule.hpp"
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::codegen {
+
+/// What became of a schedule's kernels.
+struct KernelUnits {
+  std::vector<Unit> units;
+  std::vector<std::string> names;  ///< The function of each kernel.
+  int distinct = 0;
+};
+
+/// Names each kernel by the digest of its text and groups the distinct ones.
+[[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels, const Target& target);
+
+/// How the program itself is compiled: it runs once per call and not once per element.
+[[nodiscard]] std::vector<std::string> wrapper_flags();
+
+}  // namespace kiln::codegen

@@ -1,0 +1,107 @@
+// A schedule with every decision made that its text needs: where each buffer's memory comes from
+// and how long it lives, which tensors on it the extern calls want, what the model takes and
+// returns.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/codegen/schedule.hpp"
+#include "kiln/ir/graph.hpp"
+#include "symbols.hpp"
+
+namespace kiln::codegen {
+
+/// Where the memory of a buffer comes from.
+enum class Memory {
+  kInput,     ///< Borrowed from the caller.
+  kConstant,  ///< Borrowed from the container.
+  kArena,     ///< A place in the instance's own memory.
+  kFresh,     ///< Allocated in each run, because it may leave the model.
+  kReturned,  ///< Allocated by the extern call that computes it.
+};
+
+/// What the emitter must know about a buffer.
+struct BufferPlan {
+  Memory memory = Memory::kArena;
+  bool used = false;
+  std::uint32_t first = 0;     ///< The step that writes it first.
+  std::uint32_t last = 0;      ///< The last step that needs it.
+  bool leaves = false;         ///< Some output of the model shares its memory.
+  bool needs_pointer = false;  ///< Kernels or tensors are laid on it.
+  std::size_t offset = 0;      ///< In the arena, if sizes are fixed.
+  std::uint32_t slot = 0;      ///< In the arena, if they are not.
+};
+
+/// A tensor on part of a buffer, kept from run to run while the buffer stays where it is.
+struct View {
+  BufferId buffer;
+  ir::DType dtype = ir::DType::kFloat32;
+  ir::Expr offset = 0;
+  std::vector<ir::Expr> sizes = {};
+  std::vector<ir::Expr> strides = {};
+
+  bool operator==(const View&) const = default;
+};
+
+/// An input or output of the model as its caller sees it.
+struct Port {
+  std::string name;
+  ir::ValueId value;        ///< Invalid: an output that is None.
+  std::uint32_t graph = 0;  ///< Position among the graph's inputs or outputs.
+};
+
+/// Everything that the text is made of. Holds on to `graph` and `schedule`.
+struct Program {
+  const ir::Graph* graph = nullptr;
+  const Schedule* schedule = nullptr;
+  std::vector<Port> inputs;
+  std::vector<Port> constants;
+  std::vector<Port> outputs;
+  std::vector<SymbolSource> symbols;  ///< Empty: every size is fixed.
+  std::vector<BufferPlan> buffers;    ///< By `BufferId`.
+  std::vector<View> views;
+  std::vector<std::uint32_t>
+      mutations;  ///< Outputs of the graph that are still to be copied into its inputs.
+  std::size_t arena_bytes = 0;    ///< If sizes are fixed.
+  std::uint32_t arena_slots = 0;  ///< If they are not.
+  bool mutates_constants = false;
+
+  [[nodiscard]] const Buffer& buffer(BufferId id) const { return schedule->buffers[id.index()]; }
+  [[nodiscard]] const BufferPlan& plan(BufferId id) const { return buffers[id.index()]; }
+  [[nodiscard]] const std::optional<Location>& location(ir::ValueId id) const {
+    return schedule->locations[id.index()];
+  }
+  [[nodiscard]] bool dynamic() const { return !symbols.empty(); }
+};
+
+/// Whether `location` is all of its buffer, as the buffer was allocated.
+[[nodiscard]] bool is_whole(const Location& location, const Buffer& buffer);
+
+/// Whether a tensor at `location` is not there already, as an input, a constant or a result.
+[[nodiscard]] bool needs_view(const Program& program, const Location& location);
+
+/// Bytes from the first to the last element of a tensor.
+[[nodiscard]] ir::Expr extent_bytes(const std::vector<ir::Expr>& sizes,
+                                    const std::vector<ir::Expr>& strides,
+                                    ir::DType dtype);
+
+/// The position in `program.views` of the tensor at `location`, added if it is not there.
+///
+/// To be called while planning: the text of earlier steps depends on it.
+std::uint32_t intern_view(Program& program, const Location& location);
+
+/// Which results of `node` lie on the memory of which arguments: by its schema, or as the trace saw
+/// it.
+[[nodiscard]] std::vector<ir::Alias> aliases_of(const ir::Graph& graph, const ir::Node& node);
+
+/// Decides all of the above. Throws `Error` with `kUnsupported` for what cannot be expressed.
+[[nodiscard]] Program plan_program(const ir::Graph& graph,
+                                   const Schedule& schedule,
+                                   bool bind_constants);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,38 @@
+// Writing C++ source line by line.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kiln::codegen {
+
+/// Source text that grows at its end, indented by two blanks a level.
+class SourceText {
+ public:
+  /// Adds a line; an empty one stays empty.
+  SourceText& line(std::string_view text = {});
+  /// Adds a line and goes a level deeper.
+  SourceText& open(std::string_view text);
+  /// Goes a level up and adds a line.
+  SourceText& close(std::string_view text = "}");
+  /// Adds text as it is, lines and all.
+  SourceText& verbatim(std::string_view text);
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int level_ = 0;
+};
+
+/// `text` as a C string literal, quotes included.
+[[nodiscard]] std::string quoted(std::string_view text);
+
+/// `text` as one line that cannot end or continue a comment.
+[[nodiscard]] std::string comment_line(std::string_view text);
+
+/// A literal that reads back as exactly `value`, NaN and the infinities included.
+[[nodiscard]] std::string double_literal(double value);
+
+}  // namespace kiln::codegen

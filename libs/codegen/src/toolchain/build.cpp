@@ -1,0 +1,219 @@
+#include "build.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "kiln/base/digest.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+
+namespace kiln::codegen {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Into a directory that nobody else sees: no need to be atomic or to wait for the disk.
+void write_plain(const fs::path& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) {
+    throw Error(ErrorCode::kIo, "cannot write " + path.string());
+  }
+}
+
+Digest object_key(const Compiler& compiler, const Unit& unit) {
+  Hasher hasher;
+  hasher.update("kiln object 1\n").update(compiler.version).update("\n");
+  for (const std::string& flag : unit.flags) {
+    hasher.update(flag).update("\n");
+  }
+  return hasher.update(unit.source).finish();
+}
+
+// Runs `work(i)` for every i below `count` on as many threads as there are cores. After a failure
+// no new work is begun; the first one is thrown.
+void for_each_in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto worker = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = failure ? failure : std::current_exception();
+        next = count;
+      }
+    }
+  };
+  {
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < std::min(cores, count); ++i) {
+      threads.emplace_back(worker);
+    }
+    worker();
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+// A file beside `library` that is renamed to it in the end, or removed.
+class PendingFile {
+ public:
+  explicit PendingFile(const fs::path& target) : target_(target) {
+    static std::atomic<unsigned> counter{0};
+    path_ = target;
+    path_ += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  }
+  ~PendingFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+  void commit() {
+    std::error_code failure;
+    fs::rename(path_, target_, failure);
+    if (failure) {
+      throw Error(ErrorCode::kIo, "cannot write " + target_.string() + ": " + failure.message());
+    }
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+};
+
+class Build {
+ public:
+  Build(const Compiler& compiler, const BuildPlan& plan, const Options& options)
+      : compiler_(compiler), plan_(plan), options_(options) {}
+
+  BuildReport run(const fs::path& library) {
+    const Clock::time_point start = Clock::now();
+    for_each_in_parallel(plan_.units.size(), [&](std::size_t i) { compile(plan_.units[i]); });
+    report_.compile_ms = milliseconds_since(start);
+
+    const Clock::time_point link_start = Clock::now();
+    link(library);
+    report_.link_ms = milliseconds_since(link_start);
+    return report_;
+  }
+
+ private:
+  [[nodiscard]] fs::path file(const Unit& unit, const char* ending) const {
+    return plan_.directory / (unit.name + ending);
+  }
+
+  void compile(const Unit& unit) {
+    const bool stored = options_.objects.find || options_.objects.put;
+    const Digest key = stored ? object_key(compiler_, unit) : Digest();
+    std::optional<std::string> object;
+    if (options_.objects.find) {
+      object = options_.objects.find(key);
+    }
+    const fs::path object_path = file(unit, ".o");
+    if (object) {
+      write_plain(object_path, *object);
+    } else {
+      const fs::path source = file(unit, ".cpp");
+      write_plain(source, unit.source);
+      std::vector<std::string> arguments = unit.flags;
+      arguments.insert(arguments.end(), {"-c", source.string(), "-o", object_path.string()});
+      run_compiler(
+          compiler_, arguments, options_.compiler_timeout, "compiling " + unit.name, source);
+      if (options_.objects.put) {
+        options_.objects.put(key, read_file(object_path));
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    report_.objects_reused += object ? 1 : 0;
+    progress("kernels", ++done_, static_cast<int>(plan_.units.size()));
+  }
+
+  void link(const fs::path& library) {
+    progress("link", 0, 1);
+    if (library.has_parent_path()) {
+      std::error_code failure;
+      fs::create_directories(library.parent_path(), failure);
+      if (failure) {
+        throw Error(ErrorCode::kIo,
+                    "cannot create " + library.parent_path().string() + ": " + failure.message());
+      }
+    }
+    PendingFile pending(library);
+    std::vector<std::string> arguments{
+        "-shared", "-Wl,--strip-debug", "-o", pending.path().string()};
+    for (const Unit& unit : plan_.units) {
+      arguments.push_back(file(unit, ".o").string());
+    }
+    for (const fs::path& more : plan_.files) {
+      arguments.push_back(more.string());
+    }
+    arguments.insert(arguments.end(),
+                     {"-Wl,--whole-archive", plan_.archive.string(), "-Wl,--no-whole-archive"});
+    if (plan_.torch_library_dir.empty()) {
+      const fs::path stand_in = plan_.directory / "libtorch_cpu.so";
+      write_plain(stand_in, compiler_.libtorch_stand_in);
+      arguments.insert(arguments.end(), {"-Wl,--no-as-needed", stand_in.string()});
+    } else {
+      arguments.insert(arguments.end(),
+                       {"-L" + plan_.torch_library_dir.string(),
+                        "-Wl,--no-as-needed",
+                        "-ltorch_cpu",
+                        "-Wl,--as-needed",
+                        "-lc10"});
+    }
+    if (plan_.openmp) {
+      arguments.emplace_back("-fopenmp");
+    }
+    run_compiler(
+        compiler_, arguments, options_.compiler_timeout, "linking " + library.string(), {});
+    pending.commit();
+    progress("link", 1, 1);
+  }
+
+  void progress(const char* stage, int done, int total) const {
+    if (options_.progress) {
+      options_.progress({stage, done, total});
+    }
+  }
+
+  const Compiler& compiler_;
+  const BuildPlan& plan_;
+  const Options& options_;
+  std::mutex mutex_;
+  int done_ = 0;
+  BuildReport report_;
+};
+
+}  // namespace
+
+BuildReport build_library(const Compiler& compiler,
+                          const BuildPlan& plan,
+                          const fs::path& library,
+                          const Options& options) {
+  return Build(compiler, plan, options).run(library);
+}
+
+}  // namespace kiln::codegen

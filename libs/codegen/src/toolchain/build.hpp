@@ -1,0 +1,47 @@
+// Sources in, a shared library out: what can be looked up is not compiled, what is compiled runs on
+// all cores.
+
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kiln/codegen/compile.hpp"
+#include "toolchain.hpp"
+
+namespace kiln::codegen {
+
+/// One translation unit.
+struct Unit {
+  std::string name;  ///< Of its file, without ending.
+  std::string source;
+  std::vector<std::string> flags;
+};
+
+/// What a library is built from.
+struct BuildPlan {
+  std::vector<Unit> units;
+  std::vector<std::filesystem::path> files;  ///< More for the linker: assembler sources, archives.
+  std::filesystem::path directory;           ///< Where sources and objects lie meanwhile.
+  std::filesystem::path archive;             ///< Linked whole.
+  std::filesystem::path torch_library_dir;   ///< Empty: the stand-in.
+  bool openmp = false;
+};
+
+/// How a build went.
+struct BuildReport {
+  int objects_reused = 0;
+  double compile_ms = 0;
+  double link_ms = 0;
+};
+
+/// Builds `library`. Throws `Error` with `kIo`; there is no `library` then, or it is as it was.
+[[nodiscard]] BuildReport build_library(const Compiler& compiler,
+                                        const BuildPlan& plan,
+                                        const std::filesystem::path& library,
+                                        const Options& options);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,38 @@
+// The C++ compiler of this machine: found, tried once, and called.
+
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kiln::codegen {
+
+/// A compiler that has been seen to work.
+struct Compiler {
+  std::vector<std::string> command;  ///< Program and what must follow it, as in "ccache g++".
+  std::string version;               ///< The first line of --version.
+  /// A shared object that has libtorch_cpu.so's name and nothing else. Linking with it records the
+  /// dependency without reading libtorch's 100,000 symbols, which takes longer than all the rest.
+  std::string libtorch_stand_in;
+};
+
+/// Finds `wanted`, or what $KILN_CXX or $CXX names, or g++ or clang++. Each is tried once per
+/// process.
+///
+/// Throws `Error` with `kIo` if there is none or it does not work.
+[[nodiscard]] const Compiler& find_compiler(const std::string& wanted,
+                                            std::chrono::milliseconds timeout);
+
+/// Runs `compiler` with `arguments`.
+///
+/// Throws `Error` with `kIo` if it fails or takes longer than `timeout`: `what` failed, the first
+/// lines of its messages, and `source`, the file that it was about.
+void run_compiler(const Compiler& compiler,
+                  const std::vector<std::string>& arguments,
+                  std::chrono::milliseconds timeout,
+                  const std::string& what,
+                  const std::filesystem::path& source);
+
+}  // namespace kiln::codegen

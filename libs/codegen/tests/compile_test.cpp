@@ -1,0 +1,105 @@
+#include "kiln/codegen/compile.hpp"
+
+#include <torch/torch.h>
+
+#include "kiln/testing/catch2.hpp"
+#include "support/loaded_model.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using testing::graph_of;
+using testing::LoadedModel;
+using testing::Scheduler;
+using testing::Tensors;
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+TEST_CASE("CG-01 a multi-layer perceptron equals eager", "[codegen][compile]") {
+  const ir::Graph graph = graph_of(R"(graph mlp {
+    input %x: f32[5, 19] user
+    input %w1: f32[33, 19] parameter "fc1.weight"
+    input %b1: f32[33] parameter "fc1.bias"
+    input %w2: f32[7, 33] parameter "fc2.weight"
+    %t1: f32[19, 33]{1, 19} = aten.t.default(%w1) view(0:0)
+    %a: f32[5, 33] = aten.addmm.default(%b1, %x, %t1, 1, 1)
+    %r: f32[5, 33] = aten.relu.default(%a)
+    %s: f32[5, 33] = aten.sigmoid.default(%r)
+    %m: f32[5, 33] = aten.mul.Tensor(%r, %s)
+    %t2: f32[33, 7]{1, 33} = aten.t.default(%w2) view(0:0)
+    %y: f32[5, 7] = aten.mm.default(%m, %t2)
+    %z: f32[5, 7] = aten._softmax.default(%y, -1, false)
+    output %z user
+  })");
+  const at::Tensor w1 = torch::randn({33, 19});
+  const at::Tensor b1 = torch::randn({33});
+  const at::Tensor w2 = torch::randn({7, 33});
+  Options options;
+  options.bind_constants = true;
+  options.constants = {{bytes_of(w1)}, {bytes_of(b1)}, {bytes_of(w2)}};
+
+  LoadedModel model(graph, options, {w1, b1, w2}, Scheduler::kReal);
+
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = torch::randn({5, 19});
+    const at::Tensor r = torch::relu(at::linear(x, w1, b1));
+    const at::Tensor expected = at::softmax((r * torch::sigmoid(r)).mm(w2.t()), -1);
+    CHECK(torch::allclose(model({x})[0], expected, 1e-5, 1e-6));
+  }
+  CHECK(model.report().kernels == 2);
+  CHECK(model.report().extern_calls == 2);
+}
+
+TEST_CASE("kernels, library calls and views meet in one program", "[codegen][compile]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[6, 10] user
+    input %y: f32[10, 6] user
+    %a: f32[6, 10] = aten.exp.default(%x)
+    %s: f32[6, 10], %i: i64[6, 10] = aten.sort.default(%a, -1, true)
+    %t: f32[10, 6]{1, 10} = aten.t.default(%s) view(0:0)
+    %b: f32[10, 6] = aten.add.Tensor(%t, %y, 2)
+    %c: f32[6, 6] = aten.mm.default(%s, %b)
+    %d: f32[6] = aten.sum.dim_IntList(%c, [1], false, none)
+    output %c user
+    output %d user
+    output %i user
+    output %t user
+  })");
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({6, 10});
+  const at::Tensor y = torch::randn({10, 6});
+
+  const Tensors outputs = model({x, y});
+
+  const auto [s, i] = torch::exp(x).sort(-1, true);
+  const at::Tensor c = s.mm(s.t() + 2 * y);
+  CHECK(torch::allclose(outputs[0], c, 1e-4, 1e-5));
+  CHECK(torch::allclose(outputs[1], c.sum(1), 1e-4, 1e-4));
+  CHECK(torch::equal(outputs[2], i));
+  CHECK(torch::allclose(outputs[3], s.t(), 1e-5, 1e-6));
+}
+
+TEST_CASE("CG-11 kernels follow symbolic sizes", "[codegen][compile]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    symbol %s0 in [1, 512]
+    input %x: f32[s0, 12] user
+    input %w: f32[12, 8] user
+    %a: f32[s0, 8] = aten.mm.default(%x, %w)
+    %b: f32[s0, 8] = aten.relu.default(%a)
+    %c: f32[s0, 8] = aten.add.Tensor(%b, %a, 1)
+    output %c user
+  })");
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor w = torch::randn({12, 8});
+
+  for (const int rows : {3, 100, 1, 257}) {
+    const at::Tensor x = torch::randn({rows, 12});
+    const at::Tensor a = x.mm(w);
+    CHECK(torch::allclose(model({x, w})[0], torch::relu(a) + a, 1e-5, 1e-6));
+  }
+}
+
+}  // namespace
+}  // namespace kiln::codegen

@@ -1,0 +1,125 @@
+#include "program/program.hpp"
+
+#include "kiln/base/error.hpp"
+#include "kiln/ir/parse.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "program/emit.hpp"
+#include "program/expression.hpp"
+#include "program/kernel_units.hpp"
+#include "program/treespec.hpp"
+#include "support/hand_made.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using kiln::testing::contains;
+
+TEST_CASE("memory comes from where a buffer's life demands", "[codegen][program]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[4, 4] user
+    %a: f32[4, 4] = aten.mm.default(%x, %x)
+    %b: f32[4, 4] = aten.relu.default(%a)
+    %s: f32[4, 4], %i: i64[4, 4] = aten.sort.default(%b, -1, false)
+    %c: f32[4, 4] = aten.mm.default(%s, %x)
+    output %c user
+  })");
+  const Schedule schedule = testing::schedule_by_hand(graph);
+
+  const Program program = plan_program(graph, schedule, false);
+
+  REQUIRE(program.buffers.size() == 6);
+  CHECK(program.buffers[0].memory == Memory::kInput);
+  CHECK(program.buffers[1].memory == Memory::kArena);
+  CHECK(program.buffers[2].memory == Memory::kArena);
+  CHECK(program.buffers[3].memory == Memory::kReturned);
+  CHECK(program.buffers[5].memory == Memory::kFresh);
+  CHECK(program.buffers[1].first == 0);
+  CHECK(program.buffers[1].last == 1);
+  CHECK(program.buffers[3].last == 3);
+  CHECK(program.arena_bytes == 2 * 64);
+}
+
+TEST_CASE("symbols are read from the inputs that fix them", "[codegen][program]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    symbol %s0 in [2, 64]
+    symbol %s1 in [2, 64]
+    input %x: f32[2*s0 + 1, s1] user
+    input %n: int(s0) user
+    output %x user
+  })");
+
+  const std::vector<SymbolSource> sources = find_symbol_sources(graph);
+
+  REQUIRE(sources.size() == 2);
+  CHECK(sources[0].symbol == "s0");
+  CHECK(sources[0].input == 1);
+  CHECK(sources[0].dimension == -1);
+  CHECK(sources[1].input == 0);
+  CHECK(sources[1].dimension == 1);
+}
+
+TEST_CASE("a symbol that no input determines is refused", "[codegen][program]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    symbol %s0 in [2, 64]
+    input %x: f32[s0*s0] user
+    output %x user
+  })");
+
+  CHECK_THROWS_AS(find_symbol_sources(graph), Error);
+}
+
+TEST_CASE("symbolic integers become C++", "[codegen][program]") {
+  const auto source = [](const char* text) { return to_source(ir::Expr::parse(text), "m."); };
+
+  CHECK(source("2*s0 + 1") == "2LL * m.s0 + 1LL");
+  CHECK(source("s0*s1 - 3") == "m.s0 * m.s1 - 3LL");
+  CHECK(source("(s0 + 1)//2") == "(floor_div((m.s0 + 1LL), 2LL))");
+  CHECK(source("Max(1, s0)") == "maximum(1LL, m.s0)");
+  CHECK(source("Mod(s0, 8)") == "modulo(m.s0, 8LL)");
+}
+
+TEST_CASE("equal kernels are one function", "[codegen][program]") {
+  const Kernel relu{testing::kReluKernel, "a"};
+  const Kernel other{"extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}", "b"};
+
+  const KernelUnits units = group_kernels({relu, other, relu}, Target{});
+
+  CHECK(units.distinct == 2);
+  CHECK(units.names[0] == units.names[2]);
+  CHECK(units.names[0] != units.names[1]);
+  REQUIRE(units.units.size() == 1);
+  CHECK_THAT(units.units[0].source, contains(units.names[0]) && !contains("KILN_KERNEL"));
+}
+
+TEST_CASE("many kernels are spread over several files", "[codegen][program]") {
+  std::vector<Kernel> kernels;
+  for (int i = 0; i < 300; ++i) {
+    kernels.push_back({std::string(testing::kReluKernel) + "// " + std::to_string(i), "k"});
+  }
+
+  const KernelUnits units = group_kernels(kernels, Target{});
+
+  CHECK(units.distinct == 300);
+  CHECK(units.units.size() > 2);
+  CHECK(units.units.size() < 30);
+}
+
+TEST_CASE("CG-13 the spec of flat arguments is PyTorch's", "[codegen][program]") {
+  CHECK(flat_output_spec(1) ==
+        R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)"
+        R"({"type": null, "context": null, "children_spec": []}]}])");
+  CHECK(flat_input_spec(0) ==
+        R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)"
+        R"({"type": "builtins.tuple", "context": "null", "children_spec": []}, )"
+        R"({"type": "builtins.dict", "context": "[]", "children_spec": []}]}])");
+}
+
+TEST_CASE("text from outside cannot leave its literal or comment", "[codegen][program]") {
+  CHECK(quoted("a\"b\\c\nd?") == R"("a\"b\\c\nd\077")");
+  CHECK(comment_line("x\ny\\") == "x y/");
+  CHECK(double_literal(1) == "1.0");
+  CHECK(double_literal(1e-5) == "1.0000000000000001e-05");
+}
+
+}  // namespace
+}  // namespace kiln::codegen

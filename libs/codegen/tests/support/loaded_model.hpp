@@ -1,0 +1,124 @@
+// A model library in this process, called through its table.
+
+#pragma once
+
+#include <dlfcn.h>
+#include <torch/torch.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile_schedule.hpp"
+#include "hand_made.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/container_runtime/model.h"
+#include "kiln/ir/parse.hpp"
+
+namespace kiln::codegen::testing {
+
+using Tensors = std::vector<at::Tensor>;
+
+inline AtenTensorOpaque* handle_of(const at::Tensor& tensor) {
+  return reinterpret_cast<AtenTensorOpaque*>(const_cast<at::Tensor*>(&tensor));
+}
+
+enum class Scheduler { kByHand, kReal };
+
+/// Compiles a graph and loads it.
+class LoadedModel {
+ public:
+  explicit LoadedModel(const ir::Graph& graph,
+                       Options options = {},
+                       Tensors constants = {},
+                       Scheduler scheduler = Scheduler::kByHand)
+      : constants_(std::move(constants)) {
+    options.runtime_archive = KILN_BARE_CONTAINER;
+    const std::filesystem::path library = directory_.path() / "model.so";
+    report_ = scheduler == Scheduler::kReal
+                  ? compile(graph, library, options)
+                  : compile_schedule(graph,
+                                     schedule_by_hand(graph, options.bind_constants),
+                                     Target{},
+                                     library,
+                                     options);
+    library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) {
+      throw std::runtime_error(::dlerror());
+    }
+    using Accessor = const KilnModel* (*)();
+    model_ = reinterpret_cast<Accessor>(::dlsym(library_, "kiln_test_model"))();
+    instance_ = model_->create();
+  }
+  ~LoadedModel() {
+    if (library_ != nullptr) {
+      model_->destroy(instance_);
+      ::dlclose(library_);
+    }
+  }
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  [[nodiscard]] const KilnModel& table() const { return *model_; }
+  [[nodiscard]] const Report& report() const { return report_; }
+
+  /// Runs once and returns the code; `outputs` gets what the model gave.
+  int run(const Tensors& inputs, Tensors* outputs) {
+    const at::NoGradGuard guard;
+    std::vector<AtenTensorOpaque*> in;
+    std::vector<AtenTensorOpaque*> constants;
+    std::vector<void*> constant_data;
+    for (const at::Tensor& input : inputs) {
+      in.push_back(handle_of(input));
+    }
+    for (const at::Tensor& constant : constants_) {
+      constants.push_back(handle_of(constant));
+      constant_data.push_back(constant.data_ptr());
+    }
+    std::vector<AtenTensorOpaque*> out(static_cast<std::size_t>(model_->num_outputs), nullptr);
+    KilnCall call{
+        in.data(), out.data(), constants.data(), constant_data.data(), nullptr, nullptr, nullptr};
+    const int code = model_->run(instance_, &call);
+    for (AtenTensorOpaque* handle : out) {
+      if (handle != nullptr) {
+        auto* tensor = reinterpret_cast<at::Tensor*>(handle);
+        outputs->push_back(std::move(*tensor));
+        delete tensor;
+      }
+    }
+    return code;
+  }
+
+  Tensors operator()(const Tensors& inputs) {
+    Tensors outputs;
+    if (run(inputs, &outputs) != 0) {
+      throw std::runtime_error("the model failed");
+    }
+    return outputs;
+  }
+
+ private:
+  TemporaryDirectory directory_{"kiln-codegen-test"};
+  Tensors constants_;
+  Report report_;
+  void* library_ = nullptr;
+  const KilnModel* model_ = nullptr;
+  void* instance_ = nullptr;
+};
+
+/// The graph of `text`; nodes get the signatures that a tracer would have recorded.
+inline ir::Graph graph_of(const std::string& text,
+                          const std::vector<std::pair<std::string, std::string>>& signatures = {}) {
+  ir::Graph graph = ir::parse(text);
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (const auto& [target, signature] : signatures) {
+      if (graph.nodes()[i].target == target) {
+        graph.node(ir::NodeId(i)).signature = signature;
+      }
+    }
+  }
+  return graph;
+}
+
+}  // namespace kiln::codegen::testing
