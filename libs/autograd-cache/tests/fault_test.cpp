@@ -194,7 +194,7 @@ TEST_CASE("CA-18 a directory that vanishes comes back", "[autograd-cache][fault]
   const TemporaryDirectory directory;
   Cache cache(options_for(directory.path() / "cache"));
   cache.put(kKey, {});
-  fs::remove_all(directory.path() / "cache");
+  remove_tree(directory.path() / "cache");
   CHECK_FALSE(cache.find(kKey).has_value());
   CHECK(cache.stats().bytes == 0);
   CHECK(cache.put(kKey, {}));

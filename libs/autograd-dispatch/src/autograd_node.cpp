@@ -1,6 +1,7 @@
 #include "autograd_node.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>

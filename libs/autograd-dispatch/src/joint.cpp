@@ -1,6 +1,7 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>

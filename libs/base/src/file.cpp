@@ -1,11 +1,13 @@
 #include "kiln/base/file.hpp"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <random>
 #include <system_error>
 
@@ -104,6 +106,15 @@ void write_file_atomically(const fs::path& path,
     ::unlink(temporary.c_str());
     fail("write", path, code);
   }
+}
+
+void remove_tree(const fs::path& path) noexcept {
+  constexpr int kOpenFolders = 16;
+  const auto remove = [](const char* name, const struct stat*, int, struct FTW*) {
+    ::remove(name);
+    return 0;
+  };
+  ::nftw(path.c_str(), remove, kOpenFolders, FTW_DEPTH | FTW_PHYS);
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -27,8 +28,7 @@ TemporaryDirectory::TemporaryDirectory(std::string_view prefix) {
 
 TemporaryDirectory::~TemporaryDirectory() {
   if (!path_.empty()) {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    remove_tree(path_);
   }
 }
 

@@ -127,5 +127,20 @@ TEST_CASE("a reader never sees half a file", "[base][file]") {
   CHECK(count_entries(directory.path()) == 1);
 }
 
+TEST_CASE("a tree is removed, and what a link in it points to stays", "[base][file]") {
+  const TemporaryDirectory directory;
+  const fs::path tree = directory.path() / "tree";
+  const fs::path outside = directory.path() / "outside";
+  write_file_atomically(outside / "kept", "content");
+  write_file_atomically(tree / "deep" / "er" / "file", "content");
+  fs::create_directory_symlink(outside, tree / "link");
+
+  remove_tree(tree);
+  remove_tree(directory.path() / "absent");
+
+  CHECK_FALSE(fs::exists(tree));
+  CHECK(read_file(outside / "kept") == "content");
+}
+
 }  // namespace
 }  // namespace kiln

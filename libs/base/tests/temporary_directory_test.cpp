@@ -55,7 +55,7 @@ TEST_CASE("a released directory stays", "[base][temporary_directory]") {
     path = directory.release();
   }
   CHECK(fs::exists(path));
-  fs::remove_all(path);
+  remove_tree(path);
 }
 
 TEST_CASE("where no directory can be made, that is an i/o error", "[base][temporary_directory]") {

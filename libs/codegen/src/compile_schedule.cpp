@@ -54,7 +54,7 @@ class Workspace {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory_.path(), ignored)) {
       if (entry.path().extension() != ".cpp") {
-        fs::remove_all(entry.path(), ignored);
+        remove_tree(entry.path());
       }
     }
     directory_.release();

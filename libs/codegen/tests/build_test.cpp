@@ -134,7 +134,7 @@ TEST_CASE("a failing compiler is quoted and its source kept", "[codegen][build]"
   for (const fs::directory_entry& entry : fs::directory_iterator(source.parent_path())) {
     CHECK(entry.path().extension() == ".cpp");
   }
-  fs::remove_all(source.parent_path());
+  remove_tree(source.parent_path());
 }
 
 TEST_CASE("a compiler that hangs is stopped", "[codegen][build]") {
@@ -146,7 +146,7 @@ TEST_CASE("a compiler that hangs is stopped", "[codegen][build]") {
   const std::string message = failure_of(directory.path() / "model.so", options);
 
   CHECK_THAT(message, contains("took longer than 300 ms"));
-  fs::remove_all(fs::path(message.substr(message.find("kept in ") + 8)).parent_path());
+  remove_tree(fs::path(message.substr(message.find("kept in ") + 8)).parent_path());
 }
 
 TEST_CASE("no compiler, no archive and no place to write are told apart", "[codegen][build]") {

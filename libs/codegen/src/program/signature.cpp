@@ -59,8 +59,8 @@ Named parse_type(std::string text) {
       text.pop_back();
     }
   }
-  for (const auto& [name, base] : kNames) {
-    if (text == name) {
+  for (const auto& [known, base] : kNames) {
+    if (text == known) {
       type.base = base;
     }
   }

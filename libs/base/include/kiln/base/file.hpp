@@ -29,4 +29,10 @@ void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::byte> bytes,
                            Durability durability = Durability::kFlushed);
 
+/// Removes `path` and all it holds, as far as it can. Links are removed, not followed.
+///
+/// Not `std::filesystem::remove_all`: some libtorch builds export that function from a libstdc++ of
+/// their own, and a program that links them crashes in it.
+void remove_tree(const std::filesystem::path& path) noexcept;
+
 }  // namespace kiln
