@@ -58,16 +58,17 @@ class Scheduler {
       const ir::TensorMeta& meta = graph_.tensor(input.value);
       if (meta.device.type != ir::DeviceType::kCpu) {
         throw Error(ErrorCode::kUnsupported,
-                    "input %" + graph_.value(input.value).name + " is on " + to_string(meta.device) +
-                        ": only the CPU has kernels");
+                    "input %" + graph_.value(input.value).name + " is on " +
+                        to_string(meta.device) + ": only the CPU has kernels");
       }
       const TensorId tensor = *program_.of_value[input.value.index()];
-      buffers_[tensor.index()] = add_buffer({.kind = constant ? Buffer::Kind::kConstant : Buffer::Kind::kInput,
-                                             .index = position,
-                                             .dtype = meta.dtype,
-                                             .device = meta.device,
-                                             .sizes = meta.sizes,
-                                             .strides = meta.strides});
+      buffers_[tensor.index()] =
+          add_buffer({.kind = constant ? Buffer::Kind::kConstant : Buffer::Kind::kInput,
+                      .index = position,
+                      .dtype = meta.dtype,
+                      .device = meta.device,
+                      .sizes = meta.sizes,
+                      .strides = meta.strides});
     }
   }
 
@@ -123,7 +124,8 @@ class Scheduler {
   void add_kernel(const FusionPlan& plan, const Group& group) {
     std::optional<LoopKernel> kernel = shape_kernel(program_, plan, group);
     ensure(kernel.has_value(), "a group that fits does not expand");
-    const bool empty = std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
+    const bool empty =
+        std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
     if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {
       return;
     }
@@ -145,7 +147,8 @@ class Scheduler {
     schedule_.steps.emplace_back(std::move(call));
   }
 
-  // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in it.
+  // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in
+  // it.
   void name_ops(const Group& group, LoopKernel& kernel) const {
     for (const ir::NodeId node : nodes_of(group)) {
       std::string op = graph_.node(node).target;
@@ -199,7 +202,8 @@ class Scheduler {
     std::string comment;
     for (const ir::NodeId node : nodes_of(group)) {
       const std::string& path = graph_.node(node).provenance.module_path;
-      comment += (comment.empty() ? "" : ", ") + graph_.node(node).target + (path.empty() ? "" : " (" + path + ")");
+      comment += (comment.empty() ? "" : ", ") + graph_.node(node).target +
+                 (path.empty() ? "" : " (" + path + ")");
     }
     const auto [found, fresh] =
         by_source_.emplace(source, static_cast<std::uint32_t>(schedule_.kernels.size()));
@@ -228,8 +232,8 @@ class Scheduler {
       }
       const std::optional<Window> window = find_window(program_, tensor);
       if (window && in_memory(window->root)) {
-        schedule_.locations[i] =
-            Location{buffer_of(window->root), window->offset, program_[tensor].sizes, window->strides};
+        schedule_.locations[i] = Location{
+            buffer_of(window->root), window->offset, program_[tensor].sizes, window->strides};
       }
     }
     for (const ir::Output& output : graph_.outputs()) {

@@ -7,7 +7,8 @@ namespace kiln::codegen {
 namespace {
 
 Target native_target() {
-  Target target{.isa = "native", .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=native"};
+  Target target{
+      .isa = "native", .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=native"};
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
 #elif defined(__x86_64__) || defined(__i386__)

@@ -187,7 +187,8 @@ TEST_CASE("an mlp is two products and one kernel between them", "[codegen][sched
 }
 
 TEST_CASE("a transformer block has one kernel between two products", "[codegen][schedule]") {
-  const std::vector<KernelResult> results = run_cases({{kTransformer, 1e-4}, {kLoss}, {kBatchNorm}});
+  const std::vector<KernelResult> results =
+      run_cases({{kTransformer, 1e-4}, {kLoss}, {kBatchNorm}});
 
   for (const KernelResult& result : results) {
     CHECK(result.mismatch == "");

@@ -41,7 +41,10 @@ int weight(ScalarOp op) {
     case ScalarOp::kTruncateDivide:
     case ScalarOp::kRemainder:
     case ScalarOp::kFmod: return 4;
-    default: return op == ScalarOp::kPower ? 30 : op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid ? 12 : 1;
+    default:
+      return op == ScalarOp::kPower                             ? 30
+             : op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid ? 12
+                                                                : 1;
   }
 }
 
@@ -62,7 +65,8 @@ constexpr int kCheap = 3;
 
 }  // namespace
 
-std::unordered_set<TensorId> find_anchors(const LoopProgram& program, const Requirements& requirements) {
+std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
+                                          const Requirements& requirements) {
   const std::size_t count = program.tensors.size();
   std::vector<bool> live(count);
   std::vector<std::vector<TensorId>> reads(count);

@@ -15,7 +15,8 @@ namespace kiln::codegen {
 struct KernelText {
   std::string source;
   std::vector<ir::Expr> sizes;  ///< `sizes[i]`: the symbolic numbers in the text.
-  /// Scratch that follows the operands: accumulators of each reduction over the rows, for each chunk.
+  /// Scratch that follows the operands: accumulators of each reduction over the rows, for each
+  /// chunk.
   struct Scratch {
     ir::DType dtype = ir::DType::kFloat32;
     ir::Expr count = 0;
@@ -24,9 +25,13 @@ struct KernelText {
 };
 
 /// Writes `kernel` in vector extensions, as `Kernel::source` (schedule.hpp) wants it.
-[[nodiscard]] KernelText emit_kernel(const LoopProgram& program, const LoopKernel& kernel, const Target& target);
+[[nodiscard]] KernelText emit_kernel(const LoopProgram& program,
+                                     const LoopKernel& kernel,
+                                     const Target& target);
 
 /// Rough nanoseconds that `kernel` takes on one core.
-[[nodiscard]] double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel, int lanes);
+[[nodiscard]] double estimate_nanoseconds(const LoopProgram& program,
+                                          const LoopKernel& kernel,
+                                          int lanes);
 
 }  // namespace kiln::codegen

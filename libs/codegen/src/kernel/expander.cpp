@@ -8,7 +8,8 @@ namespace kiln::codegen {
 using ir::Expr;
 
 bool LoopKernel::has_epilogue() const {
-  return std::ranges::any_of(reduces, [](const Reduce& reduce) { return reduce.result != Span::kRow; });
+  return std::ranges::any_of(reduces,
+                             [](const Reduce& reduce) { return reduce.result != Span::kRow; });
 }
 
 Expander::Expander(LoopProgram& program,
@@ -54,7 +55,8 @@ std::vector<Index> Expander::indices_at(TensorId id, Span span) const {
   for (const std::size_t dim : placement.order) {
     ordered.push_back(domain[dim]);
   }
-  const std::vector<Index> parts = delinearize(simplified(position(span), extents_), ordered, extents_);
+  const std::vector<Index> parts =
+      delinearize(simplified(position(span), extents_), ordered, extents_);
   std::vector<Index> result(domain.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     result[placement.order[i]] = parts[i];
@@ -179,21 +181,22 @@ void Expander::add_reduction(TensorId id) {
   const Expr kept = element_count(tensor.sizes);
   const Expr reduced = element_count(tensor.reduced);
   const bool row = placement.result == Span::kRow;
-  const bool matches = placement.result == Span::kSingle
-                           ? reduced == group_.outer * group_.inner
-                           : group_.outer == (row ? kept : reduced) && group_.inner == (row ? reduced : kept);
+  const bool matches =
+      placement.result == Span::kSingle
+          ? reduced == group_.outer * group_.inner
+          : group_.outer == (row ? kept : reduced) && group_.inner == (row ? reduced : kept);
   if (!matches) {
     throw Failure{};
   }
   std::unordered_map<ScalarId, ScalarId> done;
   const ScalarId body = rewrite(tensor.body, indices_at(id, Span::kFull), Span::kFull, done);
-  const LoopKernel::Reduce reduce{body, tensor.reduction, compute_type(tensor.dtype), placement.result,
-                                  phase_of(body)};
+  const LoopKernel::Reduce reduce{
+      body, tensor.reduction, compute_type(tensor.dtype), placement.result, phase_of(body)};
   spans_[id] = placement.result;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     const LoopKernel::Reduce& other = kernel_.reduces[i];
-    if (other.body == body && other.reduction == reduce.reduction && other.result == reduce.result &&
-        other.dtype == reduce.dtype) {
+    if (other.body == body && other.reduction == reduce.reduction &&
+        other.result == reduce.result && other.dtype == reduce.dtype) {
       reduce_of_[id] = static_cast<std::int64_t>(i);
       return;
     }
@@ -229,8 +232,9 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
   ScalarId value;
   if (tensor.kind == Tensor::Kind::kReduction) {
     add_reduction(id);
-    value = program_.pool.add(
-        {.op = ScalarOp::kReduced, .dtype = compute_type(tensor.dtype), .integer = reduce_of_.at(id)});
+    value = program_.pool.add({.op = ScalarOp::kReduced,
+                               .dtype = compute_type(tensor.dtype),
+                               .integer = reduce_of_.at(id)});
   } else {
     value = expand_pointwise(id);
   }
@@ -239,7 +243,8 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
     std::vector<Index> indices = indices_of_result(id, span);
     const std::uint32_t destination = operand(id);
     kernel_.operands[destination].written = true;
-    kernel_.stores.push_back({value, destination, address_of(tensor, indices), span, phase_of(value)});
+    kernel_.stores.push_back(
+        {value, destination, address_of(tensor, indices), span, phase_of(value)});
   }
 }
 

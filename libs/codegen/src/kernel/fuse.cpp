@@ -35,7 +35,8 @@ class Fuser {
       }
     }
     for (std::size_t i = 0; i <= program_.tensors.size(); ++i) {
-      while (next_extern < externs.size() && *program_.extern_at[externs[next_extern].index()] <= i) {
+      while (next_extern < externs.size() &&
+             *program_.extern_at[externs[next_extern].index()] <= i) {
         add_extern(externs[next_extern++]);
       }
       if (i < program_.tensors.size() && plan_.anchors.contains(TensorId(i))) {
@@ -96,7 +97,8 @@ class Fuser {
         continue;
       }
       seen[static_cast<std::size_t>(step)] = true;
-      stack.insert(stack.end(), needs_[static_cast<std::size_t>(step)].begin(),
+      stack.insert(stack.end(),
+                   needs_[static_cast<std::size_t>(step)].begin(),
                    needs_[static_cast<std::size_t>(step)].end());
     }
     return false;
@@ -198,11 +200,12 @@ class Fuser {
 
   bool fits(const Group& group) {
     const std::unordered_set<TensorId> everything(group.members.begin(), group.members.end());
-    if (const auto row = group.inner.constant(); group.fixed && group.members.size() > 1 && row &&
-                                                 *row > kLongestRow) {
+    if (const auto row = group.inner.constant();
+        group.fixed && group.members.size() > 1 && row && *row > kLongestRow) {
       return false;
     }
-    Expander expander(program_, plan_.placements, group, {group.outer, 1, group.inner}, plan_.anchors);
+    Expander expander(
+        program_, plan_.placements, group, {group.outer, 1, group.inner}, plan_.anchors);
     const std::optional<LoopKernel> kernel = expander.expand(everything);
     return kernel && kernel->operands.size() <= kMostOperands;
   }
@@ -224,7 +227,8 @@ class Fuser {
     return true;
   }
 
-  // A copy into another order of the dims can be visited in the order of what it copies, row by row.
+  // A copy into another order of the dims can be visited in the order of what it copies, row by
+  // row.
   bool fits_reordered(const Group& group, TensorId tensor) {
     std::vector<std::size_t>& order = plan_.placements.at(tensor).order;
     const auto& members = group.members;
@@ -288,7 +292,8 @@ class Fuser {
     }
     Group group = second.group.fixed ? second.group : first.group;
     group.members = first.group.members;
-    group.members.insert(group.members.end(), second.group.members.begin(), second.group.members.end());
+    group.members.insert(
+        group.members.end(), second.group.members.begin(), second.group.members.end());
     std::ranges::sort(group.members);
     if ((first.group.fixed && second.group.fixed &&
          !(first.group.outer == second.group.outer && first.group.inner == second.group.inner)) ||
@@ -305,8 +310,9 @@ class Fuser {
         needs.insert(earlier);
       }
     }
-    needs_[static_cast<std::size_t>(earlier)].insert(needs_[static_cast<std::size_t>(later)].begin(),
-                                                     needs_[static_cast<std::size_t>(later)].end());
+    needs_[static_cast<std::size_t>(earlier)].insert(
+        needs_[static_cast<std::size_t>(later)].begin(),
+        needs_[static_cast<std::size_t>(later)].end());
     needs_[static_cast<std::size_t>(earlier)].erase(earlier);
     needs_[static_cast<std::size_t>(later)].clear();
     for (auto& [source, readers] : readers_) {
@@ -324,7 +330,8 @@ class Fuser {
         plan_.kept.insert(anchor);
       }
       for (const TensorId source : sources_.of(anchor)) {
-        if (plan_.anchors.contains(source) && step_of_[source.index()] != step_of_[anchor.index()]) {
+        if (plan_.anchors.contains(source) &&
+            step_of_[source.index()] != step_of_[anchor.index()]) {
           plan_.kept.insert(source);
         }
       }

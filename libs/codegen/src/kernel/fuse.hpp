@@ -36,11 +36,12 @@ struct Requirements {
   [[nodiscard]] bool is_ordered(ir::NodeId node) const { return ordered[node.index()]; }
 };
 
-/// Merges greedily, in program order, each tensor into the kernel with which it shares most memory traffic.
+/// Merges greedily, in program order, each tensor into the kernel with which it shares most memory
+/// traffic.
 [[nodiscard]] FusionPlan fuse(LoopProgram& program, const Requirements& requirements);
 
-/// Tensors that kernels must compute as such: reductions, what is required, and what several tensors read and is
-/// too dear to compute again in each.
+/// Tensors that kernels must compute as such: reductions, what is required, and what several
+/// tensors read and is too dear to compute again in each.
 [[nodiscard]] std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
                                                         const Requirements& requirements);
 
@@ -53,7 +54,9 @@ class Sources {
   const std::vector<TensorId>& of(TensorId tensor);
 
  private:
-  void collect(ScalarId scalar, std::unordered_set<ScalarId>& seen, std::unordered_set<TensorId>& result);
+  void collect(ScalarId scalar,
+               std::unordered_set<ScalarId>& seen,
+               std::unordered_set<TensorId>& result);
 
   const LoopProgram& program_;
   const std::unordered_set<TensorId>& anchors_;

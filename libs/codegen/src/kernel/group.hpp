@@ -20,8 +20,8 @@ struct Group {
   std::vector<TensorId> members;  ///< In the program's order.
 };
 
-/// How a tensor's own dims lie in the row-major order of its kernel: kept before reduced for a reduction over
-/// rows, the other way round for one over columns, memory order for the rest.
+/// How a tensor's own dims lie in the row-major order of its kernel: kept before reduced for a
+/// reduction over rows, the other way round for one over columns, memory order for the rest.
 struct Placement {
   Span result = Span::kFull;  ///< Where a reduction's results are; kFull for a pointwise tensor.
   std::vector<std::size_t> order;  ///< Of `Tensor::domain()`.
@@ -33,19 +33,22 @@ struct Placement {
 /// The number of elements in `tensor`'s domain.
 [[nodiscard]] ir::Expr domain_size(const Tensor& tensor);
 
-/// Makes kernel expressions of tensors' bodies: reads become loads, reductions' results, or are put in place.
+/// Makes kernel expressions of tensors' bodies: reads become loads, reductions' results, or are put
+/// in place.
 class Expander {
  public:
-  /// `anchors` are the tensors that some kernel computes as such; outside the group they are in memory.
+  /// `anchors` are the tensors that some kernel computes as such; outside the group they are in
+  /// memory.
   Expander(LoopProgram& program,
            const std::unordered_map<TensorId, Placement>& placements,
            const Group& group,
            std::vector<ir::Expr> extents,
            const std::unordered_set<TensorId>& anchors);
 
-  /// The whole kernel; nothing if a member cannot be computed beside the others. Members in `kept` are
-  /// written to memory.
+  /// The whole kernel; nothing if a member cannot be computed beside the others. Members in `kept`
+  /// are written to memory.
   [[nodiscard]] std::optional<LoopKernel> expand(const std::unordered_set<TensorId>& kept);
+
  private:
   struct Failure {};
 

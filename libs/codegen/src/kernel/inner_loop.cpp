@@ -9,8 +9,8 @@ using ir::Expr;
 
 namespace {
 
-// Chunks of rows that have accumulators of their own: enough for any number of threads, and always the same, so
-// that sums do not depend on how many threads there are.
+// Chunks of rows that have accumulators of their own: enough for any number of threads, and always
+// the same, so that sums do not depend on how many threads there are.
 constexpr std::int64_t kMostChunks = 16;
 
 void for_each_address(const ScalarPool& pool,
@@ -34,7 +34,9 @@ void for_each_address(const ScalarPool& pool,
 // Whether every load and store is at a fixed stride along the inner loop.
 bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
   bool even = true;
-  const auto check = [&](const Index& address) { even = even && address.factor_of(kInner).has_value(); };
+  const auto check = [&](const Index& address) {
+    even = even && address.factor_of(kInner).has_value();
+  };
   std::set<ScalarId> seen;
   for (const LoopKernel::Reduce& reduce : kernel.reduces) {
     for_each_address(program.pool, reduce.body, seen, check);
@@ -81,7 +83,8 @@ std::vector<std::int64_t> candidates(const LoopProgram& program,
 
 int choose_chunks(const LoopKernel& kernel) {
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
-  const std::optional<std::int64_t> row = (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
+  const std::optional<std::int64_t> row =
+      (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
   if (!rows || !row || *rows * *row < 1 << 15) {
     return 1;
   }
@@ -90,7 +93,9 @@ int choose_chunks(const LoopKernel& kernel) {
 
 }  // namespace
 
-std::optional<LoopKernel> shape_kernel(LoopProgram& program, const FusionPlan& plan, const Group& group) {
+std::optional<LoopKernel> shape_kernel(LoopProgram& program,
+                                       const FusionPlan& plan,
+                                       const Group& group) {
   // A vector of fewer elements than this is not worth an even walk.
   constexpr std::int64_t kShortest = 8;
   const auto expand = [&](std::vector<Expr> extents) {

@@ -1,4 +1,5 @@
-// How long a kernel's vector loop is: as many of the last dims as memory lets it walk through evenly.
+// How long a kernel's vector loop is: as many of the last dims as memory lets it walk through
+// evenly.
 
 #pragma once
 
@@ -10,6 +11,8 @@
 namespace kiln::codegen {
 
 /// The kernel of `group` with its loops chosen; nothing if its members do not fit together.
-[[nodiscard]] std::optional<LoopKernel> shape_kernel(LoopProgram& program, const FusionPlan& plan, const Group& group);
+[[nodiscard]] std::optional<LoopKernel> shape_kernel(LoopProgram& program,
+                                                     const FusionPlan& plan,
+                                                     const Group& group);
 
 }  // namespace kiln::codegen

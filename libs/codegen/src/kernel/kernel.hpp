@@ -1,8 +1,8 @@
 // One fused kernel before it is text: loops over rows and columns, and what happens in them.
 //
-// A kernel visits `outer` rows. Each row is `middle` x `inner` elements, visited in phases: a phase may use
-// what reductions over the row gave in the phases before it. Reductions over the rows (one result for each
-// column) and over everything are finished in an epilogue.
+// A kernel visits `outer` rows. Each row is `middle` x `inner` elements, visited in phases: a phase
+// may use what reductions over the row gave in the phases before it. Reductions over the rows (one
+// result for each column) and over everything are finished in an epilogue.
 
 #pragma once
 

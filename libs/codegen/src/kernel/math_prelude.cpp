@@ -1,6 +1,7 @@
 // Math functions of float vectors: polynomials, at most 4 units in the last place off.
 //
-// The coefficients are weighted minimax fits of the functions on the reduced ranges, for relative error.
+// The coefficients are weighted minimax fits of the functions on the reduced ranges, for relative
+// error.
 
 #include <array>
 
@@ -11,9 +12,12 @@ namespace kiln::codegen {
 namespace {
 
 // The C library's function, lane by lane; compilers make one instruction of the first five.
-#define KILN_LANEWISE(name, builtin) \
-  MathFunction { name, "", "static inline F32 " name "(F32 x) {\n" \
-    "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n" }
+#define KILN_LANEWISE(name, builtin)     \
+  MathFunction{name,                     \
+               "",                       \
+               "static inline F32 " name \
+               "(F32 x) {\n"             \
+               "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n"}
 
 constexpr std::array kFunctions = {
     KILN_LANEWISE("square_root", "__builtin_sqrtf"),
@@ -113,14 +117,16 @@ static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
 )"},
 
     MathFunction{"log2", "log", "static inline F32 log2(F32 x) { return log(x) * 1.44269504f; }\n"},
-    MathFunction{"log10", "log", "static inline F32 log10(F32 x) { return log(x) * 0.434294482f; }\n"},
+    MathFunction{
+        "log10", "log", "static inline F32 log10(F32 x) { return log(x) * 0.434294482f; }\n"},
 
     MathFunction{"log1p", "log", R"(static inline F32 log1p(F32 x) {
   // What was lost in 1 + x is made good by the quotient.
   const F32 u = 1.0f + x;
   const F32 difference = u - 1.0f;
   const F32 result = log(u) * (x / difference);
-  return (difference == 0.0f) | (x == __builtin_inff()) ? x : (x == -1.0f ? splat(-__builtin_inff()) : result);
+  const F32 at_pole = x == -1.0f ? splat(-__builtin_inff()) : result;
+  return (difference == 0.0f) | (x == __builtin_inff()) ? x : at_pole;
 }
 )"},
 
@@ -163,11 +169,14 @@ static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
 }
 )"},
 
-    MathFunction{"sin_reduced", "", R"(typedef double WideF64 __attribute__((vector_size(8 * kLanes)));
-// x - n pi/2 with n the nearest integer, for |x| below 10000: in double, or multiples of pi would lose all digits.
+    MathFunction{
+        "sin_reduced", "", R"(typedef double WideF64 __attribute__((vector_size(8 * kLanes)));
+// x - n pi/2 with n the nearest integer, for |x| below 10000. In double: near multiples of pi a float
+// would lose all digits.
 static inline F32 reduce_quarter(F32 x, F32 n) {
   const WideF64 wide_n = __builtin_convertvector(n, WideF64);
-  const WideF64 r = (__builtin_convertvector(x, WideF64) - wide_n * 1.5707963267341256) - wide_n * 6.077100506506192e-11;
+  const WideF64 wide_x = __builtin_convertvector(x, WideF64);
+  const WideF64 r = (wide_x - wide_n * 1.5707963267341256) - wide_n * 6.077100506506192e-11;
   return __builtin_convertvector(r, F32);
 }
 static inline F32 sin_reduced(F32 r) {

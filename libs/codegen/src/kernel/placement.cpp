@@ -11,8 +11,8 @@ using ir::Expr;
 
 namespace {
 
-// A reduction of everything up to this size is one row, which keeps it fusable with what uses its result; a
-// larger one is split among threads.
+// A reduction of everything up to this size is one row, which keeps it fusable with what uses its
+// result; a larger one is split among threads.
 constexpr std::int64_t kLargestSingleRow = 1 << 16;
 
 // Counts, for each variable of `body`, the reads that are contiguous along it.
@@ -101,8 +101,10 @@ Placement place(const LoopProgram& program, TensorId id) {
   }
   std::vector<int> votes(domain.size());
   count_contiguous(program, tensor.body, replacement, domain, votes, 0);
-  const int kept_votes = std::accumulate(votes.begin(), votes.begin() + static_cast<std::ptrdiff_t>(kept), 0);
-  const int reduced_votes = std::accumulate(votes.begin() + static_cast<std::ptrdiff_t>(kept), votes.end(), 0);
+  const int kept_votes =
+      std::accumulate(votes.begin(), votes.begin() + static_cast<std::ptrdiff_t>(kept), 0);
+  const int reduced_votes =
+      std::accumulate(votes.begin() + static_cast<std::ptrdiff_t>(kept), votes.end(), 0);
   if (kept_votes <= reduced_votes) {
     return {Span::kRow, order};
   }

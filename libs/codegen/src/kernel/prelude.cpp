@@ -38,17 +38,20 @@ const TypeNames& names_of(DType dtype) {
               "no kernel can hold elements of type " + std::string(ir::to_string(dtype)));
 }
 
-std::string replaced(std::string_view text, std::initializer_list<std::pair<std::string_view, std::string_view>> words) {
+std::string replaced(std::string_view text,
+                     std::initializer_list<std::pair<std::string_view, std::string_view>> words) {
   std::string result(text);
   for (const auto& [from, to] : words) {
-    for (std::size_t at = result.find(from); at != std::string::npos; at = result.find(from, at + to.size())) {
+    for (std::size_t at = result.find(from); at != std::string::npos;
+         at = result.find(from, at + to.size())) {
       result.replace(at, from.size(), to);
     }
   }
   return result;
 }
 
-constexpr std::string_view kVector = R"(typedef $S $V __attribute__((vector_size(sizeof($S) * kLanes)));
+constexpr std::string_view kVector =
+    R"(typedef $S $V __attribute__((vector_size(sizeof($S) * kLanes)));
 static inline $V splat($S x) { return x - $V{}; }
 )";
 
@@ -62,7 +65,8 @@ static inline Mask lanes_below(int n) {
 )";
 
 // Elements that are computed in the type they are stored in.
-constexpr std::string_view kPlainMemory = R"(typedef $V Unaligned$V __attribute__((aligned(sizeof($S)), may_alias));
+constexpr std::string_view kPlainMemory =
+    R"(typedef $V Unaligned$V __attribute__((aligned(sizeof($S)), may_alias));
 static inline $S load_one(const $S* p) { return *p; }
 static inline void store_one($S* p, $S x) { *p = x; }
 static inline $V load(const $S* p) { return *(const Unaligned$V*)p; }
@@ -83,7 +87,8 @@ static inline float load_one(const $T* p) { return from_$T(Bits32{p->bits})[0]; 
 static inline void store_one($T* p, float x) { p->bits = (unsigned short)to_$T(splat(x))[0]; }
 )";
 
-constexpr std::string_view kBits = R"(typedef unsigned Bits32 __attribute__((vector_size(4 * kLanes)));
+constexpr std::string_view kBits =
+    R"(typedef unsigned Bits32 __attribute__((vector_size(4 * kLanes)));
 typedef unsigned short Bits16 __attribute__((vector_size(2 * kLanes)));
 )";
 
@@ -136,7 +141,7 @@ static inline bool load_one(const Bool* p) { return p->bits != 0; }
 static inline void store_one(Bool* p, bool x) { p->bits = x; }
 )";
 
-// The end of a row, strided and scattered elements: lane by lane.
+// The end of a row, and strided elements: lane by lane.
 constexpr std::string_view kPartialMemory = R"(static inline $V load(const $T* p, int n) {
   $T part[kLanes] = {};
   for (int i = 0; i < n; ++i) part[i] = p[i];
@@ -157,7 +162,11 @@ static inline void store_strided($T* p, Index stride, $V v, int n = kLanes) {
   store(part, v);
   for (int i = 0; i < n; ++i) p[i * stride] = part[i];
 }
-static inline $V load_at(const $T* p, I64 at, int n = kLanes) {
+)";
+
+// Elements anywhere.
+constexpr std::string_view kScatteredMemory =
+    R"(static inline $V load_at(const $T* p, I64 at, int n = kLanes) {
   $T part[kLanes] = {};
   for (int i = 0; i < n; ++i) part[i] = p[at[i]];
   return load(part);
@@ -173,7 +182,8 @@ struct GenericFunction {
   std::string_view name, floating, integral;
 };
 
-// Functions of every number type, on vectors and, where a row needs them, on scalars ($T is either).
+// Functions of every number type, on vectors and, where a row needs them, on scalars ($T is
+// either).
 constexpr GenericFunction kGeneric[] = {
     {"maximum",
      R"(static inline $V maximum($V a, $V b) { return (a > b) | (a != a) ? a : b; }
@@ -265,14 +275,22 @@ struct DoubleFunction {
 };
 
 constexpr DoubleFunction kDoubles[] = {
-    {"square_root", "__builtin_sqrt(x[i])"}, {"floor", "__builtin_floor(x[i])"},
-    {"ceil", "__builtin_ceil(x[i])"},        {"round", "__builtin_nearbyint(x[i])"},
-    {"truncate", "__builtin_trunc(x[i])"},   {"exp", "__builtin_exp(x[i])"},
-    {"exp2", "__builtin_exp2(x[i])"},        {"expm1", "__builtin_expm1(x[i])"},
-    {"log", "__builtin_log(x[i])"},          {"log2", "__builtin_log2(x[i])"},
-    {"log10", "__builtin_log10(x[i])"},      {"log1p", "__builtin_log1p(x[i])"},
-    {"sin", "__builtin_sin(x[i])"},          {"cos", "__builtin_cos(x[i])"},
-    {"tanh", "__builtin_tanh(x[i])"},        {"erf", "__builtin_erf(x[i])"},
+    {"square_root", "__builtin_sqrt(x[i])"},
+    {"floor", "__builtin_floor(x[i])"},
+    {"ceil", "__builtin_ceil(x[i])"},
+    {"round", "__builtin_nearbyint(x[i])"},
+    {"truncate", "__builtin_trunc(x[i])"},
+    {"exp", "__builtin_exp(x[i])"},
+    {"exp2", "__builtin_exp2(x[i])"},
+    {"expm1", "__builtin_expm1(x[i])"},
+    {"log", "__builtin_log(x[i])"},
+    {"log2", "__builtin_log2(x[i])"},
+    {"log10", "__builtin_log10(x[i])"},
+    {"log1p", "__builtin_log1p(x[i])"},
+    {"sin", "__builtin_sin(x[i])"},
+    {"cos", "__builtin_cos(x[i])"},
+    {"tanh", "__builtin_tanh(x[i])"},
+    {"erf", "__builtin_erf(x[i])"},
     {"sigmoid", "1 / (1 + __builtin_exp(-x[i]))"},
 };
 
@@ -301,6 +319,10 @@ void Prelude::use_vector(DType dtype) {
 void Prelude::use_memory(DType dtype) {
   memory_.insert(dtype);
   use_vector(dtype);
+}
+
+void Prelude::use_scattered() {
+  scattered_ = true;
   use_vector(DType::kInt64);
 }
 
@@ -334,7 +356,8 @@ void Prelude::use_function(std::string_view name, DType dtype) {
 }
 
 std::string Prelude::text() const {
-  std::string out = "typedef long long Index;\nconstexpr int kLanes = " + std::to_string(lanes_) + ";\n";
+  std::string out =
+      "typedef long long Index;\nconstexpr int kLanes = " + std::to_string(lanes_) + ";\n";
   out += kMask;
   for (const DType dtype : vectors_) {
     if (dtype != DType::kBool) {
@@ -355,6 +378,9 @@ std::string Prelude::text() const {
       out += replaced(kPlainMemory, {{"$S", memory}, {"$V", vector}});
     }
     out += replaced(kPartialMemory, {{"$T", memory}, {"$V", vector}});
+    if (scattered_) {
+      out += replaced(kScatteredMemory, {{"$T", memory}, {"$V", vector}});
+    }
   }
   for (const GenericFunction& function : kGeneric) {
     for (const DType dtype : vectors_) {

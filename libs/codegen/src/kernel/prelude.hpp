@@ -1,7 +1,7 @@
 // The source text that kernels stand on: vector types, loads and stores, math functions.
 //
-// A kernel includes nothing, so that it compiles in a fraction of a second; it starts with those of these
-// pieces that it uses.
+// A kernel includes nothing, so that it compiles in a fraction of a second; it starts with those of
+// these pieces that it uses.
 
 #pragma once
 
@@ -31,6 +31,8 @@ class Prelude {
 
   /// Loads, stores and splats of elements of `dtype` in memory.
   void use_memory(ir::DType dtype);
+  /// Loads and stores at computed places, of every type in memory.
+  void use_scattered();
   /// The vector type of `dtype`.
   void use_vector(ir::DType dtype);
   /// A function of vectors by its name: "exp", "maximum", … .
@@ -41,6 +43,7 @@ class Prelude {
 
  private:
   int lanes_;
+  bool scattered_ = false;
   std::set<ir::DType> memory_;
   std::set<ir::DType> vectors_;
   std::set<std::string, std::less<>> float_functions_;
@@ -48,7 +51,7 @@ class Prelude {
   std::set<std::pair<std::string, ir::DType>> generic_functions_;
 };
 
-/// The definition of float function `name` for vectors, and the names of those it calls; empty if there is none.
+/// A function of float vectors and what it calls.
 struct MathFunction {
   std::string_view name;
   std::string_view uses;  ///< Separated by blanks; each comes before this one in the list.

@@ -16,7 +16,10 @@ constexpr std::int64_t kScratchBytes = 256 << 10;
 
 class Chooser {
  public:
-  Chooser(const ScalarPool& pool, const LoopProgram& program, const LoopKernel& kernel, Levels& levels)
+  Chooser(const ScalarPool& pool,
+          const LoopProgram& program,
+          const LoopKernel& kernel,
+          Levels& levels)
       : pool_(pool), program_(program), kernel_(kernel), levels_(levels) {}
 
   std::vector<RowTemporary> run() {
@@ -29,7 +32,8 @@ class Chooser {
         phases = std::max(phases, store.phase + 1);
       }
     }
-    const std::optional<std::int64_t> row = (kernel_.extents[kMiddle] * kernel_.extents[kInner]).constant();
+    const std::optional<std::int64_t> row =
+        (kernel_.extents[kMiddle] * kernel_.extents[kInner]).constant();
     if (!row || phases < 2) {
       return {};
     }
@@ -145,7 +149,10 @@ int operation_cost(ScalarOp op) {
 }
 
 int Levels::of(const Index& index) {
-  int level = index.mentions(kInner) ? 3 : index.mentions(kMiddle) ? 2 : index.mentions(kOuter) ? 1 : 0;
+  int level = index.mentions(kInner)    ? 3
+              : index.mentions(kMiddle) ? 2
+              : index.mentions(kOuter)  ? 1
+                                        : 0;
   for_each_computed(index, [&](ScalarId scalar) { level = std::max(level, of(scalar)); });
   return level;
 }

@@ -10,7 +10,8 @@
 
 namespace kiln::codegen {
 
-/// By level: 0 is the same everywhere, then what changes with the outer, the middle and the inner loop.
+/// By level: 0 is the same everywhere, then what changes with the outer, the middle and the inner
+/// loop.
 class Levels {
  public:
   Levels(const ScalarPool& pool, const LoopKernel& kernel) : pool_(pool), kernel_(kernel) {}
@@ -26,8 +27,8 @@ class Levels {
 /// A value that is written in one phase and read back in later ones.
 struct RowTemporary {
   ScalarId value;
-  int phase = 0;     ///< Where it is computed.
-  int store = -1;    ///< The store that writes it to memory anyway; -1: it needs scratch of its own.
+  int phase = 0;   ///< Where it is computed.
+  int store = -1;  ///< The store that writes it to memory anyway; -1: it needs scratch of its own.
 };
 
 [[nodiscard]] std::vector<RowTemporary> choose_row_temporaries(const ScalarPool& pool,

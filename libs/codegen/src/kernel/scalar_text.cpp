@@ -44,7 +44,8 @@ std::string literal(const Scalar& constant) {
   if (std::isnan(constant.real)) {
     return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
   }
-  const double value = single ? static_cast<double>(static_cast<float>(constant.real)) : constant.real;
+  const double value =
+      single ? static_cast<double>(static_cast<float>(constant.real)) : constant.real;
   if (std::isinf(value)) {
     return std::string(value < 0 ? "-" : "") + (single ? "__builtin_inff()" : "__builtin_inf()");
   }
@@ -58,7 +59,11 @@ std::string literal(const Scalar& constant) {
 }
 
 Block::Block(TextContext& context, Block* parent, int level, std::string inner, std::string count)
-    : context_(context), parent_(parent), level_(level), inner_(std::move(inner)), count_(std::move(count)) {}
+    : context_(context),
+      parent_(parent),
+      level_(level),
+      inner_(std::move(inner)),
+      count_(std::move(count)) {}
 
 std::string Block::find(ScalarId id) const {
   for (const Block* block = this; block != nullptr; block = block->parent_) {
@@ -82,7 +87,8 @@ std::string Block::value(ScalarId id) {
   const std::string text = compute(id, is_vector);
   std::string name = "v" + std::to_string(id.index());
   context_.prelude.use_vector(scalar.dtype);
-  context_.out.line("const " + std::string(is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype)) +
+  context_.out.line("const " +
+                    std::string(is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype)) +
                     " " + name + " = " + text + ";");
   names_[id] = name;
   return name;
@@ -143,8 +149,8 @@ std::string Block::index_vector(const Index& index) {
     } else if (part.kind == Atom::Kind::kComputed) {
       text = value(part.scalar);
     } else {
-      text = "(" + index_vector(part.operand) + (part.kind == Atom::Kind::kQuotient ? ") / " : ") % ") +
-             context_.text(part.divisor);
+      text = "(" + index_vector(part.operand) +
+             (part.kind == Atom::Kind::kQuotient ? ") / " : ") % ") + context_.text(part.divisor);
       text = "(" + text + ")";
     }
     if (!(term.factor == Expr(1))) {
@@ -166,8 +172,10 @@ std::string Block::with_count(const std::string& arguments) const {
 std::string Block::load_vector(const std::string& base, const Index& address) {
   const std::optional<Expr> stride = address.factor_of(kInner);
   bool lanewise = !stride;
-  for_each_computed(address, [&](ScalarId id) { lanewise = lanewise || context_.levels.of(id) == 3; });
+  for_each_computed(address,
+                    [&](ScalarId id) { lanewise = lanewise || context_.levels.of(id) == 3; });
   if (lanewise) {
+    context_.prelude.use_scattered();
     return "load_at" + with_count(base + ", " + index_vector(address));
   }
   const std::string place = base + " + (" + index(address) + ")";
@@ -180,14 +188,17 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
   const std::optional<Expr> stride = address.factor_of(kInner);
   if (!stride) {
-    context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) + ";");
+    context_.prelude.use_scattered();
+    context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) +
+                      ";");
     return;
   }
   const std::string place = base + " + (" + index(address) + ")";
   if (*stride == Expr(1)) {
     context_.out.line("store" + with_count(place + ", " + value) + ";");
   } else {
-    context_.out.line("store_strided" + with_count(place + ", " + context_.text(*stride) + ", " + value) + ";");
+    context_.out.line("store_strided" +
+                      with_count(place + ", " + context_.text(*stride) + ", " + value) + ";");
   }
 }
 
@@ -202,8 +213,10 @@ std::string Block::compute(ScalarId id, bool is_vector) {
       }
       return "load_one(" + base + " + (" + index(scalar.indices[0]) + "))";
     }
-    case ScalarOp::kIndex: return is_vector ? index_vector(scalar.indices[0]) : index(scalar.indices[0]);
-    case ScalarOp::kReduced: throw Error(ErrorCode::kInternal, "a reduction is used before it is done");
+    case ScalarOp::kIndex:
+      return is_vector ? index_vector(scalar.indices[0]) : index(scalar.indices[0]);
+    case ScalarOp::kReduced:
+      throw Error(ErrorCode::kInternal, "a reduction is used before it is done");
     default: return is_vector ? compute_vector_operation(scalar) : compute_scalar_operation(scalar);
   }
 }
@@ -261,7 +274,8 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     if (bytes != 4) {
       const DType wide = bytes == 8 ? DType::kInt64 : bytes == 2 ? DType::kInt16 : DType::kInt8;
       context_.prelude.use_vector(wide);
-      condition = "__builtin_convertvector(" + condition + ", " + std::string(vector_type(wide)) + ")";
+      condition =
+          "__builtin_convertvector(" + condition + ", " + std::string(vector_type(wide)) + ")";
     }
     return condition + " ? " + vector(scalar.operands[1]) + " : " + vector(scalar.operands[2]);
   }
@@ -293,8 +307,8 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     case ScalarOp::kMinimum:
       // A bound that is no NaN needs no second test.
       if (context_.scalar(scalar.operands[1]).op == ScalarOp::kConstant) {
-        return operands[0] + (scalar.op == ScalarOp::kMaximum ? " < " : " > ") + operands[1] + " ? " +
-               operands[1] + " : " + operands[0];
+        return operands[0] + (scalar.op == ScalarOp::kMaximum ? " < " : " > ") + operands[1] +
+               " ? " + operands[1] + " : " + operands[0];
       }
       break;
     default: break;
@@ -328,7 +342,8 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
     case ScalarOp::kIsNan: return operands[0] + " != " + operands[0];
     case ScalarOp::kSqrt:
-      return (scalar.dtype == DType::kFloat64 ? "__builtin_sqrt(" : "__builtin_sqrtf(") + operands[0] + ")";
+      return (scalar.dtype == DType::kFloat64 ? "__builtin_sqrt(" : "__builtin_sqrtf(") +
+             operands[0] + ")";
     case ScalarOp::kRsqrt:
       return (scalar.dtype == DType::kFloat64 ? "1 / __builtin_sqrt(" : "1 / __builtin_sqrtf(") +
              operands[0] + ")";

@@ -16,7 +16,9 @@ namespace kiln::codegen {
 /// Lines of source with their indentation.
 class Lines {
  public:
-  void line(const std::string& text) { text_ += std::string(static_cast<std::size_t>(2 * depth_), ' ') + text + "\n"; }
+  void line(const std::string& text) {
+    text_ += std::string(static_cast<std::size_t>(2 * depth_), ' ') + text + "\n";
+  }
   void open(const std::string& text) {
     line(text.empty() ? "{" : text + " {");
     ++depth_;
@@ -50,17 +52,24 @@ struct TextContext {
   [[nodiscard]] std::string operand(std::uint32_t operand) const;
 };
 
-/// Writes values as named lines, each once for the block it is in. Values of an outer block are visible in inner ones.
+/// Writes values as named lines, each once for the block it is in. Values of an outer block are
+/// visible in inner ones.
 class Block {
  public:
-  /// `inner` is the name of the inner variable here (`j`, `j + 4`); `count`, if any, of the lanes in use.
-  Block(TextContext& context, Block* parent, int level, std::string inner = "j", std::string count = "");
+  /// `inner` is the name of the inner variable here (`j`, `j + 4`); `count`, if any, of the lanes
+  /// in use.
+  Block(TextContext& context,
+        Block* parent,
+        int level,
+        std::string inner = "j",
+        std::string count = "");
 
   /// The name of `id`'s value, after the lines that compute it.
   std::string value(ScalarId id);
   /// The same as a vector, splat if it is a scalar.
   std::string vector(ScalarId id);
-  /// An index as a scalar expression; it must not change along the inner variable unless `inner` is wanted.
+  /// An index as a scalar expression; it must not change along the inner variable unless `inner` is
+  /// wanted.
   std::string index(const Index& index);
   /// Names a value that is there already.
   void set(ScalarId id, std::string name) { names_[id] = std::move(name); }

@@ -16,8 +16,8 @@ struct Window {
   std::vector<ir::Expr> strides;
 };
 
-/// The window that `tensor` is on what its views look at; nothing if no strides describe it, then `tensor` must be
-/// materialised itself. A tensor that is no view is a window on itself.
+/// The window that `tensor` is on what its views look at; nothing if no strides describe it, then
+/// `tensor` must be materialised itself. A tensor that is no view is a window on itself.
 [[nodiscard]] std::optional<Window> find_window(const LoopProgram& program, TensorId tensor);
 
 }  // namespace kiln::codegen

@@ -147,7 +147,9 @@ Element combine(Reduction reduction, Element a, Element b) {
 
 // Calls `visit` for each point of a box, the last index fastest.
 template <class Visit>
-void for_each_point(const std::vector<std::int64_t>& sizes, std::vector<std::int64_t>& point, std::size_t dim,
+void for_each_point(const std::vector<std::int64_t>& sizes,
+                    std::vector<std::int64_t>& point,
+                    std::size_t dim,
                     const Visit& visit) {
   if (dim == sizes.size()) {
     visit();
@@ -181,8 +183,9 @@ Array Evaluator::compute(const Tensor& tensor) {
       return;
     }
     Element total = neutral(tensor.reduction);
-    for_each_point(reduced, point, 0,
-                   [&] { total = combine(tensor.reduction, total, scalar(tensor.body, point)); });
+    for_each_point(reduced, point, 0, [&] {
+      total = combine(tensor.reduction, total, scalar(tensor.body, point));
+    });
     array.elements.push_back(fit(compute_type(tensor.dtype), total));
   });
   return array;
@@ -196,8 +199,12 @@ std::int64_t Evaluator::index(const Index& index, const Point& point) {
     switch (atom.kind) {
       case Atom::Kind::kVariable: value = point[static_cast<std::size_t>(atom.variable)]; break;
       case Atom::Kind::kComputed: value = scalar(atom.scalar, point).integer; break;
-      case Atom::Kind::kQuotient: value = this->index(atom.operand, point) / *atom.divisor.constant(); break;
-      case Atom::Kind::kRemainder: value = this->index(atom.operand, point) % *atom.divisor.constant(); break;
+      case Atom::Kind::kQuotient:
+        value = this->index(atom.operand, point) / *atom.divisor.constant();
+        break;
+      case Atom::Kind::kRemainder:
+        value = this->index(atom.operand, point) % *atom.divisor.constant();
+        break;
     }
     total += value * *term.factor.constant();
   }
@@ -231,7 +238,10 @@ Element Evaluator::operation(const Scalar& s, const Point& point) {
   if (s.op == ScalarOp::kCast) {
     if (real) {
       const bool to_bool = s.dtype == DType::kBool;
-      return {a.real, to_bool ? a.real != 0 : ir::is_floating_point(s.dtype) ? 0 : static_cast<std::int64_t>(a.real)};
+      return {a.real,
+              to_bool                          ? a.real != 0
+              : ir::is_floating_point(s.dtype) ? 0
+                                               : static_cast<std::int64_t>(a.real)};
     }
     return {static_cast<double>(a.integer), a.integer};
   }
@@ -239,13 +249,15 @@ Element Evaluator::operation(const Scalar& s, const Point& point) {
     return {0, std::isnan(a.real) ? 1 : 0};
   }
   if (s.operands.size() == 1) {
-    return real ? Element{real_unary(s.op, a.real), 0} : Element{0, integer_unary(s.op, s.dtype, a.integer)};
+    return real ? Element{real_unary(s.op, a.real), 0}
+                : Element{0, integer_unary(s.op, s.dtype, a.integer)};
   }
   const Element b = scalar(s.operands[1], point);
   if (s.op >= ScalarOp::kEqual && s.op <= ScalarOp::kLessEqual) {
     return {0, real ? compare(s.op, a.real, b.real) : compare(s.op, a.integer, b.integer)};
   }
-  return real ? Element{real_binary(s.op, a.real, b.real), 0} : Element{0, integer_binary(s.op, a.integer, b.integer)};
+  return real ? Element{real_binary(s.op, a.real, b.real), 0}
+              : Element{0, integer_binary(s.op, a.integer, b.integer)};
 }
 
 }  // namespace kiln::codegen

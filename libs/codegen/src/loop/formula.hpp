@@ -12,7 +12,9 @@ struct Formula {
   ScalarId id = {};
 
   [[nodiscard]] ir::DType dtype() const { return (*pool)[id].dtype; }
-  [[nodiscard]] Formula number(double value) const { return {pool, pool->constant(value, dtype())}; }
+  [[nodiscard]] Formula number(double value) const {
+    return {pool, pool->constant(value, dtype())};
+  }
   [[nodiscard]] Formula to(ir::DType type) const { return {pool, pool->cast(id, type)}; }
 };
 
@@ -29,16 +31,38 @@ inline Formula where(Formula condition, Formula yes, Formula no) {
   return {yes.pool, yes.pool->where(condition.id, yes.id, no.id)};
 }
 
-inline Formula operator+(Formula a, Formula b) { return binary(ScalarOp::kAdd, a, b); }
-inline Formula operator-(Formula a, Formula b) { return binary(ScalarOp::kSubtract, a, b); }
-inline Formula operator*(Formula a, Formula b) { return binary(ScalarOp::kMultiply, a, b); }
-inline Formula operator/(Formula a, Formula b) { return binary(ScalarOp::kDivide, a, b); }
-inline Formula operator+(Formula a, double b) { return a + a.number(b); }
-inline Formula operator-(Formula a, double b) { return a - a.number(b); }
-inline Formula operator*(Formula a, double b) { return a * a.number(b); }
-inline Formula operator/(Formula a, double b) { return a / a.number(b); }
-inline Formula operator-(double a, Formula b) { return b.number(a) - b; }
-inline Formula operator<(Formula a, Formula b) { return compare(ScalarOp::kLess, a, b); }
-inline Formula operator<=(Formula a, Formula b) { return compare(ScalarOp::kLessEqual, a, b); }
+inline Formula operator+(Formula a, Formula b) {
+  return binary(ScalarOp::kAdd, a, b);
+}
+inline Formula operator-(Formula a, Formula b) {
+  return binary(ScalarOp::kSubtract, a, b);
+}
+inline Formula operator*(Formula a, Formula b) {
+  return binary(ScalarOp::kMultiply, a, b);
+}
+inline Formula operator/(Formula a, Formula b) {
+  return binary(ScalarOp::kDivide, a, b);
+}
+inline Formula operator+(Formula a, double b) {
+  return a + a.number(b);
+}
+inline Formula operator-(Formula a, double b) {
+  return a - a.number(b);
+}
+inline Formula operator*(Formula a, double b) {
+  return a * a.number(b);
+}
+inline Formula operator/(Formula a, double b) {
+  return a / a.number(b);
+}
+inline Formula operator-(double a, Formula b) {
+  return b.number(a) - b;
+}
+inline Formula operator<(Formula a, Formula b) {
+  return compare(ScalarOp::kLess, a, b);
+}
+inline Formula operator<=(Formula a, Formula b) {
+  return compare(ScalarOp::kLessEqual, a, b);
+}
 
 }  // namespace kiln::codegen

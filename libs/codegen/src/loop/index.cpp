@@ -20,7 +20,8 @@ std::size_t mix(std::size_t seed, std::size_t value) {
 }
 
 std::size_t hash_of(const Atom& atom) {
-  std::size_t hash = mix(static_cast<std::size_t>(atom.kind), static_cast<std::size_t>(atom.variable));
+  std::size_t hash =
+      mix(static_cast<std::size_t>(atom.kind), static_cast<std::size_t>(atom.variable));
   hash = mix(hash, atom.scalar.index());
   return mix(mix(hash, atom.operand.hash()), atom.divisor.hash());
 }
@@ -92,8 +93,8 @@ std::int64_t common_divisor(const Index& index, const Expr& divisor) {
   return common;
 }
 
-// For index = g y + r and divisor = g k with 0 <= r < g: what g, y, r and k are. Then index / divisor is y / k and
-// index mod divisor is g (y mod k) + r.
+// For index = g y + r and divisor = g k with 0 <= r < g: what g, y, r and k are. Then index /
+// divisor is y / k and index mod divisor is g (y mod k) + r.
 struct Factored {
   Expr unit;
   Index quotient, remainder;
@@ -165,13 +166,12 @@ void Index::join_quotients() {
       continue;
     }
     const Atom& remainder = *terms_[i].atom;
-    Atom partner{.kind = Atom::Kind::kQuotient,
-                 .operand = remainder.operand,
-                 .divisor = remainder.divisor};
+    Atom partner{
+        .kind = Atom::Kind::kQuotient, .operand = remainder.operand, .divisor = remainder.divisor};
     // Quotients of quotients are kept as one quotient.
     if (const Index& inner = remainder.operand;
-        inner.terms_.size() == 1 && inner.constant_ == Expr(0) && inner.terms_[0].factor == Expr(1) &&
-        inner.terms_[0].atom->kind == Atom::Kind::kQuotient) {
+        inner.terms_.size() == 1 && inner.constant_ == Expr(0) &&
+        inner.terms_[0].factor == Expr(1) && inner.terms_[0].atom->kind == Atom::Kind::kQuotient) {
       partner.operand = inner.terms_[0].atom->operand;
       partner.divisor = inner.terms_[0].atom->divisor * remainder.divisor;
     }
@@ -307,7 +307,9 @@ Index linearize(std::span<const Index> indices, std::span<const Expr> sizes) {
   return position;
 }
 
-std::vector<Index> delinearize(const Index& position, std::span<const Expr> sizes, Extents extents) {
+std::vector<Index> delinearize(const Index& position,
+                               std::span<const Expr> sizes,
+                               Extents extents) {
   std::vector<Index> indices(sizes.size());
   if (std::ranges::any_of(sizes, [](const Expr& size) { return size == Expr(0); })) {
     return indices;

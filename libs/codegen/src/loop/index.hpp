@@ -89,8 +89,8 @@ void for_each_computed(const Index& index, const Visit& visit) {
   }
 }
 
-/// `index` with variable `i` replaced by `replacement[i]` and each computed scalar by what `scalar` gives for
-/// it; `extents` are those of the new variables.
+/// `index` with variable `i` replaced by `replacement[i]` and each computed scalar by what `scalar`
+/// gives for it; `extents` are those of the new variables.
 template <class ReplaceScalar>
 [[nodiscard]] Index substitute(const Index& index,
                                std::span<const Index> replacement,
@@ -106,14 +106,12 @@ template <class ReplaceScalar>
         break;
       case Atom::Kind::kComputed: value = Index::computed(replace_scalar(atom.scalar)); break;
       case Atom::Kind::kQuotient:
-        value = floor_div(substitute(atom.operand, replacement, extents, replace_scalar),
-                          atom.divisor,
-                          extents);
+        value = floor_div(
+            substitute(atom.operand, replacement, extents, replace_scalar), atom.divisor, extents);
         break;
       case Atom::Kind::kRemainder:
-        value = mod(substitute(atom.operand, replacement, extents, replace_scalar),
-                    atom.divisor,
-                    extents);
+        value = mod(
+            substitute(atom.operand, replacement, extents, replace_scalar), atom.divisor, extents);
         break;
     }
     result = result + value * term.factor;

@@ -32,8 +32,8 @@ struct Tensor {
   ScalarId body = {};
   std::vector<ir::Expr> reduced = {};  ///< Extents of the reduced dims.
   Reduction reduction = Reduction::kSum;
-  bool is_view = false;   ///< A pointwise tensor whose body is one read: index arithmetic only.
-  ir::NodeId node = {};   ///< What made it; invalid for inputs.
+  bool is_view = false;    ///< A pointwise tensor whose body is one read: index arithmetic only.
+  ir::NodeId node = {};    ///< What made it; invalid for inputs.
   ir::ValueId value = {};  ///< The graph's value; invalid for what only a lowering knows.
 
   /// Extents of the body's variables: the kept dims, then the reduced ones.

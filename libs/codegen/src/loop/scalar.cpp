@@ -9,16 +9,59 @@ namespace kiln::codegen {
 using ir::DType;
 
 std::string_view to_string(ScalarOp op) {
-  static constexpr std::array kNames = {
-      "constant", "index",      "read",      "load",         "reduced",         "cast",
-      "where",    "add",        "subtract",  "multiply",     "divide",          "floor_divide",
-      "truncate_divide",        "remainder", "fmod",         "maximum",         "minimum",
-      "power",    "bit_and",    "bit_or",    "bit_xor",      "bit_not",         "equal",
-      "not_equal", "less",      "less_equal", "negate",      "absolute",        "sign",
-      "reciprocal", "square_root", "reciprocal_sqrt", "floor", "ceil",          "round",
-      "truncate", "exp",        "exp2",      "expm1",        "log",             "log2",
-      "log10",    "log1p",      "sin",       "cos",          "tan",             "atan",
-      "sinh",     "cosh",       "tanh",      "erf",          "sigmoid",         "is_nan"};
+  static constexpr std::array kNames = {"constant",
+                                        "index",
+                                        "read",
+                                        "load",
+                                        "reduced",
+                                        "cast",
+                                        "where",
+                                        "add",
+                                        "subtract",
+                                        "multiply",
+                                        "divide",
+                                        "floor_divide",
+                                        "truncate_divide",
+                                        "remainder",
+                                        "fmod",
+                                        "maximum",
+                                        "minimum",
+                                        "power",
+                                        "bit_and",
+                                        "bit_or",
+                                        "bit_xor",
+                                        "bit_not",
+                                        "equal",
+                                        "not_equal",
+                                        "less",
+                                        "less_equal",
+                                        "negate",
+                                        "absolute",
+                                        "sign",
+                                        "reciprocal",
+                                        "square_root",
+                                        "reciprocal_sqrt",
+                                        "floor",
+                                        "ceil",
+                                        "round",
+                                        "truncate",
+                                        "exp",
+                                        "exp2",
+                                        "expm1",
+                                        "log",
+                                        "log2",
+                                        "log10",
+                                        "log1p",
+                                        "sin",
+                                        "cos",
+                                        "tan",
+                                        "atan",
+                                        "sinh",
+                                        "cosh",
+                                        "tanh",
+                                        "erf",
+                                        "sigmoid",
+                                        "is_nan"};
   static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kIsNan) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
@@ -34,7 +77,8 @@ bool Scalar::operator==(const Scalar& other) const {
 }
 
 ScalarId ScalarPool::add(Scalar scalar) {
-  std::size_t hash = static_cast<std::size_t>(scalar.op) * 131 + static_cast<std::size_t>(scalar.dtype);
+  std::size_t hash =
+      static_cast<std::size_t>(scalar.op) * 131 + static_cast<std::size_t>(scalar.dtype);
   const auto mix = [&](std::size_t value) { hash = hash * 0x100000001b3ULL ^ value; };
   mix(std::bit_cast<std::uint64_t>(scalar.real));
   mix(static_cast<std::size_t>(scalar.integer));

@@ -24,21 +24,57 @@ using TensorId = Id<Tensor>;
 /// comparisons (which give bool), casts, `kWhere`'s condition and reads.
 enum class ScalarOp : std::uint8_t {
   kConstant,
-  kIndex,   ///< The value of an index, as an int64.
-  kRead,    ///< An element of a tensor.
-  kLoad,    ///< In a kernel: an element of one of its operands.
-  kReduced, ///< In a kernel: the result of one of its reductions.
+  kIndex,    ///< The value of an index, as an int64.
+  kRead,     ///< An element of a tensor.
+  kLoad,     ///< In a kernel: an element of one of its operands.
+  kReduced,  ///< In a kernel: the result of one of its reductions.
   kCast,
   kWhere,
-  kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kTruncateDivide, kRemainder, kFmod,
-  kMaximum, kMinimum,  ///< NaN if either is.
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kTruncateDivide,
+  kRemainder,
+  kFmod,
+  kMaximum,
+  kMinimum,  ///< NaN if either is.
   kPower,
-  kAnd, kOr, kXor, kNot,
-  kEqual, kNotEqual, kLess, kLessEqual,
-  kNegate, kAbsolute, kSign, kReciprocal, kSqrt, kRsqrt,
-  kFloor, kCeil, kRound, kTruncate,
-  kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p,
-  kSin, kCos, kTan, kAtan, kSinh, kCosh, kTanh, kErf, kSigmoid,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kNegate,
+  kAbsolute,
+  kSign,
+  kReciprocal,
+  kSqrt,
+  kRsqrt,
+  kFloor,
+  kCeil,
+  kRound,
+  kTruncate,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kSin,
+  kCos,
+  kTan,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kErf,
+  kSigmoid,
   kIsNan,
 };
 
@@ -53,9 +89,10 @@ struct Scalar {
   ScalarOp op = ScalarOp::kConstant;
   ir::DType dtype = ir::DType::kFloat32;  ///< A compute type.
   std::vector<ScalarId> operands = {};
-  double real = 0;             ///< kConstant of a floating type.
-  std::int64_t integer = 0;    ///< kConstant of an integer type or bool; kLoad: the operand; kReduced: which.
-  TensorId tensor = {};        ///< kRead.
+  double real = 0;  ///< kConstant of a floating type.
+  std::int64_t integer =
+      0;  ///< kConstant of an integer type or bool; kLoad: the operand; kReduced: which.
+  TensorId tensor = {};             ///< kRead.
   std::vector<Index> indices = {};  ///< kRead: one a dim; kLoad, kIndex: one, in elements.
 
   bool operator==(const Scalar& other) const;

@@ -42,7 +42,8 @@ Formula gelu_derivative(Formula x, bool approximate) {
     return (t + 1) * 0.5 + x * 0.5 * (1 - t * t) * slope;
   }
   const Formula cumulative = (unary(ScalarOp::kErf, x * kSqrtHalf) + 1) * 0.5;
-  const Formula density = unary(ScalarOp::kExp, x * x * -0.5) * (std::numbers::inv_sqrtpi * kSqrtHalf);
+  const Formula density =
+      unary(ScalarOp::kExp, x * x * -0.5) * (std::numbers::inv_sqrtpi * kSqrtHalf);
   return cumulative + x * density;
 }
 
@@ -64,9 +65,8 @@ Lower activation_of(Formula (*function)(Formula)) {
 Lower derivative_of(Formula (*derivative)(Formula)) {
   return [derivative](Lowering& l) {
     const DType type = l.meta(0).dtype;
-    l.define(0, [&](Indices i) {
-      return l.operand(0, i, type) * derivative(l.operand(1, i, type));
-    });
+    l.define(0,
+             [&](Indices i) { return l.operand(0, i, type) * derivative(l.operand(1, i, type)); });
     return ir::is_floating_point(type);
   };
 }
@@ -118,9 +118,8 @@ bool lower_hardtanh(Lowering& l) {
   const DType type = l.meta(0).dtype;
   l.define(0, [&](Indices i) {
     const Formula x = l.operand(0, i, type);
-    return binary(ScalarOp::kMinimum,
-                  binary(ScalarOp::kMaximum, x, l.number(1, type)),
-                  l.number(2, type));
+    return binary(
+        ScalarOp::kMinimum, binary(ScalarOp::kMaximum, x, l.number(1, type)), l.number(2, type));
   });
   return ir::is_floating_point(type);
 }

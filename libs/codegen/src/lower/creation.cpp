@@ -36,9 +36,8 @@ Lower range_of(int start, int step) {
     }
     const ir::Expr first = start < 0 ? 0 : l.integer(static_cast<std::size_t>(start));
     const ir::Expr increment = step < 0 ? 1 : l.integer(static_cast<std::size_t>(step), 1);
-    l.define(0, [&](Indices i) {
-      return Formula{&l.pool(), l.pool().index(i[0] * increment + first)};
-    });
+    l.define(
+        0, [&](Indices i) { return Formula{&l.pool(), l.pool().index(i[0] * increment + first)}; });
     return true;
   };
 }
@@ -52,11 +51,14 @@ void add_creation_lowerings(Lowerings& table) {
   table["aten.fill.Scalar"] = filled_by(1);
   table["aten.fill.Tensor"] = filled_by(1);
   table["aten.scalar_tensor.default"] = filled_by(0);
-  for (const auto* name : {"aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default",
+  for (const auto* name : {"aten.zeros.default",
+                           "aten.zeros_like.default",
+                           "aten.new_zeros.default",
                            "aten.zero.default"}) {
     table[name] = filled_with(0);
   }
-  for (const auto* name : {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"}) {
+  for (const auto* name :
+       {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"}) {
     table[name] = filled_with(1);
   }
   table["aten.arange.default"] = range_of(-1, -1);

@@ -97,11 +97,8 @@ Formula index_value(Lowering& l, const Index& index) {
 }
 
 // A piece is read within its bounds only: elsewhere its index is 0 and the value is not used.
-Formula guarded_read(Lowering& l,
-                     TensorId tensor,
-                     std::vector<Index> indices,
-                     std::size_t dim,
-                     Formula inside) {
+Formula guarded_read(
+    Lowering& l, TensorId tensor, std::vector<Index> indices, std::size_t dim, Formula inside) {
   const Formula position = index_value(l, indices[dim]);
   indices[dim] = Index::computed(where(inside, position, position.number(0)).id);
   return l.read(tensor, std::move(indices));
@@ -164,9 +161,8 @@ bool lower_constant_pad(Lowering& l) {
       const std::size_t dim = own.size() - 1 - k;
       const Index place = i[dim] + Index(padding[2 * k] * Expr(-1));
       const Formula position = index_value(l, place);
-      const Formula within = binary(ScalarOp::kAnd,
-                                    position.number(0) <= position,
-                                    position < index_value(l, own[dim]));
+      const Formula within = binary(
+          ScalarOp::kAnd, position.number(0) <= position, position < index_value(l, own[dim]));
       mapped[dim] = Index::computed(where(within, position, position.number(0)).id);
       inside = binary(ScalarOp::kAnd, inside, within);
     }

@@ -52,7 +52,9 @@ bool is_lowerable_value(const ir::Graph& graph, ir::ValueId value) {
 
 bool is_lowerable_node(const ir::Graph& graph, const ir::Node& node) {
   bool possible = !node.random && !node.effectful;
-  const auto check_value = [&](ir::ValueId value) { possible = possible && is_lowerable_value(graph, value); };
+  const auto check_value = [&](ir::ValueId value) {
+    possible = possible && is_lowerable_value(graph, value);
+  };
   for_each_operand(node, check_value);
   std::ranges::for_each(node.results, check_value);
   return possible;

@@ -29,8 +29,8 @@ Expr count(std::span<const Expr> sizes, std::span<const std::size_t> dims) {
 }
 
 std::size_t wrap(std::int64_t dim, std::size_t rank) {
-  return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(std::max<std::size_t>(rank, 1))
-                                          : dim);
+  return static_cast<std::size_t>(
+      dim < 0 ? dim + static_cast<std::int64_t>(std::max<std::size_t>(rank, 1)) : dim);
 }
 
 bool is_lowerable(DType dtype) {
@@ -69,9 +69,10 @@ bool is_dense(std::span<const Expr> sizes, std::span<const Expr> strides) {
 }
 
 std::vector<Expr> dense_strides(const ir::TensorMeta& meta) {
-  const bool usable = meta.strides.size() == meta.sizes.size() &&
-                      !std::ranges::any_of(meta.sizes, [](const Expr& e) { return e == Expr(0); }) &&
-                      is_dense(meta.sizes, meta.strides);
+  const bool usable =
+      meta.strides.size() == meta.sizes.size() &&
+      !std::ranges::any_of(meta.sizes, [](const Expr& e) { return e == Expr(0); }) &&
+      is_dense(meta.sizes, meta.strides);
   return usable ? meta.strides : ir::contiguous_strides(meta.sizes);
 }
 
@@ -149,7 +150,8 @@ double Lowering::real(std::size_t i, double absent) const {
   }
   const Expr value = integer(i);
   if (!value.is_constant()) {
-    throw Error(ErrorCode::kUnsupported, node_.target + ": a symbolic number where a plain one is needed");
+    throw Error(ErrorCode::kUnsupported,
+                node_.target + ": a symbolic number where a plain one is needed");
   }
   return static_cast<double>(*value.constant());
 }
@@ -172,7 +174,9 @@ std::vector<bool> Lowering::flags(std::size_t i) const {
   return list != nullptr ? *list : std::vector<bool>();
 }
 
-std::optional<std::size_t> Lowering::dim(std::size_t i, std::size_t rank, std::int64_t absent) const {
+std::optional<std::size_t> Lowering::dim(std::size_t i,
+                                         std::size_t rank,
+                                         std::int64_t absent) const {
   const std::optional<std::int64_t> value = integer(i, absent).constant();
   return value ? std::optional(wrap(*value, rank)) : std::nullopt;
 }
@@ -267,9 +271,7 @@ TensorId Lowering::reduce(Reduction reduction,
                           std::span<const std::size_t> dims,
                           DType dtype,
                           const Body& body) {
-  Tensor tensor{.kind = Tensor::Kind::kReduction,
-                .dtype = dtype,
-                .reduction = reduction};
+  Tensor tensor{.kind = Tensor::Kind::kReduction, .dtype = dtype, .reduction = reduction};
   std::vector<Index> indices(sizes.size());
   int variable = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

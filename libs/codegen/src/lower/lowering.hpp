@@ -1,4 +1,5 @@
-// What a lowering sees: one node, its operands as functions of indices, and a place for its results.
+// What a lowering sees: one node, its operands as functions of indices, and a place for its
+// results.
 
 #pragma once
 
@@ -36,12 +37,16 @@ class Lowering {
   [[nodiscard]] std::string_view text(std::size_t i) const;
   [[nodiscard]] std::vector<bool> flags(std::size_t i) const;
   /// A dim argument, counted from the front; nothing if it is symbolic.
-  [[nodiscard]] std::optional<std::size_t> dim(std::size_t i, std::size_t rank, std::int64_t absent) const;
+  [[nodiscard]] std::optional<std::size_t> dim(std::size_t i,
+                                               std::size_t rank,
+                                               std::int64_t absent) const;
   /// A list of dims, sorted; all of them if it is absent or empty.
   [[nodiscard]] std::vector<std::size_t> dims(std::size_t i, std::size_t rank) const;
 
   // Operands.
-  [[nodiscard]] const std::vector<ir::Expr>& sizes(TensorId tensor) const { return program_[tensor].sizes; }
+  [[nodiscard]] const std::vector<ir::Expr>& sizes(TensorId tensor) const {
+    return program_[tensor].sizes;
+  }
   [[nodiscard]] ir::DType dtype(TensorId tensor) const { return program_[tensor].dtype; }
   [[nodiscard]] Formula read(TensorId tensor, std::vector<Index> indices) const;
   /// `tensor` at `indices` of a shape it is broadcast to.
@@ -63,13 +68,15 @@ class Lowering {
   void define_view(std::size_t result,
                    TensorId source,
                    const std::function<std::vector<Index>(Indices)>& map);
-  /// A tensor of its own: `body` of all of `sizes`, reduced over `dims`. Its shape has the kept dims only.
+  /// A tensor of its own: `body` of all of `sizes`, reduced over `dims`. Its shape has the kept
+  /// dims only.
   TensorId reduce(Reduction reduction,
                   std::span<const ir::Expr> sizes,
                   std::span<const std::size_t> dims,
                   ir::DType dtype,
                   const Body& body);
-  /// The same reduction as result `result`, with or without the reduced dims kept as 1; `finish` comes last.
+  /// The same reduction as result `result`, with or without the reduced dims kept as 1; `finish`
+  /// comes last.
   void define_reduced(std::size_t result,
                       TensorId reduced,
                       std::span<const std::size_t> dims,
@@ -89,8 +96,8 @@ class Lowering {
   const ir::Node& node_;
 };
 
-/// Writes a node's results into the program; false if it is one for libtorch after all (what was written is
-/// taken back then).
+/// Writes a node's results into the program; false if it is one for libtorch after all (what was
+/// written is taken back then).
 using Lower = std::function<bool(Lowering&)>;
 /// By target: "aten.add.Tensor".
 using Lowerings = std::unordered_map<std::string_view, Lower>;
@@ -104,7 +111,8 @@ void add_reduction_lowerings(Lowerings& lowerings);
 void add_normalization_lowerings(Lowerings& lowerings);
 void add_softmax_lowerings(Lowerings& lowerings);
 
-/// Lowers every node of `graph` that has a lowering; the others become externs, their results memory.
+/// Lowers every node of `graph` that has a lowering; the others become externs, their results
+/// memory.
 ///
 /// Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
 [[nodiscard]] LoopProgram lower(const ir::Graph& graph);

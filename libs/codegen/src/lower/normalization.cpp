@@ -103,12 +103,14 @@ bool lower_layer_norm_backward(Lowering& l) {
     if (!l.is_tensor(5)) {
       return gradient(i);
     }
-    return gradient(i) * l.read(l.tensor(5), {rows->column(i).begin(), rows->column(i).end()}).to(type);
+    return gradient(i) *
+           l.read(l.tensor(5), {rows->column(i).begin(), rows->column(i).end()}).to(type);
   };
   if (l.wants(0)) {
     const TensorId sum = l.reduce(Reduction::kSum, sizes, rows->dims, type, scaled);
-    const TensorId dot = l.reduce(Reduction::kSum, sizes, rows->dims, type,
-                                  [&](Indices i) { return scaled(i) * normalized(i); });
+    const TensorId dot = l.reduce(Reduction::kSum, sizes, rows->dims, type, [&](Indices i) {
+      return scaled(i) * normalized(i);
+    });
     l.define(0, [&](Indices i) {
       const Formula mean = l.read(sum, rows->row(i)) * (1 / rows->count);
       const Formula projection = l.read(dot, rows->row(i)) * (1 / rows->count);
@@ -118,8 +120,9 @@ bool lower_layer_norm_backward(Lowering& l) {
   const std::vector<std::size_t> leading = range(0, rows->outer);
   const auto whole = [](Formula x) { return x; };
   if (l.wants(1)) {
-    const TensorId sum = l.reduce(Reduction::kSum, sizes, leading, type,
-                                  [&](Indices i) { return gradient(i) * normalized(i); });
+    const TensorId sum = l.reduce(Reduction::kSum, sizes, leading, type, [&](Indices i) {
+      return gradient(i) * normalized(i);
+    });
     l.define_reduced(1, sum, leading, false, whole);
   }
   if (l.wants(2)) {

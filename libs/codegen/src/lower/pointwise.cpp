@@ -63,7 +63,8 @@ Lower binary_of(ScalarOp op) {
     if (!is_number(type)) {
       return false;
     }
-    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    l.define(0,
+             [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
     return true;
   };
 }
@@ -122,7 +123,8 @@ Lower logical_of(ScalarOp op) {
 Lower bitwise_of(ScalarOp op) {
   return [op](Lowering& l) {
     const DType type = l.meta(0).dtype;
-    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    l.define(0,
+             [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
     return true;
   };
 }
@@ -154,9 +156,7 @@ bool lower_is_nan(Lowering& l) {
   if (!ir::is_floating_point(l.dtype(l.tensor(0)))) {
     return false;
   }
-  l.define(0, [&](Indices i) {
-    return unary(ScalarOp::kIsNan, l.broadcast(l.tensor(0), i));
-  });
+  l.define(0, [&](Indices i) { return unary(ScalarOp::kIsNan, l.broadcast(l.tensor(0), i)); });
   return true;
 }
 
@@ -194,7 +194,8 @@ bool lower_clamp(Lowering& l) {
 Lower clamp_end(ScalarOp op) {
   return [op](Lowering& l) {
     const DType type = l.meta(0).dtype;
-    l.define(0, [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
+    l.define(0,
+             [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
     return is_number(type);
   };
 }
@@ -359,13 +360,16 @@ void add_binary(Lowerings& table) {
   table["aten.logical_xor.default"] = logical_of(ScalarOp::kXor);
   for (const auto* suffix : {"Tensor", "Scalar"}) {
     const bool tensor = suffix[0] == 'T';
-    table[tensor ? "aten.bitwise_and.Tensor" : "aten.bitwise_and.Scalar"] = bitwise_of(ScalarOp::kAnd);
+    table[tensor ? "aten.bitwise_and.Tensor" : "aten.bitwise_and.Scalar"] =
+        bitwise_of(ScalarOp::kAnd);
     table[tensor ? "aten.bitwise_or.Tensor" : "aten.bitwise_or.Scalar"] = bitwise_of(ScalarOp::kOr);
-    table[tensor ? "aten.bitwise_xor.Tensor" : "aten.bitwise_xor.Scalar"] = bitwise_of(ScalarOp::kXor);
+    table[tensor ? "aten.bitwise_xor.Tensor" : "aten.bitwise_xor.Scalar"] =
+        bitwise_of(ScalarOp::kXor);
     table[tensor ? "aten.eq.Tensor" : "aten.eq.Scalar"] = comparison_of(ScalarOp::kEqual, false);
     table[tensor ? "aten.ne.Tensor" : "aten.ne.Scalar"] = comparison_of(ScalarOp::kNotEqual, false);
     table[tensor ? "aten.lt.Tensor" : "aten.lt.Scalar"] = comparison_of(ScalarOp::kLess, false);
-    table[tensor ? "aten.le.Tensor" : "aten.le.Scalar"] = comparison_of(ScalarOp::kLessEqual, false);
+    table[tensor ? "aten.le.Tensor" : "aten.le.Scalar"] =
+        comparison_of(ScalarOp::kLessEqual, false);
     table[tensor ? "aten.gt.Tensor" : "aten.gt.Scalar"] = comparison_of(ScalarOp::kLess, true);
     table[tensor ? "aten.ge.Tensor" : "aten.ge.Scalar"] = comparison_of(ScalarOp::kLessEqual, true);
   }
@@ -389,7 +393,9 @@ void add_pointwise_lowerings(Lowerings& table) {
   table["aten.addcdiv.default"] = ternary_of(ScalarOp::kDivide);
   table["aten.lerp.Scalar"] = lower_lerp;
   table["aten.lerp.Tensor"] = lower_lerp;
-  for (const auto* name : {"aten._to_copy.default", "aten.clone.default", "aten.contiguous.default",
+  for (const auto* name : {"aten._to_copy.default",
+                           "aten.clone.default",
+                           "aten.contiguous.default",
                            "aten.lift_fresh_copy.default"}) {
     table[name] = lower_copy;
   }

@@ -34,8 +34,8 @@ DType promote_types(DType a, DType b) {
 }  // namespace
 
 DType Lowering::promote(std::size_t first, std::size_t second) const {
-  // Tensors with dims come before 0-d tensors, those before numbers; a later one only counts if its category
-  // is higher.
+  // Tensors with dims come before 0-d tensors, those before numbers; a later one only counts if its
+  // category is higher.
   std::array<std::optional<DType>, 3> levels;
   for (const std::size_t i : {first, second}) {
     std::size_t level = 2;

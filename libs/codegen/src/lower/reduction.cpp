@@ -38,23 +38,28 @@ void reduce_into(Lowering& l,
 Lower plain(Reduction reduction, int dims, int keep) {
   return [=](Lowering& l) {
     const std::size_t rank = l.sizes(l.tensor(0)).size();
-    const auto all = dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(static_cast<std::size_t>(dims), rank);
+    const auto all =
+        dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(static_cast<std::size_t>(dims), rank);
     const bool keeps = keep >= 0 && l.flag(static_cast<std::size_t>(keep));
     reduce_into(l, reduction, all, keeps, accumulator(l.meta(0).dtype), identity);
-    return l.meta(0).dtype != DType::kBool || reduction == Reduction::kAny || reduction == Reduction::kAll;
+    return l.meta(0).dtype != DType::kBool || reduction == Reduction::kAny ||
+           reduction == Reduction::kAll;
   };
 }
 
 Lower mean_over(int dims, int keep) {
   return [=](Lowering& l) {
     const std::vector<Expr>& sizes = l.sizes(l.tensor(0));
-    const auto all =
-        dims < 0 ? l.dims(l.argument_count(), sizes.size()) : l.dims(static_cast<std::size_t>(dims), sizes.size());
+    const auto all = dims < 0 ? l.dims(l.argument_count(), sizes.size())
+                              : l.dims(static_cast<std::size_t>(dims), sizes.size());
     const std::optional<std::int64_t> number = count(sizes, all).constant();
     if (!number || !ir::is_floating_point(l.meta(0).dtype)) {
       return false;
     }
-    reduce_into(l, Reduction::kSum, all, keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
+    reduce_into(l,
+                Reduction::kSum,
+                all,
+                keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
                 accumulator(l.meta(0).dtype),
                 [&](Formula sum) { return sum / static_cast<double>(*number); });
     return true;
@@ -69,13 +74,17 @@ bool is_empty_reduction(const std::vector<Expr>& sizes, const std::vector<std::s
 Lower extreme(Reduction reduction, int dims, int keep) {
   return [=](Lowering& l) {
     const std::vector<Expr>& sizes = l.sizes(l.tensor(0));
-    const auto all =
-        dims < 0 ? l.dims(l.argument_count(), sizes.size()) : l.dims(static_cast<std::size_t>(dims), sizes.size());
+    const auto all = dims < 0 ? l.dims(l.argument_count(), sizes.size())
+                              : l.dims(static_cast<std::size_t>(dims), sizes.size());
     if (is_empty_reduction(sizes, all) || l.meta(0).dtype == DType::kBool) {
       return false;
     }
-    reduce_into(l, reduction, all, keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
-                compute_type(l.meta(0).dtype), identity);
+    reduce_into(l,
+                reduction,
+                all,
+                keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
+                compute_type(l.meta(0).dtype),
+                identity);
     return true;
   };
 }
@@ -100,7 +109,8 @@ TensorId extreme_index(Lowering& l,
       met = binary(ScalarOp::kOr, met, unary(ScalarOp::kIsNan, x));
     }
     const Formula place{&l.pool(), l.pool().index(position(i))};
-    const Formula never{&l.pool(), l.pool().integer(std::numeric_limits<std::int64_t>::max(), DType::kInt64)};
+    const Formula never{&l.pool(),
+                        l.pool().integer(std::numeric_limits<std::int64_t>::max(), DType::kInt64)};
     return where(met, place, never);
   });
 }
@@ -113,8 +123,10 @@ Lower argument_of(Reduction reduction) {
     if (is_empty_reduction(sizes, dims) || l.dtype(source) == DType::kBool) {
       return false;
     }
-    const TensorId best = l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)),
-                                   [&](Indices i) { return l.broadcast(source, i); });
+    const TensorId best =
+        l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)), [&](Indices i) {
+          return l.broadcast(source, i);
+        });
     const TensorId place = extreme_index(l, source, best, dims, [&](Indices i) {
       return l.has(1) && !i.empty() ? i[dims[0]] : linearize(i, sizes);
     });
@@ -135,8 +147,10 @@ Lower extreme_with_index(Reduction reduction) {
     if (is_empty_reduction(sizes, dims)) {
       return false;
     }
-    const TensorId best = l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)),
-                                   [&](Indices i) { return l.broadcast(source, i); });
+    const TensorId best =
+        l.reduce(reduction, sizes, dims, compute_type(l.dtype(source)), [&](Indices i) {
+          return l.broadcast(source, i);
+        });
     l.define_reduced(0, best, dims, l.flag(2), identity);
     if (l.wants(1)) {
       const TensorId place =
@@ -174,8 +188,8 @@ Lower variance(bool with_mean) {
       return false;
     }
     const auto n = static_cast<double>(*number);
-    const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type,
-                                  [&](Indices i) { return l.broadcast(source, i); });
+    const TensorId sum = l.reduce(
+        Reduction::kSum, sizes, dims, type, [&](Indices i) { return l.broadcast(source, i); });
     const TensorId squares = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
       const Formula difference = l.broadcast(source, i) - l.read(sum, kept_of(i, dims)) / n;
       return difference * difference;
@@ -197,8 +211,9 @@ bool lower_logsumexp(Lowering& l) {
   if (is_empty_reduction(sizes, dims) || !ir::is_floating_point(type)) {
     return false;
   }
-  const TensorId best = l.reduce(Reduction::kMaximum, sizes, dims, type,
-                                 [&](Indices i) { return l.broadcast(source, i).to(type); });
+  const TensorId best = l.reduce(Reduction::kMaximum, sizes, dims, type, [&](Indices i) {
+    return l.broadcast(source, i).to(type);
+  });
   // An infinite maximum is not subtracted: the sum is then infinite or zero by itself.
   const auto shift = [&](Formula maximum) {
     const Formula infinity = maximum.number(std::numeric_limits<double>::infinity());
@@ -206,11 +221,13 @@ bool lower_logsumexp(Lowering& l) {
     return where(finite, maximum, maximum.number(0));
   };
   const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
-    return unary(ScalarOp::kExp, l.broadcast(source, i).to(type) - shift(l.read(best, kept_of(i, dims))));
+    return unary(ScalarOp::kExp,
+                 l.broadcast(source, i).to(type) - shift(l.read(best, kept_of(i, dims))));
   });
   const bool keep = l.flag(2);
   l.define(0, [&](Indices i) {
-    const std::vector<Index> kept = keep ? kept_of(i, dims) : std::vector<Index>(i.begin(), i.end());
+    const std::vector<Index> kept =
+        keep ? kept_of(i, dims) : std::vector<Index>(i.begin(), i.end());
     return unary(ScalarOp::kLog, l.read(sum, kept)) + shift(l.read(best, kept));
   });
   return true;

@@ -35,8 +35,9 @@ bool lower_softmax(Lowering& l) {
   const auto x = [&](Indices i) { return l.broadcast(source, i).to(type); };
   const TensorId maximum = l.reduce(Reduction::kMaximum, sizes, dims, type, x);
   const auto shifted = [&](Indices i) { return x(i) - l.read(maximum, without(i, dim)); };
-  const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type,
-                                [&](Indices i) { return unary(ScalarOp::kExp, shifted(i)); });
+  const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
+    return unary(ScalarOp::kExp, shifted(i));
+  });
   l.define(0, [&](Indices i) {
     const Formula total = l.read(sum, without(i, dim));
     if (logarithm) {

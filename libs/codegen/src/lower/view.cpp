@@ -21,7 +21,8 @@ bool lower_identity(Lowering& l) {
   return true;
 }
 
-// Dims are matched in blocks of equal element count, so that only what is split or joined is divided.
+// Dims are matched in blocks of equal element count, so that only what is split or joined is
+// divided.
 std::vector<Index> reshape(Indices indices, std::span<const Expr> from, std::span<const Expr> to) {
   std::vector<Index> result(to.size());
   if (is_empty(to)) {
@@ -35,9 +36,9 @@ std::vector<Index> reshape(Indices indices, std::span<const Expr> from, std::spa
     Expr count_a = a < from.size() ? from[a++] : Expr(1);
     Expr count_b = b < to.size() ? to[b++] : Expr(1);
     while (!(count_a == count_b)) {
-      const bool grow_a = b == to.size() ||
-                          (a < from.size() && (!count_a.is_constant() || !count_b.is_constant() ||
-                                               *count_a.constant() < *count_b.constant()));
+      const bool grow_a =
+          b == to.size() || (a < from.size() && (!count_a.is_constant() || !count_b.is_constant() ||
+                                                 *count_a.constant() < *count_b.constant()));
       if (grow_a && a == from.size()) {
         break;
       }
@@ -236,27 +237,38 @@ bool lower_flip(Lowering& l) {
 }  // namespace
 
 void add_view_lowerings(Lowerings& table) {
-  for (const auto* name : {"aten.alias.default", "aten.detach.default", "aten.lift_fresh.default",
-                           "aten.lift.default", "aten.positive.default"}) {
+  for (const auto* name : {"aten.alias.default",
+                           "aten.detach.default",
+                           "aten.lift_fresh.default",
+                           "aten.lift.default",
+                           "aten.positive.default"}) {
     table[name] = lower_identity;
   }
-  for (const auto* name : {"aten.view.default", "aten._unsafe_view.default", "aten.reshape.default",
-                           "aten._reshape_alias.default", "aten.view_copy.default",
-                           "aten.flatten.using_ints", "aten.unflatten.int"}) {
+  for (const auto* name : {"aten.view.default",
+                           "aten._unsafe_view.default",
+                           "aten.reshape.default",
+                           "aten._reshape_alias.default",
+                           "aten.view_copy.default",
+                           "aten.flatten.using_ints",
+                           "aten.unflatten.int"}) {
     table[name] = lower_reshape;
   }
   table["aten.permute.default"] = lower_permute;
   table["aten.transpose.int"] = lower_transpose;
   table["aten.t.default"] = lower_t;
   table["aten.expand.default"] = lower_expand;
-  for (const auto* name : {"aten.unsqueeze.default", "aten.squeeze.default", "aten.squeeze.dim",
+  for (const auto* name : {"aten.unsqueeze.default",
+                           "aten.squeeze.default",
+                           "aten.squeeze.dim",
                            "aten.squeeze.dims"}) {
     table[name] = lower_unit_dims;
   }
   table["aten.slice.Tensor"] = lower_slice;
   table["aten.select.int"] = lower_select;
   table["aten.unbind.int"] = lower_unbind;
-  for (const auto* name : {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default",
+  for (const auto* name : {"aten.split.Tensor",
+                           "aten.split_with_sizes.default",
+                           "aten.chunk.default",
                            "aten.split.sizes"}) {
     table[name] = lower_split;
   }

@@ -14,7 +14,8 @@ struct Target {
   std::string compiler_flags;  ///< "-march=native", "-mcpu=native", …
 };
 
-/// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an unknown name.
+/// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an
+/// unknown name.
 [[nodiscard]] Target resolve_target(const std::string& isa);
 
 }  // namespace kiln::codegen

@@ -1,0 +1,94 @@
+// Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
+// emit_phase.cpp, and reductions over the rows in emit_epilogue.cpp.
+
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emit_kernel.hpp"
+#include "scalar_text.hpp"
+
+namespace kiln::codegen {
+
+/// The text of one kernel, as it grows.
+class KernelEmitter {
+ public:
+  KernelEmitter(const LoopProgram& program, const LoopKernel& kernel, const Target& target);
+
+  KernelText run();
+
+ private:
+  std::string extent(int variable) const;
+  std::string row_position(const std::string& inner) const;
+  ir::DType operand_dtype(std::uint32_t operand) const;
+  void name_operands();
+  // Without reductions any piece of a row is a unit of work.
+  bool is_blocked() const;
+  void emit_blocks();
+  void emit_rows();
+  int phase_count() const;
+
+  // A row.
+  void emit_row(Block& outer);
+  // What the inner loops of a phase compute.
+  std::vector<ScalarId> roots(int phase) const;
+  // Computes in `block` everything under `root` that does not change inside it.
+  void hoist(ScalarId root, int phase, int level, Block& block, std::set<ScalarId>& seen);
+  // Whether a phase finds `id` ready-made in a row temporary.
+  bool is_kept(ScalarId id, int phase) const;
+  bool is_used(ScalarId target, int phase) const;
+  // `constant_inner` is the length of the loop if it is known: parts that never run are left out.
+  void emit_phase(int phase,
+                  Block& row,
+                  const std::string& begin,
+                  const std::string& end,
+                  std::optional<std::int64_t> length);
+  void emit_inner_loops(Block& parent,
+                        const std::string& begin,
+                        const std::string& end,
+                        std::optional<std::int64_t> length,
+                        int copies,
+                        const std::function<void(Block&, int)>& emit);
+  void emit_elements(int phase, Block& block, int copy);
+  void read_temporary(std::size_t number, Block& block);
+  void accumulate(std::size_t number, Block& block, int copy);
+  void finish_row_reductions(int phase, Block& row);
+  // Values of whole rows: stored as soon as what they need is there.
+  void emit_row_stores(int phase, Block& row);
+
+  // Accumulators.
+  static std::string accumulator(std::size_t reduce, int copy);
+  // Independent accumulators hide the latency of the additions.
+  int unroll(int phase);
+  void declare_accumulators(std::size_t number, int copies);
+  std::string combine(const LoopKernel::Reduce& reduce, const std::string& a, const std::string& b);
+  std::string reduce_lanes(const LoopKernel::Reduce& reduce, const std::string& vector);
+  std::string all_accumulators(std::size_t number, int copies);
+  ScalarId reduced(std::size_t number) const;
+
+  // Reductions over the rows.
+  void open_chunk_accumulators();
+  void close_chunk_accumulators();
+  // Adds up the chunks and stores what is made of the sums.
+  void emit_epilogue();
+  void emit_column_epilogue(Block& outermost, const std::string& chunks);
+
+  const LoopKernel& kernel_;
+  Prelude prelude_;
+  Levels levels_;
+  Lines body_;
+  KernelText text_;
+  TextContext context_;
+  int lanes_;
+  bool parallel_ = false;
+  std::vector<RowTemporary> temporaries_;
+};
+
+/// What leaves a reduction as it is.
+[[nodiscard]] Scalar neutral_of(Reduction reduction, ir::DType dtype);
+
+}  // namespace kiln::codegen
