@@ -1,0 +1,79 @@
+// From a running C++ program to an `ExportedProgram`.
+//
+// The function runs once, on twins of the example inputs: they, the module and the random number
+// generators are afterwards as they were. Tensors that the function uses and that are no inputs are
+// known by identity: they become the parameters and buffers they were named as, or constants.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/export/exported_program.hpp"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace kiln::exporter {
+
+using TensorFunction = std::function<Tensors(const Tensors&)>;
+
+/// A tensor that belongs to the program.
+struct NamedTensor {
+  std::string name;  ///< "encoder.layer.0.weight"
+  at::Tensor tensor;
+  bool is_buffer = false;  ///< Otherwise a parameter.
+  bool persistent = true;  ///< Whether a state dict has it; for buffers.
+};
+
+struct ExportOptions {
+  /// Names of the graph's user inputs; "input0", "input1", … where there is none.
+  std::vector<std::string> input_names = {};
+  /// Trace the gradients too: outputs are then followed by one gradient per parameter and per user
+  /// input that requires grad. Needs `loss_index`.
+  bool joint = false;
+  /// Which output is the loss, a scalar that is seeded with one.
+  std::optional<std::uint32_t> loss_index = std::nullopt;
+  /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
+  bool allow_value_reads = false;
+};
+
+/// Traces `function` on `example`.
+///
+/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
+/// shape that depends on data; with `kInvalidArgument` if it changes an input in a way that no
+/// functional graph can say (its geometry; one of several inputs that share memory), or if `joint`
+/// is asked for and the outputs do not allow it. What the function throws passes through.
+[[nodiscard]] ExportedProgram export_program(const TensorFunction& function,
+                                             const Tensors& example,
+                                             const ExportOptions& options = {});
+
+/// The same, with names for tensors that `function` uses. All of them become inputs, used or not,
+/// in this order, parameters first.
+[[nodiscard]] ExportedProgram export_program(const TensorFunction& function,
+                                             const std::vector<NamedTensor>& named,
+                                             const Tensors& example,
+                                             const ExportOptions& options = {});
+
+/// Traces `forward`, which calls `module`, with the module's parameters and buffers by name.
+[[nodiscard]] ExportedProgram export_module(const std::shared_ptr<torch::nn::Module>& module,
+                                            const TensorFunction& forward,
+                                            const Tensors& example,
+                                            const ExportOptions& options = {});
+
+/// Traces `function` and, if an example input requires grad, its gradients, without any calling
+/// convention: the graph takes the inputs (then one tangent per output), and returns the outputs
+/// (then one gradient per input, None where it does not depend on it).
+///
+/// Throws `Error` with `kInvalidArgument` if the function mutates an input or returns an alias of
+/// one.
+[[nodiscard]] ir::Graph export_joint_simple(const TensorFunction& function, const Tensors& example);
+
+}  // namespace kiln::exporter

@@ -1,0 +1,42 @@
+// What an archive says, before it is traced.
+
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kiln/export/exported_program.hpp"
+#include "pipeline.hpp"
+#include "serialized_types.hpp"
+
+namespace kiln::exporter {
+
+/// A program in serialized form: JSON with its tensors.
+struct ArchivedProgram {
+  Json graph;      ///< schema.py's `Graph`.
+  Json signature;  ///< schema.py's `GraphSignature`.
+  std::vector<OwnedTensor> owned;
+  std::set<std::string> non_persistent_buffers;
+  Tensors sample_inputs;                 ///< One per tensor that the user passes.
+  std::vector<std::string> input_names;  ///< Names of those.
+  std::string in_spec, out_spec;
+  std::vector<Leaf> input_leaves;
+  std::vector<Leaf> output_leaves;
+  ir::Ranges symbols;
+  std::vector<std::vector<ir::Expr>> input_sizes;
+
+  /// Runs the graph on the user's tensors; updates owned tensors and inputs in place where the
+  /// signature says so.
+  [[nodiscard]] Tensors run(const Tensors& user_inputs) const;
+};
+
+/// Reads everything but the elements of the weights.
+///
+/// Throws as `load_program` does.
+[[nodiscard]] ArchivedProgram read_archive(const std::filesystem::path& path);
+
+}  // namespace kiln::exporter

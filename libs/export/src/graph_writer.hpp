@@ -1,0 +1,17 @@
+// Graphs to JSON, as schema.py's `Graph` and `GraphSignature`.
+
+#pragma once
+
+#include "kiln/export/exported_program.hpp"
+#include "serialized_types.hpp"
+
+namespace kiln::exporter {
+
+/// The graph of `program`. Throws `kUnsupported` naming a node or argument that the schema cannot
+/// express.
+[[nodiscard]] Json write_graph(const ExportedProgram& program);
+
+/// The signature of `program`. Throws `kUnsupported` if it is a joint graph.
+[[nodiscard]] Json write_signature(const ExportedProgram& program);
+
+}  // namespace kiln::exporter

@@ -1,0 +1,38 @@
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "archived_program.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/capture/record.hpp"
+#include "kiln/export/archive.hpp"
+
+namespace kiln::exporter {
+
+ExportedProgram load_program(const std::filesystem::path& path) {
+  ArchivedProgram archived = read_archive(path);
+  Trace trace;
+  try {
+    // The archive is an inference program: nothing is to be saved for a backward.
+    const c10::AutoGradMode no_grad(false);
+    trace.recording = capture::record([&](const Tensors& inputs) { return archived.run(inputs); },
+                                      archived.sample_inputs);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kCorrupt,
+                path.string() + " does not follow the schema: " + error.what());
+  }
+  trace.owned = std::move(archived.owned);
+  trace.input_names = std::move(archived.input_names);
+
+  ExportedProgram program = assemble(std::move(trace), archived.sample_inputs);
+  program.non_persistent_buffers = std::move(archived.non_persistent_buffers);
+  program.in_spec = std::move(archived.in_spec);
+  program.out_spec = std::move(archived.out_spec);
+  program.input_leaves = std::move(archived.input_leaves);
+  program.output_leaves = std::move(archived.output_leaves);
+  program.symbols = std::move(archived.symbols);
+  program.input_sizes = std::move(archived.input_sizes);
+  return program;
+}
+
+}  // namespace kiln::exporter

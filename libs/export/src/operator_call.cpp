@@ -1,0 +1,129 @@
+#include "operator_call.hpp"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "serialized_arguments.hpp"
+
+namespace kiln::exporter {
+namespace {
+
+constexpr std::string_view kPrefix = "torch.ops.";
+
+// Overloads that take a number where the overload in the graph takes a tensor.
+constexpr std::array<const char*, 6> kNumberOverloads = {
+    "Scalar", "Scalar_mode", "Tensor_Scalar", "Scalar_Tensor", "ScalarOther", "ScalarSelf"};
+
+using Arguments = std::map<std::string, c10::IValue>;
+
+bool is_number(const c10::IValue& value) {
+  return value.isScalar() || value.isBool();
+}
+
+c10::TypeKind kind_of(const c10::Argument& argument) {
+  const c10::TypePtr type = argument.real_type();
+  const auto optional = type->cast<c10::OptionalType>();
+  return (optional ? optional->getElementType() : type)->kind();
+}
+
+bool takes_numbers(const c10::FunctionSchema& given,
+                   const c10::FunctionSchema& candidate,
+                   const Arguments& values) {
+  if (given.arguments().size() != candidate.arguments().size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < given.arguments().size(); ++i) {
+    const c10::Argument& from = given.arguments()[i];
+    const c10::Argument& to = candidate.arguments()[i];
+    const auto value = values.find(from.name());
+    const bool literal = kind_of(from) == c10::TypeKind::TensorType && value != values.end() &&
+                         is_number(value->second);
+    if (from.name() != to.name() ||
+        (literal ? kind_of(to) != c10::TypeKind::NumberType : kind_of(from) != kind_of(to))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+c10::OperatorHandle with_literals(const c10::OperatorHandle& handle, const Arguments& values) {
+  bool has_literal = false;
+  for (const c10::Argument& formal : handle.schema().arguments()) {
+    const auto value = values.find(formal.name());
+    has_literal |= kind_of(formal) == c10::TypeKind::TensorType && value != values.end() &&
+                   is_number(value->second);
+  }
+  if (has_literal) {
+    for (const char* overload : kNumberOverloads) {
+      const auto candidate =
+          c10::Dispatcher::singleton().findSchema({handle.operator_name().name, overload});
+      if (candidate && takes_numbers(handle.schema(), candidate->schema(), values)) {
+        return *candidate;
+      }
+    }
+  }
+  return handle;
+}
+
+c10::OperatorHandle find_operator(const std::string& target) {
+  const std::string_view name = std::string_view(target).substr(kPrefix.size());
+  const std::size_t first = name.find('.');
+  const std::size_t last = name.rfind('.');
+  if (first == std::string_view::npos || first == last) {
+    throw Error(ErrorCode::kCorrupt, target + " is no name of an operator");
+  }
+  const std::string space(name.substr(0, first));
+  const std::string overload(name.substr(last + 1));
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {space + "::" + std::string(name.substr(first + 1, last - first - 1)),
+       overload == "default" ? "" : overload});
+  if (!handle) {
+    throw Error(ErrorCode::kUnsupported,
+                "the operator " + target + " is not registered" +
+                    (space == "aten" ? std::string(" in this libtorch")
+                                     : "; load the library that registers " + space + "::* first"));
+  }
+  return *handle;
+}
+
+}  // namespace
+
+std::vector<c10::IValue> call_operator(const std::string& target,
+                                       const Json& inputs,
+                                       const Environment& environment) {
+  c10::OperatorHandle handle = find_operator(target);
+  std::vector<c10::IValue> stack;
+  try {
+    Arguments values;
+    for (const Json& input : inputs) {
+      values[input.at("name").get<std::string>()] = read_argument(input.at("arg"), environment);
+    }
+    handle = with_literals(handle, values);
+    for (const c10::Argument& formal : handle.schema().arguments()) {
+      if (const auto value = values.find(formal.name()); value != values.end()) {
+        stack.push_back(coerce(std::move(value->second), formal));
+        values.erase(value);
+      } else if (formal.default_value()) {
+        stack.push_back(*formal.default_value());
+      } else {
+        throw Error(ErrorCode::kCorrupt, target + " lacks its argument " + formal.name());
+      }
+    }
+    if (!values.empty()) {
+      throw Error(ErrorCode::kIncompatible, target + " has no argument " + values.begin()->first);
+    }
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::kCorrupt,
+                target + " has a bad argument: " + error.what_without_backtrace());
+  }
+  handle.callBoxed(stack);
+  return stack;
+}
+
+}  // namespace kiln::exporter

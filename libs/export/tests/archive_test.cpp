@@ -1,0 +1,290 @@
+#include "kiln/export/archive.hpp"
+
+#include <caffe2/serialize/inline_container.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/subprocess.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/export/export.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "zoo.hpp"
+
+namespace kiln::exporter {
+namespace {
+
+ErrorCode code_of(const std::function<void()>& action, std::string& message) {
+  try {
+    action();
+  } catch (const Error& error) {
+    message = error.what();
+    return error.code();
+  }
+  FAIL("no error");
+  return ErrorCode::kInternal;
+}
+
+// Copies an archive with one record edited.
+void edit_archive(const std::filesystem::path& from,
+                  const std::filesystem::path& to,
+                  const std::string& record,
+                  const std::function<std::string(std::string)>& edit) {
+  caffe2::serialize::PyTorchStreamReader reader(from.string());
+  caffe2::serialize::PyTorchStreamWriter writer(to.string());
+  for (const std::string& name : reader.getAllRecords()) {
+    if (name.starts_with(".data/") || name == "byteorder" || name == "version") {
+      continue;
+    }
+    auto [data, size] = reader.getRecord(name);
+    std::string content(static_cast<const char*>(data.get()), size);
+    if (name == record) {
+      content = edit(std::move(content));
+    }
+    writer.writeRecord(name, content.data(), content.size());
+  }
+  writer.writeEndOfFile();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("an archive's traced graph computes what PyTorch computes", "[export][archive]") {
+  const std::string name = GENERATE("mlp",
+                                    "mlp_dynamic",
+                                    "convolution",
+                                    "training_norm",
+                                    "nested",
+                                    "counter",
+                                    "updates_input",
+                                    "attention",
+                                    "recurrent",
+                                    "modes",
+                                    "dynamic");
+  const std::string form = GENERATE("", "_core");
+  INFO("archive " << name + form);
+
+  const ExportedProgram program = load_program(zoo_archive(name + form));
+
+  check_equal(interpreted_effects(program), expected_effects(name + form));
+}
+
+TEST_CASE("EX-07 a linear layer of an archive is taken apart", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("mlp"));
+
+  std::size_t products = 0;
+  for (const ir::Node& node : program.graph.nodes()) {
+    CHECK(node.target != "aten.linear.default");
+    products += static_cast<std::size_t>(node.target == "aten.addmm.default");
+  }
+  CHECK(products == 2);
+}
+
+TEST_CASE("EX-20 an archive's signature names parameters, buffers and inputs",
+          "[export][archive]") {
+  const GraphSignature signature = load_program(zoo_archive("counter")).signature();
+
+  CHECK(signature.parameters.empty());
+  CHECK(signature.buffers == std::vector<std::string>{"count", "average"});
+  CHECK(signature.user_inputs == std::vector<std::string>{"x"});
+  CHECK(signature.inputs_to_buffers.at("b_count") == "count");
+  CHECK(signature.buffers_to_mutate.size() == 2);
+  CHECK(signature.user_outputs.size() == 1);
+}
+
+TEST_CASE("weights are mapped and samples are read", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("mlp"));
+
+  REQUIRE(program.weights.contains("first.weight"));
+  CHECK(program.weights.at("first.weight").sizes() == at::IntArrayRef({32, 16}));
+  CHECK(program.weights.at("first.weight").requires_grad());
+  REQUIRE(program.sample_inputs.size() == 1);
+  CHECK(program.sample_inputs[0].sizes() == at::IntArrayRef({4, 16}));
+  CHECK(program.sample_inputs[0].abs().sum().item<float>() > 0);
+}
+
+TEST_CASE("loading leaves buffers as they are in the file", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("counter"));
+
+  CHECK(program.weights.at("count").item<float>() == 0);
+  CHECK(program.non_persistent_buffers == std::set<std::string>{"average"});
+}
+
+TEST_CASE("constants among nested arguments and results are kept", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("nested"));
+
+  REQUIRE(program.input_leaves.size() == 4);
+  CHECK(program.input_leaves[2].tensor == 2);
+  CHECK(program.input_leaves[3].constant == "3.0");
+  REQUIRE(program.output_leaves.size() == 5);
+  CHECK(program.output_leaves[3].constant == "null");
+  CHECK(program.output_leaves[4].constant == "3.0");
+}
+
+TEST_CASE("symbolic dimensions come with their ranges", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("mlp_dynamic"));
+
+  REQUIRE(program.input_sizes.size() == 1);
+  REQUIRE(program.input_sizes[0].size() == 2);
+  REQUIRE(program.input_sizes[0][0].symbols().size() == 1);
+  CHECK(program.symbols.at(program.input_sizes[0][0].symbols()[0]) == ir::Range{2, 64});
+  CHECK(program.input_sizes[0][1] == ir::Expr(16));
+}
+
+TEST_CASE("a file that is no archive is refused", "[export][archive]") {
+  const TemporaryDirectory directory;
+  std::string message;
+
+  CHECK(code_of([&] { (void)load_program(directory.path() / "absent.pt2"); }, message) ==
+        ErrorCode::kIo);
+  write_file_atomically(directory.path() / "text.pt2", std::string_view("this is no zip archive"));
+  CHECK(code_of([&] { (void)load_program(directory.path() / "text.pt2"); }, message) ==
+        ErrorCode::kCorrupt);
+  CHECK_THAT(message, testing::contains("no zip archive"));
+  CHECK(code_of([&] { (void)load_program(directory.path()); }, message) == ErrorCode::kIo);
+}
+
+TEST_CASE("a truncated archive is refused wherever it ends", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::string whole = read_file(zoo_archive("mlp"));
+  const std::filesystem::path part = directory.path() / "part.pt2";
+  std::string message;
+
+  for (std::size_t length = 1; length < whole.size(); length += 1 + whole.size() / 40) {
+    write_file_atomically(part, std::string_view(whole).substr(0, length));
+    CHECK(code_of([&] { (void)load_program(part); }, message) == ErrorCode::kCorrupt);
+  }
+}
+
+TEST_CASE("a zip archive of another kind is refused", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "tensor.pt";
+  torch::save(torch::ones(3), path.string());
+  std::string message;
+
+  CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kCorrupt);
+  CHECK_THAT(message, testing::contains("none of torch.export.save"));
+}
+
+TEST_CASE("a newer schema is refused", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "newer.pt2";
+  edit_archive(zoo_archive("mlp"), path, "models/model.json", [](std::string json) {
+    return replaced(
+        std::move(json), R"("schema_version": {"major": 8)", R"("schema_version": {"major": 9)");
+  });
+  std::string message;
+
+  CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kIncompatible);
+  CHECK_THAT(message, testing::contains("9."));
+}
+
+TEST_CASE("an operator that is not registered is named", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "unknown.pt2";
+  edit_archive(zoo_archive("mlp"), path, "models/model.json", [](std::string json) {
+    return replaced(
+        std::move(json), "torch.ops.aten.relu.default", "torch.ops.mine.special.default");
+  });
+  std::string message;
+
+  CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kUnsupported);
+  CHECK_THAT(message,
+             testing::contains("torch.ops.mine.special.default") && testing::contains("mine::*"));
+}
+
+TEST_CASE("a weight that reaches beyond its record is refused", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "short.pt2";
+  edit_archive(zoo_archive("mlp"), path, "data/weights/weight_0", [](std::string bytes) {
+    bytes.resize(bytes.size() / 2);
+    return bytes;
+  });
+  std::string message;
+
+  CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kCorrupt);
+  CHECK_THAT(message, testing::contains("reaches beyond its record"));
+}
+
+TEST_CASE("damaged bytes never crash the reader", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "damaged.pt2";
+  const std::string marks = "\"0[}x";
+  for (std::size_t i = 0; i < 60; ++i) {
+    edit_archive(zoo_archive("mlp"), path, "models/model.json", [&](std::string json) {
+      json[(i * 7919) % json.size()] = marks[i % marks.size()];
+      return json;
+    });
+    try {
+      (void)load_program(path);
+    } catch (const std::exception& error) {
+      CHECK(std::string(error.what()).size() > 0);
+    }
+  }
+}
+
+TEST_CASE("a saved program is read back equal", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::string name =
+      GENERATE("mlp", "counter", "nested", "updates_input", "attention", "training_norm");
+  INFO("archive " << name);
+  const ExportedProgram program = load_program(zoo_archive(name));
+
+  save_program(program, directory.path() / "saved.pt2");
+  const ExportedProgram again = load_program(directory.path() / "saved.pt2");
+
+  CHECK(again.in_spec == program.in_spec);
+  CHECK(again.out_spec == program.out_spec);
+  CHECK((again.input_leaves == program.input_leaves));
+  CHECK((again.output_leaves == program.output_leaves));
+  CHECK(again.non_persistent_buffers == program.non_persistent_buffers);
+  check_equal(interpreted_effects(again), interpreted_effects(program));
+}
+
+TEST_CASE("Python loads and runs what save_program writes", "[export][archive]") {
+  const TemporaryDirectory directory;
+  torch::nn::Sequential network(torch::nn::Linear(6, 12),
+                                torch::nn::BatchNorm1d(12),
+                                torch::nn::GELU(),
+                                torch::nn::Linear(12, 3));
+  const torch::Tensor scale = torch::rand({3});
+  const Tensors example = {torch::randn({5, 6})};
+  const ExportedProgram program = export_module(
+      network.ptr(),
+      [&](const Tensors& inputs) {
+        return Tensors{network->forward(inputs[0]) * scale, inputs[0] + 1};
+      },
+      example);
+  const Effects effects = interpreted_effects(program);
+  c10::List<at::Tensor> expected(effects.outputs);
+  for (const ir::Output& output : program.graph.outputs()) {
+    if (output.kind == ir::OutputKind::kMutation) {
+      expected.push_back(effects.updates.at(program.graph.inputs()[output.input].name));
+    }
+  }
+  const std::vector<char> bytes = torch::pickle_save(expected);
+  write_file_atomically(directory.path() / "expected.pt",
+                        std::string_view(bytes.data(), bytes.size()));
+
+  save_program(program, directory.path() / "saved.pt2");
+  const ProcessResult result = run_process({KILN_PYTHON,
+                                            KILN_CHECK_ARCHIVE,
+                                            (directory.path() / "saved.pt2").string(),
+                                            (directory.path() / "expected.pt").string()},
+                                           {.timeout = std::chrono::seconds(300)});
+
+  INFO(result.output);
+  CHECK(result.ok());
+  CHECK_THAT(result.output, testing::contains("5 tensors equal"));
+}
+
+}  // namespace
+}  // namespace kiln::exporter

@@ -1,0 +1,399 @@
+#include "kiln/export/export.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "kiln/base/error.hpp"
+#include "kiln/capture/replay.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::exporter {
+namespace {
+
+using testing::contains;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Tensors interpret(const ExportedProgram& program, const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  return capture::Interpreter(program.graph).run(program.graph_inputs(inputs));
+}
+
+std::vector<std::string> targets_of(const ir::Graph& graph) {
+  std::vector<std::string> targets;
+  for (const ir::Node& node : graph.nodes()) {
+    targets.push_back(node.target);
+  }
+  return targets;
+}
+
+bool has(const std::vector<std::string>& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+// Convolution, batch norm, activation, and a count of calls.
+struct NetworkImpl : torch::nn::Module {
+  NetworkImpl()
+      : convolution(register_module("convolution", torch::nn::Conv2d(1, 2, 1))),
+        norm(register_module("norm", torch::nn::BatchNorm2d(2))) {}
+
+  torch::Tensor forward(const torch::Tensor& x) { return torch::relu(norm(convolution(x))); }
+
+  torch::nn::Conv2d convolution;
+  torch::nn::BatchNorm2d norm;
+};
+TORCH_MODULE(Network);
+
+TEST_CASE("EX-01 the graph computes the function on other inputs too", "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{(in[0] * 2 + in[1]).tanh().sum(1), in[0].t()};
+  };
+  const ExportedProgram program =
+      export_program(function, {torch::randn({3, 4}), torch::randn({4})});
+  const Tensors other = {torch::randn({3, 4}), torch::randn({4})};
+
+  const Tensors results = interpret(program, other);
+
+  const Tensors expected = function(other);
+  REQUIRE(results.size() == 2);
+  CHECK(torch::allclose(results[0], expected[0]));
+  CHECK(torch::equal(results[1], expected[1]));
+}
+
+TEST_CASE("EX-02 gradients inside the function are operators of the graph", "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor x = in[0].detach().requires_grad_();
+    const torch::Tensor y = (x * x * x).sum();
+    const torch::Tensor first = torch::autograd::grad({y}, {x}, {}, true, true)[0];
+    return torch::autograd::grad({first.sum()}, {x});
+  };
+  const ExportedProgram program = export_program(function, {torch::randn({5})});
+  const torch::Tensor x = torch::randn({5});
+
+  CHECK(torch::allclose(interpret(program, {x})[0], 6 * x, 1e-5, 1e-5));
+}
+
+TEST_CASE("EX-05 in-place operators become functional ones", "[export][export]") {
+  const ExportedProgram program = export_program(
+      [](const Tensors& in) { return Tensors{(in[0] + 1).relu_()}; }, {torch::randn({3})});
+
+  const std::vector<std::string> targets = targets_of(program.graph);
+  CHECK(has(targets, "aten.relu.default"));
+  CHECK_FALSE(has(targets, "aten.relu_.default"));
+}
+
+TEST_CASE("EX-10 every value carries the geometry that the run had", "[export][export]") {
+  const ExportedProgram program = export_program(
+      [](const Tensors& in) {
+        torch::Tensor y = in[0].t().add(1);
+        y.select(0, 1).relu_();
+        return Tensors{y.contiguous().view({-1}), y};
+      },
+      {torch::randn({3, 4})});
+
+  const capture::Interpreter interpreter(program.graph, {.check_metadata = true});
+  CHECK(interpreter.run(program.graph_inputs({torch::randn({3, 4})})).size() == 2);
+}
+
+TEST_CASE("EX-11 a captured meta tensor is refused", "[export][export]") {
+  const torch::Tensor fake = torch::empty({3}, torch::kMeta);
+
+  CHECK_THAT(message_of([&] {
+               (void)export_program([&](const Tensors& in) { return Tensors{in[0], fake + 1}; },
+                                    {torch::rand({3})});
+             }),
+             contains("Unexpected fake"));
+}
+
+TEST_CASE("EX-17 values and shapes that depend on data are refused", "[export][export]") {
+  const auto refused = [](const TensorFunction& function) {
+    return message_of([&] { (void)export_program(function, {torch::rand({3})}); });
+  };
+
+  CHECK_THAT(refused([](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; }),
+             contains("aten._local_scalar_dense.default"));
+  CHECK_THAT(refused([](const Tensors& in) { return Tensors{in[0].nonzero()}; }),
+             contains("aten.nonzero.default"));
+}
+
+TEST_CASE("EX-47 complex tensors are traced, conjugate views too", "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::matmul(in[0], in[0].conj()).abs().sum()};
+  };
+  const ExportedProgram program =
+      export_program(function, {torch::randn({3, 3}, torch::kComplexFloat)});
+  const torch::Tensor x = torch::randn({3, 3}, torch::kComplexFloat);
+
+  CHECK(torch::allclose(interpret(program, {x})[0], function({x})[0]));
+}
+
+TEST_CASE("EX-12 a tensor made inside the function is a constant or computed, and copied on use",
+          "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor literal = torch::tensor({1.0F, 2.0F, 3.0F});
+    literal.add_(1);
+    return Tensors{in[0] + literal};
+  };
+  const ExportedProgram program = export_program(function, {torch::zeros({3})});
+
+  for (int call = 0; call < 2; ++call) {
+    CHECK(torch::equal(interpret(program, {torch::zeros({3})})[0],
+                       torch::tensor({2.0F, 3.0F, 4.0F})));
+  }
+}
+
+TEST_CASE("EX-19 inputs are parameters, buffers, constants, then the user's", "[export][export]") {
+  Network network;
+  const torch::Tensor extra = torch::rand({1});
+  const torch::Tensor mean = network->norm->running_mean.clone();
+  const torch::Tensor x = torch::randn({2, 1, 3, 3});
+  const torch::Tensor x_before = x.clone();
+
+  const ExportedProgram program = export_module(
+      network.ptr(), [&](const Tensors& in) { return Tensors{network(in[0]) * extra}; }, {x});
+
+  std::string kinds;
+  std::vector<std::string> names;
+  for (const ir::Input& input : program.graph.inputs()) {
+    kinds += std::string(ir::to_string(input.kind)) + " ";
+    names.push_back(input.name);
+  }
+  CHECK(kinds == "parameter parameter parameter parameter buffer buffer buffer constant user ");
+  CHECK(names == std::vector<std::string>{"convolution.weight",
+                                          "convolution.bias",
+                                          "norm.weight",
+                                          "norm.bias",
+                                          "norm.running_mean",
+                                          "norm.running_var",
+                                          "norm.num_batches_tracked",
+                                          "constant0",
+                                          "input0"});
+  CHECK(program.weights.at("constant0").is_same(extra));
+  CHECK(program.weights.at("norm.weight").is_same(network->norm->weight));
+  // Nothing has changed by exporting.
+  CHECK(torch::equal(network->norm->running_mean, mean));
+  CHECK(torch::equal(x, x_before));
+}
+
+TEST_CASE("EX-19 updated buffers come before the user's outputs", "[export][export]") {
+  Network network;
+  const torch::Tensor x = torch::randn({2, 1, 3, 3});
+  const ExportedProgram program =
+      export_module(network.ptr(), [&](const Tensors& in) { return Tensors{network(in[0])}; }, {x});
+
+  const Tensors results = interpret(program, {x});
+  const torch::Tensor expected = network(x);
+
+  REQUIRE(results.size() == 4);
+  const GraphSignature signature = program.signature();
+  CHECK(signature.buffers_to_mutate.size() == 3);
+  CHECK(torch::allclose(results[0], network->norm->running_mean));
+  CHECK(torch::allclose(results[1], network->norm->running_var));
+  CHECK(torch::allclose(results[2], network->norm->num_batches_tracked));
+  CHECK(torch::allclose(results[3], expected, 1e-5, 1e-6));
+}
+
+TEST_CASE("EX-19 an updated user input is an output and in the signature", "[export][export]") {
+  const ExportedProgram program = export_program(
+      [](const Tensors& in) {
+        in[0].add_(4);
+        return Tensors{in[0].sum()};
+      },
+      {torch::randn({3})});
+  const torch::Tensor x = torch::randn({3});
+
+  const Tensors results = interpret(program, {x});
+
+  REQUIRE(results.size() == 2);
+  CHECK(torch::allclose(results[0], x + 4));
+  CHECK(program.signature().user_inputs_to_mutate.begin()->second == "input0");
+}
+
+TEST_CASE("EX-20 parameters that the program does not use are inputs all the same",
+          "[export][export]") {
+  const torch::Tensor used = torch::rand({2});
+  const torch::Tensor unused = torch::rand({2});
+
+  const ExportedProgram program =
+      export_program([&](const Tensors& in) { return Tensors{in[0] * used}; },
+                     {{.name = "unused", .tensor = unused}, {.name = "used", .tensor = used}},
+                     {torch::rand({2})});
+
+  CHECK(program.signature().parameters == std::vector<std::string>{"unused", "used"});
+  CHECK(program.signature().inputs_to_parameters.at("p_used") == "used");
+}
+
+TEST_CASE("EX-21 a joint graph returns buffers, outputs, then gradients", "[export][export]") {
+  Network network;
+  const torch::Tensor x = torch::randn({2, 1, 3, 3});
+  const ExportedProgram program = export_module(network.ptr(),
+                                                [&](const Tensors& in) {
+                                                  const torch::Tensor y = network(in[0]);
+                                                  return Tensors{y.sum(), y.detach()};
+                                                },
+                                                {x},
+                                                {.joint = true, .loss_index = 0});
+
+  CHECK(program.graph.inputs().size() == 8);
+  REQUIRE(program.graph.outputs().size() == 9);
+  const Tensors results = interpret(program, {x});
+  network(x).sum().backward();
+  const Tensors gradients(results.begin() + 5, results.end());
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(torch::allclose(gradients[i], network->parameters()[i].grad(), 1e-4, 1e-5));
+  }
+
+  const GraphSignature signature = program.signature();
+  REQUIRE(signature.backward);
+  CHECK(signature.backward->gradients_to_parameters.size() == 4);
+  // EX-22: the loss itself, where PyTorch names the first updated buffer.
+  CHECK(signature.backward->loss_output == signature.user_outputs[0]);
+}
+
+TEST_CASE(
+    "EX-23 EX-24 EX-25 EX-26 a joint export needs one scalar loss that reaches every parameter",
+    "[export][export]") {
+  const torch::Tensor weight = torch::rand({3}).requires_grad_();
+  const torch::Tensor other = torch::rand({3}).requires_grad_();
+  const auto joint = [&](const TensorFunction& function, std::optional<std::uint32_t> loss) {
+    return message_of([&] {
+      (void)export_program(
+          function,
+          {{.name = "weight", .tensor = weight}, {.name = "other", .tensor = other}},
+          {torch::rand({3})},
+          {.joint = true, .loss_index = loss});
+    });
+  };
+  const auto both = [&](const Tensors& in) { return in[0] * weight * other; };
+
+  CHECK_THAT(joint([&](const Tensors& in) { return Tensors{both(in).sum()}; }, std::nullopt),
+             contains("loss_index"));
+  CHECK_THAT(
+      joint([&](const Tensors& in) { return Tensors{both(in).sum(), both(in)}; }, 0),
+      contains(
+          "Found an output of the forward that requires gradients, that was not the scalar loss"));
+  CHECK_THAT(joint([&](const Tensors& in) { return Tensors{in[0].sum()}; }, 0),
+             contains("does not require gradients"));
+  CHECK_THAT(joint([&](const Tensors& in) { return Tensors{both(in)}; }, 0), contains("[3]"));
+  CHECK_THAT(joint([&](const Tensors& in) { return Tensors{(in[0] * weight).sum()}; }, 0),
+             contains("Found a parameter that did not receive a gradient: other"));
+}
+
+TEST_CASE("EX-28 a change of an input's geometry is refused", "[export][export]") {
+  CHECK_THAT(message_of([] {
+               (void)export_program(
+                   [](const Tensors& in) {
+                     in[0].t_();
+                     return Tensors{in[0] + 1};
+                   },
+                   {torch::rand({2, 3})});
+             }),
+             contains("Found an input that received a metadata mutation"));
+}
+
+TEST_CASE("EX-29 updating a parameter is refused only in a joint export", "[export][export]") {
+  const torch::Tensor weight = torch::rand({3}).requires_grad_();
+  const std::vector<NamedTensor> named = {{.name = "weight", .tensor = weight}};
+  const auto function = [&](const Tensors& in) {
+    {
+      const torch::NoGradGuard no_grad;
+      weight.add_(1);
+    }
+    return Tensors{(in[0] * weight).sum()};
+  };
+
+  const ExportedProgram program = export_program(function, named, {torch::rand({3})});
+  CHECK(program.signature().parameters_to_mutate.begin()->second == "weight");
+  CHECK_THAT(message_of([&] {
+               (void)export_program(
+                   function, named, {torch::rand({3})}, {.joint = true, .loss_index = 0});
+             }),
+             contains("Found a graph input that requires gradients, and received a mutation"));
+}
+
+TEST_CASE("EX-30 EX-31 a mutated input that shares memory with another is refused",
+          "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    in[0].mul_(2);
+    return Tensors{in[0].sum() + in[1].sum()};
+  };
+  const torch::Tensor x = torch::rand({4});
+
+  CHECK_THAT(
+      message_of([&] { (void)export_program(function, {x, x}); }),
+      contains(
+          "Encountered duplicated inputs that are mutated in the graph you are trying to export"));
+  CHECK_THAT(
+      message_of([&] { (void)export_program(function, {x, x.view({2, 2})}); }),
+      contains(
+          "Encountered aliased inputs that are mutated in the graph you are trying to export"));
+}
+
+TEST_CASE("EX-34 a simple export without gradients has no calling convention", "[export][export]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * in[1]}; };
+
+  const ir::Graph graph = export_joint_simple(function, {torch::rand({3}), torch::rand({3})});
+
+  CHECK(graph.inputs().size() == 2);
+  CHECK(graph.outputs().size() == 1);
+  CHECK_THAT(message_of([] {
+               (void)export_joint_simple([](const Tensors& in) { return Tensors{in[0].view({3})}; },
+                                         {torch::rand({3})});
+             }),
+             contains("an output aliases an input"));
+  CHECK_THAT(message_of([] {
+               (void)export_joint_simple(
+                   [](const Tensors& in) {
+                     in[0].add_(1);
+                     return Tensors{in[0] * 2};
+                   },
+                   {torch::rand({3})});
+             }),
+             contains("mutates an input"));
+}
+
+TEST_CASE("EX-35 a simple joint graph takes tangents and returns gradients", "[export][export]") {
+  const torch::Tensor x = torch::rand({3}).requires_grad_();
+  const torch::Tensor y = torch::rand({3}).requires_grad_();
+  const torch::Tensor tangent = torch::rand({3});
+
+  const ir::Graph graph =
+      export_joint_simple([](const Tensors& in) { return Tensors{in[0] * in[1]}; }, {x, y});
+
+  REQUIRE(graph.inputs().size() == 3);
+  CHECK(graph.inputs()[2].kind == ir::InputKind::kTangent);
+  const Tensors results = capture::Interpreter(graph).run({x.detach(), y.detach(), tangent});
+  REQUIRE(results.size() == 3);
+  CHECK(torch::allclose(results[0], (x * y).detach()));
+  CHECK(torch::allclose(results[1], (tangent * y).detach()));
+  CHECK(torch::allclose(results[2], (tangent * x).detach()));
+}
+
+TEST_CASE("EX-44 a module is exported through the function that calls it", "[export][export]") {
+  torch::nn::Sequential network(
+      torch::nn::Linear(4, 8), torch::nn::ReLU(), torch::nn::Linear(8, 2));
+  const torch::Tensor x = torch::randn({3, 4});
+  const ExportedProgram program = export_module(
+      network.ptr(), [&](const Tensors& in) { return Tensors{network->forward(in[0])}; }, {x});
+
+  CHECK(program.signature().parameters ==
+        std::vector<std::string>{"0.weight", "0.bias", "2.weight", "2.bias"});
+  CHECK(torch::allclose(interpret(program, {x})[0], network->forward(x), 1e-5, 1e-6));
+  CHECK_THAT(
+      message_of([] { (void)export_module(nullptr, [](const Tensors& in) { return in; }, {}); }),
+      contains("there is no module"));
+}
+
+}  // namespace
+}  // namespace kiln::exporter
