@@ -9,6 +9,7 @@
 #include "arguments.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
+#include "kiln/ir/liveness.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -114,26 +115,10 @@ Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
     program->calls.push_back(prepare(node));
   }
 
-  std::vector<bool> used(program->graph.values().size(), false);
-  for (const ir::Output& output : program->graph.outputs()) {
-    if (output.value.valid()) {
-      used[output.value.index()] = true;
-    }
-  }
-  const std::span<const ir::Node> nodes = std::as_const(program->graph).nodes();
-  for (std::size_t i = nodes.size(); i-- > 0;) {
-    const auto mark = [&](ir::ValueId id) {
-      if (!used[id.index()]) {
-        used[id.index()] = true;
-        program->calls[i].dies.push_back(id);
-      }
-    };
-    ir::for_each_operand(nodes[i], mark);
-    for (const ir::ValueId id : nodes[i].results) {
-      if (id.valid()) {
-        mark(id);
-      }
-    }
+  const ir::LastUses last_uses(program->graph);
+  for (std::size_t i = 0; i < program->calls.size(); ++i) {
+    const std::span<const ir::ValueId> dead = last_uses.after(ir::NodeId(i));
+    program->calls[i].dies.assign(dead.begin(), dead.end());
   }
   program_ = std::move(program);
 }
