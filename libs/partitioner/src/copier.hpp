@@ -44,14 +44,9 @@ class Copier {
     set_image(value, target_.add_input(from.name, from.meta, kind, name));
   }
 
-  void add_node(ir::NodeId id) {
+  /// Node `id` with its operands replaced by their images; its results are still the source's.
+  [[nodiscard]] ir::Node translate(ir::NodeId id) const {
     ir::Node node = source_.node(id);
-    std::vector<std::optional<ir::ValueMeta>> metas;
-    std::vector<std::string> names;
-    for (const ir::ValueId result : node.results) {
-      metas.push_back(result.valid() ? std::optional(source_.value(result).meta) : std::nullopt);
-      names.push_back(result.valid() ? source_.value(result).name : std::string());
-    }
     for (ir::Argument& argument : node.arguments) {
       if (auto* value = std::get_if<ir::ValueId>(&argument)) {
         *value = image(*value);
@@ -61,12 +56,24 @@ class Copier {
         }
       }
     }
-    const ir::NodeId copy = target_.add_node(std::move(node), std::move(metas), names);
-    for (std::size_t i = 0; i < source_.node(id).results.size(); ++i) {
-      if (const ir::ValueId result = source_.node(id).results[i]; result.valid()) {
-        set_image(result, target_.node(copy).results[i]);
+    return node;
+  }
+
+  ir::NodeId add_node(ir::NodeId id) {
+    std::vector<std::optional<ir::ValueMeta>> metas;
+    std::vector<std::string> names;
+    const std::vector<ir::ValueId>& results = source_.node(id).results;
+    for (const ir::ValueId result : results) {
+      metas.push_back(result.valid() ? std::optional(source_.value(result).meta) : std::nullopt);
+      names.push_back(result.valid() ? source_.value(result).name : std::string());
+    }
+    const ir::NodeId copy = target_.add_node(translate(id), std::move(metas), names);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i].valid()) {
+        set_image(results[i], target_.node(copy).results[i]);
       }
     }
+    return copy;
   }
 
   void add_output(const ir::Output& output) {

@@ -90,9 +90,25 @@ Copies copies_before_writes(const Joint& joint, const BackwardCone& cone) {
       latest = std::max(latest, state);
       is_read = true;
     };
-    for (const ir::NodeId user : joint.users[value.index()]) {
-      if (in_backward[user.index()]) {
-        read_at(user.index());
+    // A view reads nothing itself: those who use it do.
+    std::vector<ir::ValueId> views{value};
+    while (!views.empty()) {
+      const ir::ValueId view = views.back();
+      views.pop_back();
+      for (const ir::NodeId user : joint.users.of(view)) {
+        if (!in_backward[user.index()]) {
+          continue;
+        }
+        const std::size_t known = views.size();
+        for (const ir::ValueId result : joint.graph.node(user).results) {
+          if (result.valid() && joint.base[result.index()] == joint.base[value.index()] &&
+              joint.graph.node(user).mutates.empty()) {
+            views.push_back(result);
+          }
+        }
+        if (views.size() == known) {
+          read_at(user.index());
+        }
       }
     }
     if (!is_read) {

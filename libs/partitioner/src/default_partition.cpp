@@ -58,7 +58,7 @@ void take_sizes_in_forward(const Joint& joint, std::vector<bool>& forward) {
       continue;
     }
     std::vector<ir::NodeId> asking;
-    for (const ir::NodeId user : joint.users[value.index()]) {
+    for (const ir::NodeId user : joint.users.of(value)) {
       if (!before[user.index()]) {
         asking.push_back(user);
       }
@@ -87,7 +87,7 @@ Partition default_partition(const ir::Graph& graph) {
     saved[value.index()] =
         producer.valid() ? forward[producer.index()] : !joint.is_tangent[value.index()];
   }
-  return extract(joint, saved);
+  return extract(joint, saved, [](ir::ValueId) { return "used by the backward"; });
 }
 
 }  // namespace kiln::partitioner

@@ -218,25 +218,34 @@ BackwardCone backward_cone(const Joint& joint, const std::vector<bool>& saved) {
   return cone;
 }
 
-Partition extract(const Joint& joint, const std::vector<bool>& saved, const Reorder& reorder) {
+Partition extract(const Joint& joint,
+                  const std::vector<bool>& saved,
+                  const Reason& reason,
+                  const Reorder& reorder) {
   const BackwardCone cone = backward_cone(joint, saved);
   Saved crossing;
   std::vector<ir::ValueId> integers;
   for (const ir::ValueId value : cone.saved) {
     (joint.graph.value(value).is_tensor() ? crossing.tensors : integers).push_back(value);
   }
-  const Symbols symbols = mentioned_symbols(joint, cone, crossing.tensors);
-  Symbols wanted = symbols;
+  Symbols symbols = mentioned_symbols(joint, cone, crossing.tensors);
   for (const ir::ValueId value : integers) {
-    collect_symbols(joint.graph.value(value).meta, wanted);
+    collect_symbols(joint.graph.value(value).meta, symbols);
   }
-  crossing.integers = bind_symbols(joint, integers, wanted);
+  crossing.integers = bind_symbols(joint, integers, symbols);
   crossing.copies = copies_before_writes(joint, cone);
 
+  Partition partition;
   ForwardResult forward = build_forward(joint, crossing);
-  const std::vector<ir::NodeId> order = reorder ? reorder(cone.nodes) : cone.nodes;
-  return {.forward = std::move(forward.graph),
-          .backward = build_backward(joint, crossing, forward.tensors, order, wanted)};
+  partition.forward = std::move(forward.graph);
+  partition.backward = build_backward(
+      joint, crossing, forward.tensors, reorder ? reorder(cone.nodes) : cone.nodes, symbols);
+  for (const ir::ValueId value : crossing.tensors) {
+    partition.reasons.push_back(reason(value));
+  }
+  partition.reasons.resize(crossing.tensors.size() + crossing.integers.size(),
+                           "a size that the backward mentions");
+  return partition;
 }
 
 }  // namespace kiln::partitioner

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <functional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "joint.hpp"
@@ -13,6 +13,9 @@ namespace kiln::partitioner {
 
 /// The nodes of a backward in the order in which they shall run, given in program order.
 using Reorder = std::function<std::vector<ir::NodeId>(std::vector<ir::NodeId> nodes)>;
+
+/// Why a value is saved, in words.
+using Reason = std::function<std::string(ir::ValueId value)>;
 
 /// The nodes that a backward consists of, in program order, and the values it is handed.
 struct BackwardCone {
@@ -27,6 +30,7 @@ struct BackwardCone {
 /// excepted: those are saved.
 [[nodiscard]] Partition extract(const Joint& joint,
                                 const std::vector<bool>& saved,
+                                const Reason& reason,
                                 const Reorder& reorder = {});
 
 }  // namespace kiln::partitioner

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/ir/memory.hpp"
 
 namespace kiln::partitioner {
 namespace {
@@ -18,26 +19,7 @@ bool is_forward_output(ir::OutputKind kind) {
 
 }  // namespace
 
-Joint::Joint(const ir::Graph& joint)
-    : graph(joint),
-      needs_tangent(joint.nodes().size()),
-      users(joint.values().size()),
-      is_tangent(joint.values().size()),
-      base(joint.values().size()) {
-  check_inputs();
-  follow_memory();
-  follow_tangents();
-  check_outputs();
-  require_forward();
-  require_backward();
-}
-
-bool Joint::must_run(ir::NodeId id) const {
-  const ir::Node& node = graph.node(id);
-  return node.effectful || !node.mutates.empty();
-}
-
-std::vector<ir::ValueId> Joint::values_in_order() const {
+std::vector<ir::ValueId> program_order(const ir::Graph& graph) {
   std::vector<ir::ValueId> order;
   order.reserve(graph.values().size());
   for (const ir::Input& input : graph.inputs()) {
@@ -51,6 +33,39 @@ std::vector<ir::ValueId> Joint::values_in_order() const {
     }
   }
   return order;
+}
+
+std::vector<ir::ValueId> memory_bases(const ir::Graph& graph) {
+  const std::vector<std::uint32_t> memory = ir::memory_ids(graph);
+  std::unordered_map<std::uint32_t, ir::ValueId> first;
+  first.reserve(memory.size());
+  std::vector<ir::ValueId> bases(memory.size());
+  for (const ir::ValueId value : program_order(graph)) {
+    bases[value.index()] = first.emplace(memory[value.index()], value).first->second;
+  }
+  return bases;
+}
+
+Joint::Joint(const ir::Graph& joint)
+    : graph(joint),
+      needs_tangent(joint.nodes().size()),
+      users(joint),
+      is_tangent(joint.values().size()),
+      base(memory_bases(joint)) {
+  check_inputs();
+  follow_tangents();
+  check_outputs();
+  require_forward();
+  require_backward();
+}
+
+bool Joint::has_effect(ir::NodeId id) const {
+  const ir::Node& node = graph.node(id);
+  return node.effectful || !node.mutates.empty();
+}
+
+bool Joint::must_run(ir::NodeId id) const {
+  return has_effect(id) || graph.node(id).random;
 }
 
 std::string Joint::describe(ir::ValueId id) const {
@@ -115,48 +130,16 @@ void Joint::check_outputs() const {
   }
 }
 
-void Joint::follow_memory() {
-  std::unordered_map<ir::StorageId, ir::ValueId> first;
-  const auto by_storage = [&](ir::ValueId value) {
-    const ir::Value& it = graph.value(value);
-    if (!it.is_tensor() || !it.tensor().storage.valid()) {
-      return value;
-    }
-    return first.emplace(it.tensor().storage, value).first->second;
-  };
-  for (const ir::ValueId value : values_in_order()) {
-    base[value.index()] = by_storage(value);
-    const ir::Value& it = graph.value(value);
-    if (!it.producer.valid()) {
-      continue;
-    }
-    const ir::Node& node = graph.node(it.producer);
-    for (const ir::Alias& alias : node.aliases) {
-      if (alias.result != it.result_index) {
-        continue;
-      }
-      if (const auto* operand = std::get_if<ir::ValueId>(&node.arguments[alias.argument])) {
-        base[value.index()] = base[operand->index()];
-      }
-    }
-  }
-}
-
 void Joint::follow_tangents() {
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const ir::NodeId id(i);
     const ir::Node& node = graph.node(id);
     bool depends = false;
-    ir::for_each_operand(node, [&](ir::ValueId operand) {
-      depends = depends || is_tangent[operand.index()];
-      auto& list = users[operand.index()];
-      if (list.empty() || list.back() != id) {
-        list.push_back(id);
-      }
-    });
+    ir::for_each_operand(
+        node, [&](ir::ValueId operand) { depends = depends || is_tangent[operand.index()]; });
     // What the backward writes or draws, it writes or draws when it runs.
-    depends = depends || (node.backward && (node.random || must_run(id)));
-    if (depends && !node.backward && must_run(id)) {
+    depends = depends || (node.backward && must_run(id));
+    if (depends && !node.backward && has_effect(id)) {
       refuse(node.target + " has an effect in the forward and depends on a tangent");
     }
     needs_tangent[i] = depends;

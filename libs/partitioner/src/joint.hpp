@@ -7,8 +7,15 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
+#include "kiln/ir/uses.hpp"
 
 namespace kiln::partitioner {
+
+/// By value: the first value, in the order of the program, that may share its memory.
+[[nodiscard]] std::vector<ir::ValueId> memory_bases(const ir::Graph& graph);
+
+/// Inputs, then results.
+[[nodiscard]] std::vector<ir::ValueId> program_order(const ir::Graph& graph);
 
 /// A joint graph that has been checked, with its nodes told apart.
 struct Joint {
@@ -23,15 +30,16 @@ struct Joint {
   std::vector<bool> required_forward;  ///< By node: the forward's outputs or write-backs need it.
   /// By node: the gradients or the backward's write-backs need it.
   std::vector<bool> required_backward;
-  std::vector<std::vector<ir::NodeId>> users;  ///< By value, in program order, each once.
-  std::vector<bool> is_tangent;                ///< By value: it is or depends on a tangent.
-  /// By value: the earliest value that shares its memory, itself if none does.
-  std::vector<ir::ValueId> base;
+  ir::Uses users;
+  std::vector<bool> is_tangent;   ///< By value: it is or depends on a tangent.
+  std::vector<ir::ValueId> base;  ///< By value: see `memory_bases`.
 
-  /// Runs even if nothing uses its results.
+  /// Has an effect, so that it runs once, on its side, even if nothing uses its results.
+  [[nodiscard]] bool has_effect(ir::NodeId id) const;
+  /// Runs even if nothing uses its results: effects, and draws, so that the generator goes on as it
+  /// did in eager.
   [[nodiscard]] bool must_run(ir::NodeId id) const;
-  /// Values in the order of the program: inputs, then results.
-  [[nodiscard]] std::vector<ir::ValueId> values_in_order() const;
+  [[nodiscard]] std::vector<ir::ValueId> values_in_order() const { return program_order(graph); }
   /// "%name", or "%name (aten.mm.default)" if a node makes it.
   [[nodiscard]] std::string describe(ir::ValueId id) const;
   /// By node: `nodes` and whatever they and `values` need.
@@ -41,7 +49,6 @@ struct Joint {
  private:
   void check_inputs();
   void check_outputs() const;
-  void follow_memory();
   void follow_tangents();
   void require_forward();
   void require_backward();

@@ -11,6 +11,7 @@
 
 #include "joint_graphs.hpp"
 #include "kiln/ir/print.hpp"
+#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::partitioner {
@@ -18,6 +19,7 @@ namespace {
 
 const std::map<std::string, std::function<Partition(const ir::Graph&)>> kRuns = {
     {"default", [](const ir::Graph& joint) { return default_partition(joint); }},
+    {"min_cut", [](const ir::Graph& joint) { return min_cut_partition(joint); }},
 };
 
 // What follows "# run: " in the file's head.

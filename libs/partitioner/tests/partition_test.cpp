@@ -179,6 +179,20 @@ TEST_CASE("PT-22 writes stay on their side, and the backward reads what was befo
     CHECK(partition.forward.outputs()[0].kind == ir::OutputKind::kMutation);
   }
 
+  SECTION("a view is read when its users run, not when it is made") {
+    const Partition partition = default_partition(ir::parse(R"(graph g {
+  input %x: f32[4] user
+  input %tangent: f32[4] tangent
+  %y: f32[4] = aten.exp.default(%x)
+  %view: f32[2, 2] = aten.view.default(%x, [2, 2]) view(0:0) backward
+  %copy: f32[4] = aten.copy_.default(%x, %y, false) mutates(0) view(0:0)
+  %grad: f32[4] = test.backward.default(%tangent, %view) backward
+  output %y user
+  output %grad gradient 0
+})"));
+    CHECK(saved_names(partition) == Names{"view"});
+  }
+
   SECTION("a write-back of the backward") {
     const Partition partition = default_partition(ir::parse(R"(graph g {
   input %x: f32[4] user grad

@@ -7,6 +7,9 @@
 
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::partitioner {
@@ -24,6 +27,8 @@ namespace kiln::partitioner {
 struct Partition {
   ir::Graph forward;
   ir::Graph backward;
+  /// For each saved output of the forward, in order: why it is saved and not recomputed.
+  std::vector<std::string> reasons = {};
 };
 
 /// Splits `joint` in program order: what was recorded before differentiation started is the
