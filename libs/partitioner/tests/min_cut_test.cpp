@@ -164,6 +164,28 @@ TEST_CASE("PT-15 reductions and what the backward reads anyway are not recompute
   }
 }
 
+TEST_CASE("PT-16 a use of a value beyond an unfusible node is not recomputed",
+          "[partitioner][min_cut]") {
+  // %far uses %near, as %sin does, but only after the product of %sin.
+  const ir::Graph joint = ir::parse(R"(graph g {
+  input %x: f32[64, 64] user grad
+  input %w: f32[64, 64] parameter
+  input %tangent: f32[64, 64] tangent
+  %near: f32[64, 64] = aten.exp.default(%x)
+  %sin: f32[64, 64] = aten.sin.default(%near)
+  %mm: f32[64, 64] = aten.mm.default(%sin, %w)
+  %far: f32[64, 64] = aten.mul.Scalar(%near, 3.0)
+  %out: f32[64, 64] = aten.mul.Tensor(%far, %mm)
+  %g: f32[64, 64] = aten.mul.Tensor(%tangent, %far) backward
+  output %out user
+  output %g gradient 0
+  output none gradient 1
+})");
+
+  CHECK(saved_names(min_cut_partition(joint)) == Names{"far"});
+  CHECK(saved_names(min_cut_partition(joint, {.ban_used_far_apart = false})) != Names{"far"});
+}
+
 TEST_CASE("PT-17 a long chain of fusible nodes is cut", "[partitioner][min_cut]") {
   std::string text = "graph g {\n  input %x0: f32[8] user grad\n  input %g300: f32[8] tangent\n";
   for (int i = 1; i <= 300; ++i) {

@@ -1,0 +1,70 @@
+#include "kiln/partitioner/cost_model.hpp"
+
+#include "kiln/ir/parse.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::partitioner {
+namespace {
+
+// Nodes: 0 a product, 1 a view, 2 pointwise, 3 another library's, 4 a convolution, 5 random.
+const char* const kGraph = R"(graph g {
+  symbol %s0 in [2, 1024]
+  symbol %s1 in [200, 1024]
+  input %x: f32[64, 64] user
+  input %n: bf16[s0, 8] user
+  input %m: f32[s1] user
+  input %image: f32[1, 3, 32, 32] user
+  input %filter: f32[8, 3, 3, 3] parameter
+  %mm: f32[64, 64] = aten.mm.default(%x, %x)
+  %t: f32[64, 64]{1, 64} = aten.t.default(%mm) view(0:0)
+  %exp: f32[64, 64] = aten.exp.default(%t)
+  %mine: f32[64, 64] = mine.norm.default(%exp)
+  %conv: f32[1, 8, 32, 32] = aten.convolution.default(%image, %filter, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %noise: f32[64, 64] = aten.rand_like.default(%x) random
+  output %mine user
+})";
+
+TEST_CASE("bytes are elements times their size, symbols by hint or by range",
+          "[partitioner][cost_model]") {
+  const ir::Graph graph = ir::parse(kGraph);
+
+  const CostModel plain = aten_cost_model();
+  CHECK(plain.bytes(graph, graph.inputs()[0].value) == 64 * 64 * 4);
+  CHECK(plain.bytes(graph, graph.inputs()[1].value) == 128 * 8 * 2);
+  CHECK(plain.bytes(graph, graph.inputs()[2].value) == 200 * 4);
+  const CostModel hinted = aten_cost_model({{"s0", 10}});
+  CHECK(hinted.bytes(graph, graph.inputs()[1].value) == 10 * 8 * 2);
+}
+
+TEST_CASE("operators are judged by family, views by what they say", "[partitioner][cost_model]") {
+  const ir::Graph graph = ir::parse(kGraph);
+  const CostModel cost = aten_cost_model();
+  const auto node = [](int i) { return ir::NodeId(i); };
+
+  CHECK(cost.is_compute_intensive(graph, node(0)));
+  CHECK_FALSE(cost.is_recomputable(graph, node(0)));
+  CHECK(cost.is_view(graph, node(1)));
+  CHECK(cost.is_recomputable(graph, node(1)));
+  CHECK(cost.is_recomputable(graph, node(2)));
+  CHECK(cost.is_fusible(graph, node(2)));
+  CHECK(cost.is_compute_intensive(graph, node(3)));
+  CHECK_FALSE(cost.is_fusible(graph, node(3)));
+  CHECK(cost.is_compute_intensive(graph, node(4)));
+  CHECK(cost.is_fusible(graph, node(5)));
+  CHECK_FALSE(cost.is_recomputable(graph, node(5)));
+}
+
+TEST_CASE("runtime is bytes moved, or arithmetic where there is more of it",
+          "[partitioner][cost_model]") {
+  const ir::Graph graph = ir::parse(kGraph);
+  const CostModel cost = aten_cost_model();
+
+  CHECK(cost.runtime(graph, ir::NodeId(2)) == 2 * 64 * 64 * 4);
+  // 2 * 64^3 operations against 3 * 64^2 * 4 bytes, 32 operations to the byte.
+  CHECK(cost.runtime(graph, ir::NodeId(0)) == 3 * 64 * 64 * 4);
+  // Each of 8 * 32 * 32 results sums over 27 products.
+  CHECK(cost.runtime(graph, ir::NodeId(4)) >= 2.0 * 8 * 32 * 32 * 27 / 32);
+}
+
+}  // namespace
+}  // namespace kiln::partitioner
