@@ -4,10 +4,10 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
-#include <torch/csrc/jit/runtime/jit_exception.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -85,7 +85,7 @@ class ResultReader {
 void interpret(const torch::jit::Code& code, torch::jit::Stack& stack) {
   try {
     torch::jit::InterpreterState(code).run(stack);
-  } catch (const torch::jit::JITException& error) {
+  } catch (const std::runtime_error& error) {
     const std::string text = error.what();
     const std::string prefix = std::string(to_string(ErrorCode::kUnsupported)) + ": ";
     if (const std::size_t found = text.find(prefix); found != std::string::npos) {
