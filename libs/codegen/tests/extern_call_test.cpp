@@ -169,7 +169,7 @@ TEST_CASE("a Scalar goes through the host's proxy executor", "[codegen][extern_c
   // PyTorch's own runner: it reads the JSON and brings the executor.
   torch::inductor::AOTIModelContainerRunnerCpu runner(library.string());
   const at::Tensor x = torch::randn({4});
-  const at::Tensor i = torch::tensor({1, -2, 3, 40000000000});
+  const at::Tensor i = torch::tensor(std::vector<std::int64_t>{1, -2, 3, 40000000000});
   std::vector<at::Tensor> inputs{x, i};
   const std::vector<at::Tensor> outputs = runner.run(inputs);
   CHECK(torch::equal(outputs[0], x.clamp(0.25)));

@@ -5,7 +5,6 @@
 #include "dispatcher_call.hpp"
 #include "expression.hpp"
 #include "kiln/base/error.hpp"
-#include "memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -109,68 +108,6 @@ void emit_instance(SourceText& text, const Emission& emission) {
     }
   }
   text.close("};");
-}
-
-// Fixed sizes: the arena and everything on it, once. Symbolic ones: again whenever a symbol
-// changes.
-void emit_prepare(SourceText& text, Emission& emission) {
-  const Program& program = emission.program();
-  text.line().open("static int prepare(Instance& m) {");
-  if (program.dynamic()) {
-    if (!program.views.empty()) {
-      text.line("for (View& view : m.view) release(view.tensor);");
-    }
-    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
-      for (std::size_t k = 0; k < emission.lists()[i].size(); ++k) {
-        text.line("m.n" + std::to_string(i) + "[" + std::to_string(k) +
-                  "] = " + emission.number(emission.lists()[i][k]) + ";");
-      }
-    }
-    for (std::uint32_t slot = 0; slot < program.arena_slots; ++slot) {
-      std::string bytes = "0LL";
-      for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-        const BufferPlan& plan = program.buffers[i];
-        const Buffer& buffer = program.schedule->buffers[i];
-        if (plan.used && plan.memory == Memory::kArena && plan.slot == slot) {
-          bytes = "maximum(" + bytes + ", " +
-                  emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ")";
-        }
-      }
-      const std::string begin = slot == 0 ? "0" : "slot" + std::to_string(slot - 1) + "_end";
-      text.line("const Int64 slot" + std::to_string(slot) + " = " + begin + ";");
-      text.line("const Int64 slot" + std::to_string(slot) + "_end = (slot" + std::to_string(slot) +
-                " + " + bytes + " + 63) / 64 * 64;");
-    }
-    if (program.arena_slots != 0) {
-      const std::string total = "slot" + std::to_string(program.arena_slots - 1) + "_end";
-      text.open("if (" + total + " > m.capacity) {");
-      text.line("free(m.arena);");
-      text.line("m.capacity = 0;");
-      text.line("m.arena = (unsigned char*)aligned_alloc(64, " + total + ");");
-      text.line("if (!m.arena) return 1;");
-      text.line("m.capacity = " + total + ";");
-      text.close();
-    }
-  } else if (program.arena_bytes != 0) {
-    text.line("m.arena = (unsigned char*)aligned_alloc(64, " + std::to_string(program.arena_bytes) +
-              ");");
-    text.line("if (!m.arena) return 1;");
-  }
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    const BufferPlan& plan = program.buffers[i];
-    if (plan.used && plan.memory == Memory::kArena) {
-      const std::string offset =
-          program.dynamic() ? "slot" + std::to_string(plan.slot) : std::to_string(plan.offset);
-      text.line("m.at[" + std::to_string(i) + "] = m.arena + " + offset + ";");
-    }
-  }
-  for (std::uint32_t i = 0; i < program.views.size(); ++i) {
-    if (program.plan(program.views[i].buffer).memory == Memory::kArena) {
-      text.line(emission.lay(i));
-    }
-  }
-  text.line("return 0;");
-  text.close();
 }
 
 void emit_lifecycle(SourceText& text, const Emission& emission) {
@@ -279,9 +216,13 @@ std::string Emission::whole(BufferId id) const {
   }
 }
 
+std::string Emission::byte_offset(const View& view) const {
+  return number(view.offset * ir::Expr(ir::size_of(view.dtype)));
+}
+
 std::string Emission::lay(std::uint32_t index) {
   const View& view = program_.views[index];
-  const std::string offset = number(view.offset * ir::Expr(ir::size_of(view.dtype)));
+  const std::string offset = byte_offset(view);
   return "TRY(lay(m.view[" + std::to_string(index) + "], m.at[" +
          std::to_string(view.buffer.index()) + "], " + offset + ", " +
          std::to_string(view.sizes.size()) + ", " + list(view.sizes) + ", " + list(view.strides) +
@@ -307,13 +248,9 @@ std::string Emission::tensor(ir::ValueId value, bool owning) {
                list(location.strides) + ", " + number(location.offset) + ", &" + name + "));");
     return name;
   }
-  const auto view =
-      std::find_if(program_.views.begin(), program_.views.end(), [&](const View& other) {
-        return other.buffer == location.buffer && other.offset == location.offset &&
-               other.sizes == location.sizes && other.strides == location.strides;
-      });
-  ensure(view != program_.views.end(), "an extern call uses a view that was not planned");
-  const auto index = static_cast<std::uint32_t>(view - program_.views.begin());
+  const std::optional<std::uint32_t> found = find_view(program_, location);
+  ensure(found.has_value(), "an extern call uses a view that was not planned");
+  const std::uint32_t index = *found;
   if (!laid_[index]) {
     laid_[index] = true;
     text_.line(lay(index));

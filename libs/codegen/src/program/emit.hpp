@@ -70,6 +70,8 @@ class Emission {
   [[nodiscard]] std::string owned(BufferId buffer) const;
   /// Declares `int name(parameters)` of the shim and returns `name`.
   std::string declare(const std::string& name, const std::string& parameters);
+  /// Where `view` begins in its buffer.
+  [[nodiscard]] std::string byte_offset(const View& view) const;
   /// The statement that makes `view`.
   [[nodiscard]] std::string lay(std::uint32_t view);
 
@@ -105,6 +107,9 @@ class Emission {
                                                   const std::vector<std::string>& kernel_names);
 /// Writes `begin` (inputs) and `finish` (outputs, mutations).
 void emit_ends(Emission& emission);
+/// Writes `prepare`: the arena and the tensors on it, once if sizes are fixed, else whenever a
+/// symbol changes.
+void emit_prepare(SourceText& text, Emission& emission);
 /// Writes the table `kiln_model`.
 void emit_table(SourceText& text, const Program& program, const ModelDescription& description);
 

@@ -47,6 +47,33 @@ void emit_symbols(Emission& emission) {
   text.close();
 }
 
+// Where the memory of inputs or constants is in this run; a table, as there may be thousands.
+void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
+  const Program& program = emission.program();
+  std::string rows;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferPlan& plan = program.buffers[i];
+    if (plan.used && plan.needs_pointer && plan.memory == memory) {
+      rows += (rows.empty() ? "{" : ", {") + std::to_string(program.schedule->buffers[i].index) +
+              ", " + std::to_string(i) + "}";
+    }
+  }
+  if (rows.empty()) {
+    return;
+  }
+  SourceText& text = emission.text();
+  const std::string table = what + "_at";
+  text.line("static const int " + table + "[][2] = {" + rows + "};");
+  if (memory == Memory::kInput) {
+    emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
+    text.line("for (const auto& [input, buffer] : " + table +
+              ") TRY(aoti_torch_get_data_ptr(call.inputs[input], &m.at[buffer]));");
+  } else {
+    text.line("for (const auto& [constant, buffer] : " + table +
+              ") m.at[buffer] = call.constant_data[constant];");
+  }
+}
+
 void emit_begin(Emission& emission) {
   const Program& program = emission.program();
   SourceText& text = emission.text();
@@ -55,20 +82,8 @@ void emit_begin(Emission& emission) {
     text.line("for (int i = 0; i < " + std::to_string(program.outputs.size()) +
               "; ++i) call.outputs[i] = nullptr;");
   }
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    const BufferPlan& plan = program.buffers[i];
-    if (!plan.used || !plan.needs_pointer) {
-      continue;
-    }
-    const std::string at = "m.at[" + std::to_string(i) + "]";
-    const std::string index = std::to_string(program.schedule->buffers[i].index);
-    if (plan.memory == Memory::kInput) {
-      emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
-      text.line("TRY(aoti_torch_get_data_ptr(call.inputs[" + index + "], &" + at + "));");
-    } else if (plan.memory == Memory::kConstant) {
-      text.line(at + " = call.constant_data[" + index + "];");
-    }
-  }
+  emit_pointers(emission, Memory::kInput, "inputs");
+  emit_pointers(emission, Memory::kConstant, "constants");
   if (program.dynamic()) {
     emit_symbols(emission);
   }

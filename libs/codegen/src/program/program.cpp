@@ -183,8 +183,17 @@ class BufferPlanner {
   }
 
   void plan_view(ir::ValueId value) {
-    if (graph_.value(value).is_tensor() && needs_view(program_, require(value))) {
-      intern_view(program_, require(value));
+    if (!graph_.value(value).is_tensor() || !needs_view(program_, require(value))) {
+      return;
+    }
+    const Location& location = require(value);
+    plan(location.buffer).needs_pointer = true;
+    if (!find_view(program_, location)) {
+      program_.views.push_back({location.buffer,
+                                program_.buffer(location.buffer).dtype,
+                                location.offset,
+                                location.sizes,
+                                location.strides});
     }
   }
 
@@ -280,19 +289,26 @@ ir::Expr extent_bytes(const std::vector<ir::Expr>& sizes,
   return (last + 1) * ir::Expr(ir::size_of(dtype));
 }
 
-std::uint32_t intern_view(Program& program, const Location& location) {
-  const View view{location.buffer,
-                  program.buffer(location.buffer).dtype,
-                  location.offset,
-                  location.sizes,
-                  location.strides};
-  const auto known = std::find(program.views.begin(), program.views.end(), view);
-  if (known != program.views.end()) {
-    return static_cast<std::uint32_t>(known - program.views.begin());
+std::optional<std::uint32_t> find_view(const Program& program, const Location& location) {
+  const auto place = [&](BufferId id, const ir::Expr& offset) -> std::optional<ir::Expr> {
+    const BufferPlan& plan = program.plan(id);
+    if (plan.memory != Memory::kArena || program.dynamic()) {
+      return std::nullopt;
+    }
+    return offset * ir::Expr(ir::size_of(program.buffer(id).dtype)) +
+           ir::Expr(static_cast<std::int64_t>(plan.offset));
+  };
+  const std::optional<ir::Expr> here = place(location.buffer, location.offset);
+  for (std::size_t i = 0; i < program.views.size(); ++i) {
+    const View& view = program.views[i];
+    const bool same = here ? place(view.buffer, view.offset) == here
+                           : view.buffer == location.buffer && view.offset == location.offset;
+    if (same && view.dtype == program.buffer(location.buffer).dtype &&
+        view.sizes == location.sizes && view.strides == location.strides) {
+      return static_cast<std::uint32_t>(i);
+    }
   }
-  program.buffers[location.buffer.index()].needs_pointer = true;
-  program.views.push_back(view);
-  return static_cast<std::uint32_t>(program.views.size() - 1);
+  return std::nullopt;
 }
 
 std::vector<ir::Alias> aliases_of(const ir::Graph& graph, const ir::Node& node) {

@@ -44,8 +44,6 @@ struct View {
   ir::Expr offset = 0;
   std::vector<ir::Expr> sizes = {};
   std::vector<ir::Expr> strides = {};
-
-  bool operator==(const View&) const = default;
 };
 
 /// An input or output of the model as its caller sees it.
@@ -90,10 +88,10 @@ struct Program {
                                     const std::vector<ir::Expr>& strides,
                                     ir::DType dtype);
 
-/// The position in `program.views` of the tensor at `location`, added if it is not there.
-///
-/// To be called while planning: the text of earlier steps depends on it.
-std::uint32_t intern_view(Program& program, const Location& location);
+/// The position in `program.views` of the tensor at `location`. Places in the arena that buffers
+/// share have their tensors in common too.
+[[nodiscard]] std::optional<std::uint32_t> find_view(const Program& program,
+                                                     const Location& location);
 
 /// Which results of `node` lie on the memory of which arguments: by its schema, or as the trace saw
 /// it.

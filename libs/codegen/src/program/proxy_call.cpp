@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -278,9 +279,6 @@ const char* proxy_obstacle(const ir::Node& node, const Signature& signature) {
     return "its signature and its arguments differ in number";
   }
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    if (signature.names[i].empty()) {
-      return "its signature does not name its arguments";
-    }
     const ir::Argument& argument = node.arguments[i];
     const Base base = signature.arguments[i].base;
     const bool none = std::holds_alternative<std::monostate>(argument);
@@ -300,7 +298,13 @@ const char* proxy_obstacle(const ir::Node& node, const Signature& signature) {
     }
     lists += result.list ? 1 : 0;
   }
-  return lists > 1 ? "it returns more than one list" : nullptr;
+  if (lists > 1) {
+    return "it returns more than one list";
+  }
+  const bool named = std::none_of(signature.names.begin(),
+                                  signature.names.end(),
+                                  [](const std::string& name) { return name.empty(); });
+  return named ? nullptr : "its signature does not name its arguments";
 }
 
 void emit_proxy_call(Emission& emission, const ir::Node& node) {

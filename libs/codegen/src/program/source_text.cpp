@@ -54,12 +54,13 @@ std::string quoted(std::string_view text) {
 }
 
 std::string comment_line(std::string_view text) {
+  constexpr std::size_t kLongest = 200;  // A kernel may come from hundreds of nodes.
   std::string result;
-  for (const char c : text) {
+  for (const char c : text.substr(0, kLongest)) {
     const auto byte = static_cast<unsigned char>(c);
     result += byte < 0x20 || byte == 0x7f ? ' ' : (c == '\\' ? '/' : c);
   }
-  return result;
+  return text.size() > kLongest ? result + " …" : result;
 }
 
 std::string double_literal(double value) {

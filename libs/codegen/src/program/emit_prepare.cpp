@@ -1,0 +1,155 @@
+#include <string>
+#include <vector>
+
+#include "emit.hpp"
+#include "memory_plan.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// With fixed sizes the arena is laid out by tables: compilers take longer over code than over data.
+constexpr const char* kTables = R"(
+struct Placement {
+  int buffer;
+  Int64 offset;
+};
+struct Laying {
+  int view, buffer;
+  Int64 offset;
+  int rank, dtype;
+  const Int64 *sizes, *strides;
+};
+)";
+
+std::string in_braces(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) {
+    text += (text.empty() ? "" : ", ") + item;
+  }
+  return "{" + text + "}";
+}
+
+bool is_in_arena(const BufferPlan& plan) {
+  return plan.used && plan.memory == Memory::kArena;
+}
+
+void emit_fixed(SourceText& text, Emission& emission) {
+  const Program& program = emission.program();
+  std::vector<std::string> placements;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    if (is_in_arena(program.buffers[i])) {
+      placements.push_back(
+          in_braces({std::to_string(i), std::to_string(program.buffers[i].offset)}));
+    }
+  }
+  std::vector<std::string> layings;
+  for (std::size_t i = 0; i < program.views.size(); ++i) {
+    const View& view = program.views[i];
+    if (is_in_arena(program.plan(view.buffer))) {
+      layings.push_back(in_braces({std::to_string(i),
+                                   std::to_string(view.buffer.index()),
+                                   emission.byte_offset(view),
+                                   std::to_string(view.sizes.size()),
+                                   std::to_string(static_cast<int>(view.dtype)),
+                                   emission.list(view.sizes),
+                                   emission.list(view.strides)}));
+    }
+  }
+  if (!placements.empty()) {
+    text.verbatim(kTables);
+    text.line("static const Placement placements[] = " + in_braces(placements) + ";");
+  }
+  if (!layings.empty()) {
+    text.line("static const Laying layings[] = " + in_braces(layings) + ";");
+  }
+  text.line().open("static int prepare(Instance& m) {");
+  if (program.arena_bytes != 0) {
+    text.line("m.arena = (unsigned char*)aligned_alloc(" + std::to_string(kArenaAlignment) + ", " +
+              std::to_string(program.arena_bytes) + ");");
+    text.line("if (!m.arena) return 1;");
+  }
+  if (!placements.empty()) {
+    text.line("for (const Placement& p : placements) m.at[p.buffer] = m.arena + p.offset;");
+  }
+  if (!layings.empty()) {
+    text.line(
+        "for (const Laying& l : layings) "
+        "TRY(lay(m.view[l.view], m.at[l.buffer], l.offset, l.rank, l.sizes, l.strides, l.dtype));");
+  }
+  text.line("return 0;");
+  text.close();
+}
+
+// The offsets of the slots, each behind the one before it, and memory for all of them.
+void emit_slots(SourceText& text, const Emission& emission) {
+  const Program& program = emission.program();
+  const std::string alignment = std::to_string(kArenaAlignment);
+  text.line("Int64 bytes = 0;");
+  for (std::uint32_t slot = 0; slot < program.arena_slots; ++slot) {
+    std::string largest = "0LL";
+    for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+      const Buffer& buffer = program.schedule->buffers[i];
+      if (is_in_arena(program.buffers[i]) && program.buffers[i].slot == slot) {
+        largest = "maximum(" + largest + ", " +
+                  emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ")";
+      }
+    }
+    text.line("const Int64 slot" + std::to_string(slot) + " = bytes;");
+    text.line("bytes += (" + largest + " + " + alignment + " - 1) / " + alignment + " * " +
+              alignment + ";");
+  }
+  text.open("if (bytes > m.capacity) {");
+  text.line("free(m.arena);");
+  text.line("m.capacity = 0;");
+  text.line("m.arena = (unsigned char*)aligned_alloc(" + alignment + ", bytes);");
+  text.line("if (!m.arena) return 1;");
+  text.line("m.capacity = bytes;");
+  text.close();
+}
+
+void emit_symbolic(SourceText& text, Emission& emission) {
+  const Program& program = emission.program();
+  // Written first: they name lists, which must be filled before.
+  std::vector<std::string> views;
+  for (std::uint32_t i = 0; i < program.views.size(); ++i) {
+    if (is_in_arena(program.plan(program.views[i].buffer))) {
+      views.push_back(emission.lay(i));
+    }
+  }
+  text.line().open("static int prepare(Instance& m) {");
+  if (!program.views.empty()) {
+    text.line("for (View& view : m.view) release(view.tensor);");
+  }
+  for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+    for (std::size_t k = 0; k < emission.lists()[i].size(); ++k) {
+      text.line("m.n" + std::to_string(i) + "[" + std::to_string(k) +
+                "] = " + emission.number(emission.lists()[i][k]) + ";");
+    }
+  }
+  if (program.arena_slots != 0) {
+    emit_slots(text, emission);
+  }
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    if (is_in_arena(program.buffers[i])) {
+      text.line("m.at[" + std::to_string(i) + "] = m.arena + slot" +
+                std::to_string(program.buffers[i].slot) + ";");
+    }
+  }
+  for (const std::string& view : views) {
+    text.line(view);
+  }
+  text.line("return 0;");
+  text.close();
+}
+
+}  // namespace
+
+void emit_prepare(SourceText& text, Emission& emission) {
+  if (emission.program().dynamic()) {
+    emit_symbolic(text, emission);
+  } else {
+    emit_fixed(text, emission);
+  }
+}
+
+}  // namespace kiln::codegen
