@@ -14,7 +14,7 @@ bool writes(const c10::Argument& argument) {
 std::string signature_of(const c10::FunctionSchema& schema) {
   std::string text;
   for (const c10::Argument& argument : schema.arguments()) {
-    text += (text.empty() ? "" : ",") + argument.real_type()->str();
+    text += (text.empty() ? "" : ",") + argument.real_type()->str() + " " + argument.name();
   }
   text += "->";
   bool first = true;

@@ -13,7 +13,7 @@ namespace kiln::capture {
 
 struct OperatorFacts {
   std::string target;     ///< "aten.add.Tensor"
-  std::string signature;  ///< "Tensor,Tensor,Scalar->Tensor"
+  std::string signature;  ///< "Tensor self,Tensor other,Scalar alpha->Tensor"
   std::vector<std::uint32_t> mutates;
   /// Arguments that a result may be a view of, as the schema declares them.
   std::vector<std::uint32_t> may_alias;

@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "kiln/program.hpp"
@@ -86,6 +87,7 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
   const Stopwatch watch;
   const TemporaryDirectory scratch("kiln-aot");
   std::filesystem::path library = scratch.path() / "model.so";
+  std::filesystem::path extern_nodes;
   std::optional<autograd_cache::Key> key;
   if (cache) {
     key = key_of(program.graph, generator, options.identity);
@@ -99,19 +101,28 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
     done.kernels = compiled.kernels;
     done.extern_calls = compiled.extern_calls;
     done.compile_ms = watch.milliseconds();
+    extern_nodes = compiled.extern_nodes;
     if (key) {
-      cache->put(*key, {.guards = {}, .blobs = {}, .files = {{"library", library}}});
+      store(*cache, *key, library, compiled);
     }
   }
 
   if (out.has_parent_path()) {
     std::filesystem::create_directories(out.parent_path());
   }
+  const auto overwrite = std::filesystem::copy_options::overwrite_existing;
   if (extension == ".so") {
-    std::filesystem::copy_file(library, out, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(library, out, overwrite);
+    if (!extern_nodes.empty()) {
+      std::filesystem::copy_file(
+          extern_nodes, std::filesystem::path(out).replace_extension(".json"), overwrite);
+    }
   } else {
     container_runtime::write_package(
-        out, {.library = library, .sample_inputs = pickled_samples(program)});
+        out,
+        {.library = library,
+         .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
+         .sample_inputs = pickled_samples(program)});
   }
   if (report != nullptr) {
     *report = std::move(done);

@@ -86,6 +86,17 @@ autograd_cache::Key key_of(const ir::Graph& graph,
       .build();
 }
 
+void store(autograd_cache::Cache& cache,
+           const autograd_cache::Key& key,
+           const std::filesystem::path& library,
+           const codegen::Report& report) {
+  if (report.extern_nodes.empty()) {
+    cache.put(key, {.guards = {}, .blobs = {}, .files = {{"library", library}}});
+  } else {
+    cache.bypass("operators that only the host's proxy executor can call");
+  }
+}
+
 autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
                                                const CompileOptions& options,
                                                autograd_cache::Cache* cache,
@@ -119,7 +130,7 @@ autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
     report.extern_calls = done.extern_calls;
     report.compile_ms = watch.milliseconds();
     if (key) {
-      cache->put(*key, {.guards = {}, .blobs = {}, .files = {{"library", library}}});
+      store(*cache, *key, library, done);
     }
   }
 

@@ -27,6 +27,13 @@ autograd_cache::Key key_of(const ir::Graph& graph,
                            const codegen::Options& options,
                            const std::string& identity);
 
+/// Keeps `library` under `key`. One that needs a file beside it (`report.extern_nodes`) is left
+/// out: the cache names files by their content.
+void store(autograd_cache::Cache& cache,
+           const autograd_cache::Key& key,
+           const std::filesystem::path& library,
+           const codegen::Report& report);
+
 /// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. What was done is
 /// added to `reports`.
 autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,

@@ -101,6 +101,26 @@ TEST_CASE("an archive goes out and comes back equal", "[kiln][kiln]") {
   CHECK(torch::allclose(model.run({x})[0], linear(x), 1e-4, 1e-5));
 }
 
+TEST_CASE("CG-08 operators that neither a kernel nor the shim knows run all the same",
+          "[kiln][kiln]") {
+  const Scratch scratch;
+  const torch::Tensor x = torch::randn({5, 7});
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::celu(torch::hardshrink(in[0], 0.3), 0.7).cumsum(1)};
+  };
+
+  Model package =
+      load(aot_compile(export_program(function, {x}), scratch / "f.pt2", scratch.options));
+  Model library =
+      load(aot_compile(export_program(function, {x}), scratch / "f.so", scratch.options));
+  const Function fast = compile(function, scratch.options);
+
+  const torch::Tensor expected = function({x})[0];
+  CHECK(torch::allclose(package.run({x})[0], expected, 1e-5, 1e-6));
+  CHECK(torch::allclose(library.run({x})[0], expected, 1e-5, 1e-6));
+  CHECK(torch::allclose(fast({x})[0], expected, 1e-5, 1e-6));
+}
+
 TEST_CASE("a name that is neither a package nor a library is refused", "[kiln][kiln]") {
   const ExportedProgram program =
       export_program([](const Tensors& in) { return Tensors{in[0] * 1}; }, {torch::ones({1})});

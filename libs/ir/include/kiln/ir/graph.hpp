@@ -123,7 +123,7 @@ struct Node {
   /// In the schema's order, tensor lists flattened; an invalid id is a result that is undefined.
   std::vector<ValueId> results;
 
-  /// The schema's types of the arguments and results: "Tensor,Tensor,Scalar->Tensor". Tells a
+  /// Types (and names) of arguments and results: "Tensor self,Scalar alpha->Tensor". Tells a
   /// Scalar from an int where the argument alone cannot. Empty if unknown.
   std::string signature = {};
 
