@@ -58,9 +58,8 @@ Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::
   options.use_cache = false;
   std::cout << "Ahead of time: a C++ module to an AOTInductor package\n";
   std::optional<ExportedProgram> program;
-  step("trace",
-       once([&] { program = export_program(model, {x}); }),
-       std::to_string(std::as_const(program->graph).nodes().size()) + " nodes");
+  const double trace_ms = once([&] { program = export_program(model, {x}); });
+  step("trace", trace_ms, std::to_string(std::as_const(program->graph).nodes().size()) + " nodes");
   GraphReport report;
   const double compile_ms =
       once([&] { aot_compile(*program, folder / "kiln.pt2", options, &report); });

@@ -38,7 +38,7 @@ void create_private_directory(const fs::path& path) {
 }
 
 void require_usable(const fs::path& path, const StoreOptions& options) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
     throw Error(ErrorCode::kIo,
                 "cannot open " + path.string() + ": " + std::generic_category().message(errno));

@@ -70,7 +70,7 @@ struct Cache::State {
   bool resolve_files(const Record& record, Entry& entry) const;
   bool store_entry(const Key& key, const Entry& entry);
 
-  void count(std::uint64_t Counters::*counter) {
+  void count(std::uint64_t Counters::* counter) {
     const std::lock_guard lock(mutex);
     ++(counters.*counter);
   }

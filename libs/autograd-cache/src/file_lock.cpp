@@ -14,8 +14,8 @@ namespace {
 
 // A holder may have removed the file while we waited: what we locked then has no name any more.
 bool still_named(const FileDescriptor& file, const std::filesystem::path& path) {
-  struct stat ours {};
-  struct stat named {};
+  struct stat ours{};
+  struct stat named{};
   return ::fstat(file.number(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
          ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }

@@ -10,7 +10,7 @@ namespace kiln::autograd_cache {
 
 std::optional<MappedBlob> MappedBlob::map(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat status {};
+  struct stat status{};
   if (!file.open() || ::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }

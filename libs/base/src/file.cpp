@@ -57,7 +57,7 @@ int write_new_file(const fs::path& path, std::span<const std::byte> bytes, Durab
 
 std::string read_file(const fs::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (!file.open() || ::fstat(file.number(), &status) != 0) {
     fail("read", path, errno);
   }

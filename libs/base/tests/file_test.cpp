@@ -69,7 +69,7 @@ TEST_CASE("a written file has the mode that the umask allows", "[base][file]") {
   write_file_atomically(path, "x");
   ::umask(before);
 
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0640);
 }

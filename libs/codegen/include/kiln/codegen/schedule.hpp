@@ -47,8 +47,9 @@ struct Location {
 
 /// One fused loop nest as source text.
 struct Kernel {
-  /// The definition of `extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes)`; the
-  /// word KILN_KERNEL is replaced by a name made of the text's digest, so equal kernels are one.
+  /// The definition of `extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes)`;
+  /// the word KILN_KERNEL is replaced by a name made of the text's digest, so equal kernels are
+  /// one.
   std::string source;
   std::string comment;  ///< The ops and module paths it came from.
 };
@@ -81,11 +82,13 @@ struct Schedule {
   std::vector<Step> steps;
 };
 
-/// Plans `graph`, which must be functional: lowers what has a lowering, fuses, and leaves the rest to
-/// libtorch. Graph inputs whose kind is parameter, buffer or constant are constants if `bind_constants`.
+/// Plans `graph`, which must be functional: lowers what has a lowering, fuses, and leaves the rest
+/// to libtorch. Graph inputs whose kind is parameter, buffer or constant are constants if
+/// `bind_constants`.
 ///
-/// An output of kind `kMutation` is written into the input it mutates by a last step and is no output of
-/// the model. Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
+/// An output of kind `kMutation` is written into the input it mutates by a last step and is no
+/// output of the model. Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported`
+/// for a device.
 [[nodiscard]] Schedule schedule(const ir::Graph& graph, const Target& target, bool bind_constants);
 
 }  // namespace kiln::codegen

@@ -1,8 +1,9 @@
-/* The entries of a model library, in plain C: AOTInductor's ABI as of PyTorch 2.13, and what Kiln adds.
+/* The entries of a model library, in plain C: AOTInductor's ABI as of PyTorch 2.13, and what Kiln
+ * adds.
  *
  * A host in any language links a model library (or looks the names up with dlsym) and calls these.
- * Every entry returns 0, or 1 with the reason in AOTInductorGetLastError; none throws. A tensor handle
- * is libtorch's at::Tensor*: make and read it with torch/csrc/inductor/aoti_torch/c/shim.h.
+ * Every entry returns 0, or 1 with the reason in AOTInductorGetLastError; none throws. A tensor
+ * handle is libtorch's at::Tensor*: make and read it with torch/csrc/inductor/aoti_torch/c/shim.h.
  *
  * Do not include this beside torch/csrc/inductor/aoti_runtime/interface.h, which declares the same
  * names for C++ alone. */
@@ -77,15 +78,14 @@ KILN_ABI int32_t AOTInductorModelContainerRun(struct AOTInductorModelContainerOp
                                               struct AOTIProxyExecutorOpaque* proxy_executor)
     KILN_ABI_NOEXCEPT;
 /* The same without locks: nothing else may touch the container meanwhile. */
-KILN_ABI int32_t
-AOTInductorModelContainerRunSingleThreaded(struct AOTInductorModelContainerOpaque* container,
-                                           struct AtenTensorOpaque** inputs,
-                                           size_t num_inputs,
-                                           struct AtenTensorOpaque** outputs,
-                                           size_t num_outputs,
-                                           struct AOTInductorStreamOpaque* stream,
-                                           struct AOTIProxyExecutorOpaque* proxy_executor)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelContainerRunSingleThreaded(
+    struct AOTInductorModelContainerOpaque* container,
+    struct AtenTensorOpaque** inputs,
+    size_t num_inputs,
+    struct AtenTensorOpaque** outputs,
+    size_t num_outputs,
+    struct AOTInductorStreamOpaque* stream,
+    struct AOTIProxyExecutorOpaque* proxy_executor) KILN_ABI_NOEXCEPT;
 /* Kiln's own: Run that leaves the input handles with the caller. */
 KILN_ABI int32_t KilnContainerRunBorrowed(struct AOTInductorModelContainerOpaque* container,
                                           struct AtenTensorOpaque* const* inputs,
@@ -100,39 +100,48 @@ KILN_ABI int32_t KilnContainerRunBorrowed(struct AOTInductorModelContainerOpaque
 
 KILN_ABI int32_t AOTInductorModelContainerGetNumInputs(
     struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetInputName(
-    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetInputName(struct AOTInductorModelContainerOpaque* container,
+                                      size_t index,
+                                      const char** name) KILN_ABI_NOEXCEPT;
 KILN_ABI int32_t AOTInductorModelContainerGetNumOutputs(
     struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetOutputName(
-    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetOutputName(struct AOTInductorModelContainerOpaque* container,
+                                       size_t index,
+                                       const char** name) KILN_ABI_NOEXCEPT;
 /* The tree specs of arguments and result, as JSON. */
-KILN_ABI int32_t AOTInductorModelContainerGetCallSpec(
-    struct AOTInductorModelContainerOpaque* container, const char** in_spec, const char** out_spec)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetCallSpec(struct AOTInductorModelContainerOpaque* container,
+                                     const char** in_spec,
+                                     const char** out_spec) KILN_ABI_NOEXCEPT;
 
 KILN_ABI int32_t AOTInductorModelContainerGetNumConstants(
     struct AOTInductorModelContainerOpaque* container, size_t* count) KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantName(
-    struct AOTInductorModelContainerOpaque* container, size_t index, const char** name)
-    KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantOriginalFQN(
-    struct AOTInductorModelContainerOpaque* container, size_t index, const char** fqn)
-    KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantFromFolded(
-    struct AOTInductorModelContainerOpaque* container, size_t index, bool* from_folded)
-    KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantType(
-    struct AOTInductorModelContainerOpaque* container, size_t index, int32_t* type)
-    KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantDtype(
-    struct AOTInductorModelContainerOpaque* container, size_t index, int32_t* dtype)
-    KILN_ABI_NOEXCEPT;
-KILN_ABI int32_t AOTInductorModelContainerGetConstantDataSize(
-    struct AOTInductorModelContainerOpaque* container, size_t index, size_t* bytes)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantName(struct AOTInductorModelContainerOpaque* container,
+                                         size_t index,
+                                         const char** name) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantOriginalFQN(struct AOTInductorModelContainerOpaque* container,
+                                                size_t index,
+                                                const char** fqn) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantFromFolded(struct AOTInductorModelContainerOpaque* container,
+                                               size_t index,
+                                               bool* from_folded) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantType(struct AOTInductorModelContainerOpaque* container,
+                                         size_t index,
+                                         int32_t* type) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantDtype(struct AOTInductorModelContainerOpaque* container,
+                                          size_t index,
+                                          int32_t* dtype) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerGetConstantDataSize(struct AOTInductorModelContainerOpaque* container,
+                                             size_t index,
+                                             size_t* bytes) KILN_ABI_NOEXCEPT;
 KILN_ABI int32_t AOTInductorModelContainerGetConstantsBlobSize(
     struct AOTInductorModelContainerOpaque* container, uint64_t* bytes) KILN_ABI_NOEXCEPT;
 
@@ -140,11 +149,12 @@ KILN_ABI int32_t AOTInductorModelContainerGetConstantsBlobSize(
 
 /* Adds fully qualified name -> handle to `map`; the handles stay the container's, valid until its
  * constants change. */
-KILN_ABI int32_t AOTInductorModelContainerExtractConstantsMap(
-    struct AOTInductorModelContainerOpaque* container,
-    struct AOTInductorConstantMap* map,
-    bool use_inactive) KILN_ABI_NOEXCEPT;
-/* The same as an array of the container's, valid until the next such call or change of constants. */
+KILN_ABI int32_t
+AOTInductorModelContainerExtractConstantsMap(struct AOTInductorModelContainerOpaque* container,
+                                             struct AOTInductorConstantMap* map,
+                                             bool use_inactive) KILN_ABI_NOEXCEPT;
+/* The same as an array of the container's, valid until the next such call or change of constants.
+ */
 KILN_ABI int32_t AOTInductorModelContainerExtractConstantsMapEntries(
     struct AOTInductorModelContainerOpaque* container,
     const struct AOTInductorConstantMapEntry** entries,
@@ -154,11 +164,11 @@ KILN_ABI int32_t AOTInductorModelContainerExtractConstantsMapEntries(
 /* Copies the named tensors into a set; runs in flight keep the values they started with.
  * `validate_full_update` makes a missing parameter an error. Names that the model does not have are
  * ignored. */
-KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBuffer(
-    struct AOTInductorModelContainerOpaque* container,
-    struct AOTInductorConstantMap* map,
-    bool use_inactive,
-    bool validate_full_update) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t
+AOTInductorModelContainerUpdateConstantBuffer(struct AOTInductorModelContainerOpaque* container,
+                                              struct AOTInductorConstantMap* map,
+                                              bool use_inactive,
+                                              bool validate_full_update) KILN_ABI_NOEXCEPT;
 KILN_ABI int32_t AOTInductorModelContainerUpdateConstantBufferPairs(
     struct AOTInductorModelContainerOpaque* container,
     const struct AOTInductorConstantMapEntry* pairs,
@@ -191,8 +201,8 @@ KILN_ABI int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
     bool validate_full_update) KILN_ABI_NOEXCEPT;
 /* A validated full update of the inactive set. */
 KILN_ABI int32_t AOTInductorModelContainerUpdateInactiveConstantBuffer(
-    struct AOTInductorModelContainerOpaque* container, struct AOTInductorConstantMap* map)
-    KILN_ABI_NOEXCEPT;
+    struct AOTInductorModelContainerOpaque* container,
+    struct AOTInductorConstantMap* map) KILN_ABI_NOEXCEPT;
 KILN_ABI int32_t AOTInductorModelContainerUpdateInactiveConstantBufferPairs(
     struct AOTInductorModelContainerOpaque* container,
     const struct AOTInductorConstantMapEntry* pairs,
@@ -228,19 +238,17 @@ KILN_ABI int32_t AOTInductorModelGetNumOutputs(struct AOTInductorModelOpaque* mo
 KILN_ABI int32_t AOTInductorModelRun(struct AOTInductorModelOpaque* model,
                                      struct AtenTensorOpaque** inputs,
                                      struct AtenTensorOpaque** outputs) KILN_ABI_NOEXCEPT;
-/* An output whose `data` is set receives a copy; else it gets memory of the model's, valid until the
- * next run. */
-KILN_ABI int32_t
-AOTInductorModelRunMinimalArrayrefInterfaceV2(struct AOTInductorModelOpaque* model,
-                                              int32_t num_inputs,
-                                              const struct AOTInductorArrayRefTensor* inputs,
-                                              int32_t num_outputs,
-                                              struct AOTInductorArrayRefTensor* outputs)
-    KILN_ABI_NOEXCEPT;
+/* An output whose `data` is set receives a copy; else it gets memory of the model's, valid until
+ * the next run. */
+KILN_ABI int32_t AOTInductorModelRunMinimalArrayrefInterfaceV2(
+    struct AOTInductorModelOpaque* model,
+    int32_t num_inputs,
+    const struct AOTInductorArrayRefTensor* inputs,
+    int32_t num_outputs,
+    struct AOTInductorArrayRefTensor* outputs) KILN_ABI_NOEXCEPT;
 /* Replaces the constants, taking over the handles. */
-KILN_ABI int32_t AOTInductorModelUpdateConstantsMap(struct AOTInductorModelOpaque* model,
-                                                    struct AOTInductorConstantMap* map)
-    KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t AOTInductorModelUpdateConstantsMap(
+    struct AOTInductorModelOpaque* model, struct AOTInductorConstantMap* map) KILN_ABI_NOEXCEPT;
 KILN_ABI int32_t
 AOTInductorModelUpdateConstantsMapV2(struct AOTInductorModelOpaque* model,
                                      const struct AOTInductorConstantMapEntry* pairs,

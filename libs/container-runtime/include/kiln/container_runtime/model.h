@@ -37,21 +37,22 @@ enum KilnConstantKind {
 };
 
 typedef struct KilnConstant {
-  const char* name;     /* the model's own */
-  const char* fqn;      /* the user's: "fc1.weight" */
+  const char* name; /* the model's own */
+  const char* fqn;  /* the user's: "fc1.weight" */
   int32_t dtype;
   int32_t device_type;
   int32_t rank;
   const int64_t* sizes;
   const int64_t* strides;
-  uint64_t bytes;       /* of its dense storage */
-  uint64_t blob_offset; /* into KilnModel.weights, a multiple of 64; UINT64_MAX: not in it (folded) */
-  int32_t kind;         /* KilnConstantKind */
-  int32_t mutated;      /* run writes to it: a container then works on a copy of its own */
+  uint64_t bytes; /* of its dense storage */
+  uint64_t
+      blob_offset; /* into KilnModel.weights, a multiple of 64; UINT64_MAX: not in it (folded) */
+  int32_t kind;    /* KilnConstantKind */
+  int32_t mutated; /* run writes to it: a container then works on a copy of its own */
 } KilnConstant;
 
-/* One run. Inputs and constants are borrowed; every output is set to a new handle that the caller owns,
- * or, where run fails, left null. */
+/* One run. Inputs and constants are borrowed; every output is set to a new handle that the caller
+ * owns, or, where run fails, left null. */
 typedef struct KilnCall {
   struct AtenTensorOpaque* const* inputs;
   struct AtenTensorOpaque** outputs;
@@ -59,8 +60,8 @@ typedef struct KilnCall {
   void* const* constant_data; /* first element of each constant */
   void* stream;
   void* proxy_executor;
-  const char* error; /* a static string, set by a model that fails for a reason of its own; else null:
-                      * the failing shim call has the message (torch_exception_get_what) */
+  const char* error; /* a static string, set by a model that fails for a reason of its own; else
+                      * null: the failing shim call has the message (torch_exception_get_what) */
 } KilnCall;
 
 typedef struct KilnModel {
@@ -77,7 +78,8 @@ typedef struct KilnModel {
   const char* in_spec; /* treespec JSON */
   const char* out_spec;
   const char* isa; /* what the kernels need, for messages: "x86-64-v4", "neon" */
-  /* The constants' bytes, in a private writable mapping of the library itself; null if there are none. */
+  /* The constants' bytes, in a private writable mapping of the library itself; null if there are
+   * none. */
   unsigned char* weights;
   uint64_t weights_bytes;
 
