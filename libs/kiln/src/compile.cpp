@@ -201,6 +201,11 @@ Function compile(std::shared_ptr<torch::nn::Module> module,
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
+  if (!options.keep_mutations_in_graph) {
+    throw Error(ErrorCode::kUnsupported,
+                "applying mutations outside the graph (keep_mutations_in_graph = false) is not "
+                "supported yet");
+  }
   Function function;
   function.state_ = std::make_shared<Function::State>();
   function.state_->cache = open_cache(options);

@@ -215,6 +215,11 @@ TEST_CASE("what is not there yet says so", "[kiln][compile]") {
   CHECK_THROWS_WITH(compile([](const Tensors& in) { return in; }, options),
                     contains("not supported yet"));
   CHECK_THROWS_WITH(compile(TensorFunction()), contains("no function"));
+
+  options.dynamic = false;
+  options.keep_mutations_in_graph = false;
+  CHECK_THROWS_WITH(compile([](const Tensors& in) { return in; }, options),
+                    contains("keep_mutations_in_graph"));
 }
 
 TEST_CASE("a user's own compiler is called with the graph", "[kiln][compile]") {
