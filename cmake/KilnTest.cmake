@@ -46,6 +46,7 @@ function (kiln_test)
     set_tests_properties(${test} PROPERTIES
       LABELS "unit;${arg_LIBRARY};${arg_LABELS}"
       TIMEOUT 600
+      ENVIRONMENT "KILN_VERIFY_PASSES=1"  # Every pass verifies its result, as in debug builds.
       FAIL_REGULAR_EXPRESSION "No tests ran")  # 2.13 exits with 0 then
   endforeach ()
 endfunction ()

@@ -1,5 +1,7 @@
 #include "kiln/ir/verify.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -188,6 +190,8 @@ class Verifier {
 
   void check_outputs() const {
     std::vector<bool> mutated(graph_.inputs().size(), false);
+    std::vector<bool> differentiated(graph_.inputs().size(), false);
+    const bool backward = is_backward();
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       const Output& output = graph_.outputs()[i];
       const std::string which = std::to_string(i);
@@ -195,18 +199,30 @@ class Verifier {
               "rule 7: output ",
               which,
               " names a value that does not exist");
-      const bool mutation = output.kind == OutputKind::kMutation;
-      if (mutation || output.kind == OutputKind::kGradient) {
-        require(output.input < mutated.size(), "rule 7: output ", which, " is of no input");
-      }
-      if (mutation) {
+      if (output.kind == OutputKind::kMutation) {
+        require(output.input < mutated.size(), "rule 7: output ", which, " mutates no input");
         require(output.value.valid() && !mutated[output.input],
                 "rule 7: output ",
                 which,
                 " mutates an input to nothing, or again");
         mutated[output.input] = true;
       }
+      if (output.kind == OutputKind::kGradient && !backward) {
+        require(output.input < differentiated.size() && !differentiated[output.input],
+                "rule 7: output ",
+                which,
+                " is the gradient of no input, or another one of the same");
+        differentiated[output.input] = true;
+      }
     }
+  }
+
+  /// Whether this is the half of a joint graph that computes gradients.
+  [[nodiscard]] bool is_backward() const {
+    return std::all_of(graph_.inputs().begin(), graph_.inputs().end(), [](const Input& input) {
+      return input.kind == InputKind::kSaved || input.kind == InputKind::kTangent ||
+             input.kind == InputKind::kSeed;
+    });
   }
 
   const Graph& graph_;
@@ -230,6 +246,24 @@ void verify_functional(const Graph& graph) {
   }
   for (const Graph& subgraph : graph.subgraphs()) {
     verify_functional(subgraph);
+  }
+}
+
+bool verifies_passes() {
+#ifndef NDEBUG
+  return true;
+#else
+  static const bool asked = [] {
+    const char* value = std::getenv("KILN_VERIFY_PASSES");
+    return value != nullptr && std::string_view(value) != "0";
+  }();
+  return asked;
+#endif
+}
+
+void debug_verify(const Graph& graph) {
+  if (verifies_passes()) {
+    verify(graph);
   }
 }
 

@@ -1,7 +1,12 @@
 #include "kiln/ir/verify.hpp"
 
 #include "kiln/base/error.hpp"
+#include "kiln/ir/common_subexpressions.hpp"
+#include "kiln/ir/dead_code.hpp"
+#include "kiln/ir/functionalize.hpp"
 #include "kiln/ir/parse.hpp"
+#include "kiln/ir/propagate_constants.hpp"
+#include "kiln/ir/topological_order.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::ir {
@@ -83,6 +88,15 @@ TEST_CASE("each broken rule is named", "[ir][verify]") {
     graph.add_output({.value = ValueId(0), .kind = OutputKind::kGradient, .input = 2});
     expect("rule 7");
   }
+  SECTION("7: two gradients of one input") {
+    graph.add_output({.value = ValueId(0), .kind = OutputKind::kGradient, .input = 0});
+    graph.add_output({.value = ValueId(0), .kind = OutputKind::kGradient, .input = 0});
+    expect("rule 7");
+  }
+  SECTION("7: a mutation of no input") {
+    graph.add_output({.value = ValueId(0), .kind = OutputKind::kMutation, .input = 2});
+    expect("rule 7");
+  }
   SECTION("7: two mutations of one input") {
     graph.add_output({.value = ValueId(0), .kind = OutputKind::kMutation, .input = 0});
     graph.add_output({.value = ValueId(0), .kind = OutputKind::kMutation, .input = 0});
@@ -98,6 +112,49 @@ TEST_CASE("each broken rule is named", "[ir][verify]") {
     graph.add_subgraph(inner);
     expect("rule 7");
   }
+}
+
+TEST_CASE("joint, forward and backward graphs keep the rules", "[ir][verify]") {
+  CHECK_NOTHROW(verify(parse(R"(graph joint {
+  input %x: f32[4] user
+  input %w: f32[4] parameter "w" grad
+  input %t: f32[4] tangent
+  %y: f32[4] = aten.mul.Tensor(%x, %w)
+  %g: f32[4] = aten.mul.Tensor(%t, %x) backward
+  output %y user
+  output none gradient 0
+  output %g gradient 1
+})")));
+  CHECK_NOTHROW(verify(parse(R"(graph forward {
+  input %x: f32[4] user
+  input %w: f32[4] parameter "w" grad
+  %y: f32[4] = aten.mul.Tensor(%x, %w)
+  output %y user
+  output %x saved
+})")));
+  // Fewer inputs than the joint graph had, and gradients of all of those.
+  CHECK_NOTHROW(verify(parse(R"(graph backward {
+  input %t: f32[4] tangent
+  input %x: f32[4] saved
+  %g: f32[4] = aten.mul.Tensor(%t, %x) backward
+  output none gradient 0
+  output %g gradient 7
+})")));
+}
+
+TEST_CASE("a pass verifies what it makes", "[ir][verify]") {
+  INFO("in a release build, set KILN_VERIFY_PASSES=1 as CTest does");
+  REQUIRE(verifies_passes());
+  Graph graph = sample();
+  graph.outputs().push_back({.value = ValueId(0), .kind = OutputKind::kMutation, .input = 9});
+
+  CHECK_THROWS_WITH(remove_dead_code(graph), testing::contains("rule 7"));
+  CHECK_THROWS_WITH(merge_common_subexpressions(graph), testing::contains("rule 7"));
+  CHECK_THROWS_WITH(propagate_constants(graph), testing::contains("rule 7"));
+  CHECK_THROWS_WITH(sort_topologically(graph), testing::contains("rule 7"));
+  graph.node(NodeId(1)).mutates = {0};
+  graph.node(NodeId(1)).target = "aten.relu_.default";
+  CHECK_THROWS_WITH(functionalize(graph), testing::contains("rule 7"));
 }
 
 TEST_CASE("a functional graph has no mutation", "[ir][verify]") {

@@ -6,6 +6,7 @@
 #include "copier.hpp"
 #include "copies.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/ir/verify.hpp"
 #include "symbols.hpp"
 
 namespace kiln::partitioner {
@@ -245,6 +246,8 @@ Partition extract(const Joint& joint,
   }
   partition.reasons.resize(crossing.tensors.size() + crossing.integers.size(),
                            "a size that the backward mentions");
+  ir::debug_verify(partition.forward);
+  ir::debug_verify(partition.backward);
   return partition;
 }
 

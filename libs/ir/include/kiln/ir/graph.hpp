@@ -157,7 +157,7 @@ struct Output {
   ValueId value;  ///< Invalid: None (an input without gradient).
   OutputKind kind = OutputKind::kUser;
   /// For `kMutation` and `kGradient`: the position in `inputs()` of what is mutated or
-  /// differentiated.
+  /// differentiated; in a backward graph, in the inputs of the joint graph.
   std::uint32_t input = 0;
   std::string name = {};
 

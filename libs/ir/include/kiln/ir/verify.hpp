@@ -1,4 +1,4 @@
-// What must hold of every graph. Passes end with it in debug builds, file tests always.
+// What must hold of every graph. Passes end with it where `verifies_passes()`, file tests always.
 //
 //  1. A value's name is not empty, has only letters, digits, '_', '.', '$', and is the value's
 //  alone.
@@ -10,8 +10,11 @@
 //  6. `aliases` pairs a tensor result with an argument that holds tensors; where both have a
 //  storage
 //     id it is the same. A result has one alias at most.
-//  7. An output names a value of the graph or none; for mutations and gradients `input` is the
-//     position of an input, a mutation has a value, and each input is mutated once at most.
+//  7. An output names a value of the graph or none. The `input` of a mutation is the position of an
+//     input, which is mutated once at most, and to a value. The `input` of a gradient is the
+//     position of an input, each once at most; but in a backward graph, whose inputs are all saved,
+//     tangents or seeds, it counts the inputs of the joint graph, which are not there to be
+//     checked.
 //  8. A `SubgraphRef` names a nested graph, and nested graphs keep the rules too.
 //
 // A functional graph also keeps:
@@ -29,11 +32,11 @@ void verify(const Graph& graph);
 /// `verify`, and rule 9.
 void verify_functional(const Graph& graph);
 
-/// `verify` in debug builds, nothing otherwise: what a pass does to its result.
-inline void debug_verify([[maybe_unused]] const Graph& graph) {
-#ifndef NDEBUG
-  verify(graph);
-#endif
-}
+/// Whether passes verify what they make: in debug builds, and in any build if `KILN_VERIFY_PASSES`
+/// is set to anything but 0. All tests are run with it.
+[[nodiscard]] bool verifies_passes();
+
+/// `verify` where `verifies_passes()`, nothing otherwise: what a pass does to its result.
+void debug_verify(const Graph& graph);
 
 }  // namespace kiln::ir
