@@ -8,30 +8,21 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/base/file.hpp"
-#include "kiln/base/subprocess.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "kiln/ir/dot.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/model.hpp"
 #include "kiln/program.hpp"
+#include "partition.hpp"
 
 namespace kiln::tool {
 namespace {
 
 struct Arguments {
   std::string file, svg;
+  bool partition = false;
+  double budget = 1.0;
 };
-
-void draw(const ir::Graph& graph, const std::string& path) {
-  ProcessOptions options;
-  options.input = ir::to_dot(graph);
-  const ProcessResult drawn = run_process({"dot", "-Tsvg"}, options);
-  if (!drawn.ok()) {
-    throw Error(ErrorCode::kIo, "graphviz's dot could not draw the graph: " + drawn.error);
-  }
-  write_file_atomically(path, drawn.output);
-}
 
 bool is_package(const std::string& file) {
   return !file.ends_with(".pt2") || !container_runtime::Package(file).model_names().empty();
@@ -80,7 +71,7 @@ int show_model(const std::string& file, bool json) {
 int show_program(const Arguments& arguments, bool json) {
   const ExportedProgram program = load_program(arguments.file);
   if (!arguments.svg.empty()) {
-    draw(program.graph, arguments.svg);
+    draw_dot(ir::to_dot(program.graph), arguments.svg);
   }
   const exporter::GraphSignature signature = program.signature();
   if (json) {
@@ -101,6 +92,13 @@ int show_program(const Arguments& arguments, bool json) {
 }
 
 int run(const Arguments& arguments, bool json) {
+  if (arguments.partition) {
+    return show_partition({arguments.file, arguments.svg, arguments.budget, json});
+  }
+  if (arguments.file.ends_with(".kir")) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a graph as text can be read as it is; --partition splits one that has gradients");
+  }
   if (!is_package(arguments.file)) {
     return show_program(arguments, json);
   }
@@ -122,6 +120,13 @@ void add_inspect(CLI::App& app, Session& session) {
       ->check(CLI::ExistingFile);
   command->add_option(
       "--svg", arguments->svg, "Draw an archive's graph to this file (needs graphviz)");
+  command->add_flag(
+      "--partition",
+      arguments->partition,
+      "Show what a training step of an archive, or of a joint graph (.kir), saves for "
+      "its backward and why; --svg draws it");
+  command->add_option("--budget", arguments->budget, "With --partition: the memory budget, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

@@ -167,6 +167,18 @@ constexpr std::array kGenerators = std::to_array<std::string_view>({
     "zeros_like",
 });
 
+// Of the primitives that some of PyTorch's decompositions end in.
+constexpr std::array kPrimitives = std::to_array<std::string_view>({
+    "_low_memory_max_pool_offsets_to_indices",
+    "broadcast_in_dim",
+    "convert_element_type",
+    "div",
+    "iota",
+    "prepare_softmax_online",
+    "sum",
+    "var",
+});
+
 constexpr std::array kProducts = std::to_array<std::string_view>({
     "_efficient_attention_forward",
     "_flash_attention_forward",
@@ -197,10 +209,13 @@ bool holds(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The name without its namespace, or nothing if it is not ATen's.
+// The name without its namespace, or nothing if it is of another one.
+std::string_view name_in(std::string_view space, std::string_view family) {
+  return family.starts_with(space) ? family.substr(space.size()) : std::string_view();
+}
+
 std::string_view aten_name(std::string_view family) {
-  constexpr std::string_view kNamespace = "aten.";
-  return family.starts_with(kNamespace) ? family.substr(kNamespace.size()) : std::string_view();
+  return name_in("aten.", family);
 }
 
 }  // namespace
@@ -220,7 +235,8 @@ bool is_cheap_family(std::string_view family) {
   }
   const std::string_view name = aten_name(family);
   return holds(kArithmetic, name) || holds(kFunctions, name) || holds(kActivations, name) ||
-         holds(kReductions, name) || holds(kMovement, name) || holds(kGenerators, name);
+         holds(kReductions, name) || holds(kMovement, name) || holds(kGenerators, name) ||
+         holds(kPrimitives, name_in("prims.", family));
 }
 
 bool is_product_family(std::string_view family) {

@@ -95,7 +95,15 @@ double operations(const Sizes& sizes, const ir::Graph& graph, const ir::Node& no
   return 2 * result * summed;
 }
 
+bool is_view(const ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  return !node.aliases.empty() && node.mutates.empty();
+}
+
 double runtime(const Sizes& sizes, const ir::Graph& graph, ir::NodeId id) {
+  if (is_view(graph, id)) {
+    return 0;
+  }
   const ir::Node& node = graph.node(id);
   double bytes = 0;
   ir::for_each_operand(node, [&](ir::ValueId operand) { bytes += sizes.bytes(graph, operand); });
@@ -114,11 +122,6 @@ bool is_compute_intensive(const ir::Graph& graph, ir::NodeId id) {
   return is_product_family(family) ||
          !(family.starts_with("aten.") || family.starts_with("_operator.") ||
            family.starts_with("math.") || family.starts_with("prims."));
-}
-
-bool is_view(const ir::Graph& graph, ir::NodeId id) {
-  const ir::Node& node = graph.node(id);
-  return !node.aliases.empty() && node.mutates.empty();
 }
 
 bool is_cheap(const ir::Graph& graph, ir::NodeId id) {

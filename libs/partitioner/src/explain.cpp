@@ -4,87 +4,15 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <set>
-#include <utility>
-#include <vector>
+#include <string_view>
+#include <unordered_set>
 
+#include "human_bytes.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/partitioner/memory.hpp"
 
 namespace kiln::partitioner {
 namespace {
-
-// One saved value: an output of the forward, an input of the backward.
-struct Row {
-  std::string name;
-  std::string type;
-  std::string made_by;
-  std::string reason;
-  double bytes = 0;
-  ir::ValueId forward;
-  ir::ValueId backward;
-};
-
-std::string human_bytes(double bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text = {};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
-  return text.data();
-}
-
-std::vector<Row> rows_of(const Partition& partition, const CostModel& cost) {
-  const ir::Graph& forward = partition.forward;
-  // Integers come last in the forward and first in the backward.
-  std::vector<ir::ValueId> tensors;
-  std::vector<ir::ValueId> integers;
-  for (const ir::Input& input : partition.backward.inputs()) {
-    if (input.kind == ir::InputKind::kSaved) {
-      (partition.backward.value(input.value).is_tensor() ? tensors : integers)
-          .push_back(input.value);
-    }
-  }
-  tensors.insert(tensors.end(), integers.begin(), integers.end());
-
-  std::vector<Row> rows;
-  for (const ir::Output& output : forward.outputs()) {
-    if (output.kind != ir::OutputKind::kSaved) {
-      continue;
-    }
-    const ir::Value& value = forward.value(output.value);
-    const std::size_t position = rows.size();
-    rows.push_back(
-        {.name = "%" + value.name,
-         .type = ir::print_type(value.meta),
-         .made_by = value.producer.valid() ? forward.node(value.producer).target : "input",
-         .reason = position < partition.reasons.size() ? partition.reasons[position] : "",
-         .bytes = cost.bytes(forward, output.value),
-         .forward = output.value,
-         .backward = tensors[position]});
-  }
-  return rows;
-}
-
-// Names of results that both graphs compute.
-std::set<std::string> recomputed(const Partition& partition) {
-  std::set<std::string> made;
-  std::set<std::string> twice;
-  for (const ir::Value& value : partition.forward.values()) {
-    if (value.producer.valid()) {
-      made.insert(value.name);
-    }
-  }
-  for (const ir::Value& value : partition.backward.values()) {
-    if (value.producer.valid() && made.contains(value.name)) {
-      twice.insert(value.name);
-    }
-  }
-  return twice;
-}
 
 std::string table(const std::vector<std::vector<std::string>>& lines) {
   std::vector<std::size_t> widths(lines.front().size());
@@ -106,108 +34,98 @@ std::string table(const std::vector<std::vector<std::string>>& lines) {
   return text;
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '\n') {
-      result += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') {
-      result += '\\';
-    }
-    result += c;
-  }
-  return result + '"';
-}
-
-class Picture {
- public:
-  explicit Picture(const std::set<std::string>& twice) : twice_(twice) {}
-
-  void add(const ir::Graph& graph, const std::string& side) {
-    text_ += "  subgraph cluster_" + side + " {\n    label=" + quoted(graph.name()) + ";\n";
-    for (const ir::Input& input : graph.inputs()) {
-      if (input.kind != ir::InputKind::kSaved) {
-        text_ += "    " + vertex(graph, side, input.value) +
-                 " [shape=ellipse, label=" + quoted("%" + graph.value(input.value).name) + "];\n";
-      }
-    }
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      const ir::Node& node = graph.node(ir::NodeId(i));
-      const bool runs_twice = !node.results.empty() && node.results.front().valid() &&
-                              twice_.contains(graph.value(node.results.front()).name);
-      text_ += "    " + side + std::to_string(i) + " [label=" + quoted(node.target) +
-               (runs_twice ? ", style=filled, fillcolor=lightgoldenrod" : "") + "];\n";
-    }
-    text_ += "  }\n";
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      ir::for_each_operand(graph.node(ir::NodeId(i)), [&](ir::ValueId operand) {
-        const std::string to = side + std::to_string(i);
-        text_ += "  " + vertex(graph, side, operand) + " -> " + to + ";\n";
-      });
-    }
-  }
-
-  // Saved values are vertices of their own in the backward: the edge ends there.
-  void add(const Row& row, const Partition& partition, double largest) {
-    const double share = largest > 0 ? row.bytes / largest : 0;
-    const std::string to = vertex(partition.backward, "b", row.backward);
-    std::array<char, 32> width = {};
-    std::snprintf(width.data(), width.size(), "%.1f", 1 + 7 * std::sqrt(share));
-    text_ += "  " + to + " [shape=note, label=" + quoted(row.name + "\n" + row.type) + "];\n  " +
-             vertex(partition.forward, "f", row.forward) + " -> " + to +
-             " [color=firebrick, penwidth=" + width.data() +
-             ", label=" + quoted(human_bytes(row.bytes)) + "];\n";
-  }
-
-  [[nodiscard]] std::string text() const {
-    return "digraph partition {\n  node [shape=box, fontname=monospace];\n" + text_ + "}\n";
-  }
-
- private:
-  static std::string vertex(const ir::Graph& graph, const std::string& side, ir::ValueId id) {
-    const ir::NodeId producer = graph.value(id).producer;
-    return producer.valid() ? side + std::to_string(producer.index())
-                            : side + "i" + std::to_string(id.index());
-  }
-
-  const std::set<std::string>& twice_;
-  std::string text_;
-};
-
 }  // namespace
 
-std::string explain(const Partition& partition, const CostModel& cost) {
-  std::vector<Row> rows = rows_of(partition, cost);
-  std::stable_sort(
-      rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
-  std::vector<std::vector<std::string>> lines{{"saved", "bytes", "type", "made by", "why"}};
-  for (const Row& row : rows) {
-    lines.push_back({row.name, human_bytes(row.bytes), row.type, row.made_by, row.reason});
+std::string human_bytes(double bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
   }
-  const MemoryProfile profile = simulate_memory(partition, cost);
-  return table(lines) + std::to_string(recomputed(partition).size()) + " of " +
-         std::to_string(partition.backward.nodes().size()) +
-         " results of the backward are recomputed; kept beyond the inputs: " +
-         human_bytes(profile.saved) + ", peak: " + human_bytes(profile.forward_peak) +
-         " forward, " + human_bytes(profile.backward_peak) + " backward\n";
+  std::array<char, 32> text = {};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  return text.data();
 }
 
-std::string to_dot(const Partition& partition, const CostModel& cost) {
-  const std::vector<Row> rows = rows_of(partition, cost);
-  double largest = 0;
-  for (const Row& row : rows) {
-    largest = std::max(largest, row.bytes);
+std::vector<SavedValue> saved_values(const Partition& partition, const CostModel& cost) {
+  const ir::Graph& forward = partition.forward;
+  // Integers come last in the forward and first in the backward.
+  std::vector<ir::ValueId> handed;
+  for (const ir::Input& input : partition.backward.inputs()) {
+    if (input.kind == ir::InputKind::kSaved) {
+      handed.push_back(input.value);
+    }
   }
-  const std::set<std::string> twice = recomputed(partition);
-  Picture picture(twice);
-  picture.add(partition.forward, "f");
-  picture.add(partition.backward, "b");
-  for (const Row& row : rows) {
-    picture.add(row, partition, largest);
+  std::stable_partition(handed.begin(), handed.end(), [&](ir::ValueId value) {
+    return partition.backward.value(value).is_tensor();
+  });
+
+  std::vector<SavedValue> saved;
+  for (const ir::Output& output : forward.outputs()) {
+    if (output.kind != ir::OutputKind::kSaved) {
+      continue;
+    }
+    const ir::Value& value = forward.value(output.value);
+    const std::size_t position = saved.size();
+    saved.push_back(
+        {.name = value.name,
+         .type = ir::print_type(value.meta),
+         .made_by = value.producer.valid() ? forward.node(value.producer).target : "input",
+         .reason = position < partition.reasons.size() ? partition.reasons[position] : "",
+         .bytes = cost.bytes(forward, output.value),
+         .forward = output.value,
+         .backward = handed[position]});
   }
-  return picture.text();
+  std::stable_sort(saved.begin(), saved.end(), [](const SavedValue& a, const SavedValue& b) {
+    return a.bytes > b.bytes;
+  });
+  return saved;
+}
+
+Recomputation recomputation(const Partition& partition, const CostModel& cost) {
+  // Names of results stay, so what both graphs make has one name.
+  std::unordered_set<std::string_view> made;
+  double forward_time = 0;
+  for (std::size_t i = 0; i < partition.forward.nodes().size(); ++i) {
+    forward_time += cost.runtime(partition.forward, ir::NodeId(i));
+    for (const ir::ValueId result : partition.forward.nodes()[i].results) {
+      if (result.valid()) {
+        made.insert(partition.forward.value(result).name);
+      }
+    }
+  }
+  Recomputation again;
+  double time = 0;
+  for (std::size_t i = 0; i < partition.backward.nodes().size(); ++i) {
+    const std::vector<ir::ValueId>& results = partition.backward.nodes()[i].results;
+    if (!cost.is_view(partition.backward, ir::NodeId(i)) &&
+        std::any_of(results.begin(), results.end(), [&](ir::ValueId result) {
+          return result.valid() && made.contains(partition.backward.value(result).name);
+        })) {
+      again.nodes.emplace_back(i);
+      time += cost.runtime(partition.backward, ir::NodeId(i));
+    }
+  }
+  again.share = forward_time > 0 ? time / forward_time : 0;
+  return again;
+}
+
+std::string explain(const Partition& partition, const CostModel& cost) {
+  std::vector<std::vector<std::string>> lines{{"saved", "bytes", "type", "made by", "why"}};
+  for (const SavedValue& value : saved_values(partition, cost)) {
+    lines.push_back(
+        {"%" + value.name, human_bytes(value.bytes), value.type, value.made_by, value.reason});
+  }
+  const Recomputation again = recomputation(partition, cost);
+  const MemoryProfile profile = simulate_memory(partition, cost);
+  return table(lines) + "\n" + std::to_string(again.nodes.size()) + " of " +
+         std::to_string(partition.backward.nodes().size()) +
+         " nodes of the backward are recomputed: " +
+         std::to_string(std::lround(100 * again.share)) + " % of the forward's estimated time\n" +
+         "kept beyond the inputs: " + human_bytes(profile.saved) +
+         "; peak: " + human_bytes(profile.forward_peak) + " forward, " +
+         human_bytes(profile.backward_peak) + " backward\n";
 }
 
 }  // namespace kiln::partitioner

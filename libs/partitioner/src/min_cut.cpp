@@ -41,7 +41,7 @@ Partition partition_by(const Joint& joint, const Choice& choice) {
   const auto reason = [&](ir::ValueId value) -> std::string {
     const ir::NodeId producer = joint.graph.value(value).producer;
     if (!producer.valid()) {
-      return "an input";
+      return "an input, which is there anyway";
     }
     const char* ban = choice.bans.reason[producer.index()];
     return ban == nullptr ? "cheaper to keep than what it is computed from" : ban;

@@ -1,0 +1,22 @@
+// kiln inspect --partition: what a training step of the program would save.
+
+#pragma once
+
+#include <string>
+
+namespace kiln::tool {
+
+struct PartitionArguments {
+  std::string file;  ///< A joint graph (.kir) or an archive (.pt2).
+  std::string svg;   ///< Where to draw it, if anywhere.
+  double budget = 1.0;
+  bool json = false;
+};
+
+/// Splits the joint graph and prints what is saved and why. Returns the exit code.
+int show_partition(const PartitionArguments& arguments);
+
+/// Runs graphviz's dot on `text` and writes the picture to `path`.
+void draw_dot(const std::string& text, const std::string& path);
+
+}  // namespace kiln::tool
