@@ -4,7 +4,6 @@
 
 #include "cut.hpp"
 #include "extract.hpp"
-#include "knapsack.hpp"
 
 namespace kiln::partitioner {
 namespace {
@@ -62,49 +61,58 @@ Choice choose_freely(const Facts& facts, const MinCutOptions& options) {
   return solve(facts, rules);
 }
 
-Choice choose_within(const Facts& facts, const MinCutOptions& options, double budget) {
-  Choice free = choose_freely(facts, options);
-  MinCutOptions rules = options;
-  rules.ban_materialized_backward = false;
-  rules.ban_used_far_apart = false;
-  rules.ban_long_fusible_chains = false;
+Budget::Budget(const Facts& facts, const MinCutOptions& options, const Choice& free)
+    : facts_(facts), rules_(options) {
+  // First the rules go that only save time on memory traffic, then the list of cheap operators,
+  // then every rule that is about time.
+  levels_.push_back(level(free));
+  rules_.ban_materialized_backward = false;
+  rules_.ban_used_far_apart = false;
+  rules_.ban_long_fusible_chains = false;
+  levels_.push_back(level(solve(facts, rules_)));
+  rules_.ban_not_recomputable = false;
+  levels_.push_back(level(solve(facts, rules_)));
+  expensive_ = expensive_nodes(facts, levels_.back().choice.bans);
+  for (const ir::NodeId node : expensive_) {
+    items_.push_back(item_of(facts, options.cost, node));
+  }
   const std::vector<bool> all(facts.joint.graph.nodes().size(), true);
-  Choice least = solve(facts, rules, all);
-  const double least_bytes = activation_bytes(facts, least);
-  const double limit = least_bytes + budget * (activation_bytes(facts, free) - least_bytes);
-  if (activation_bytes(facts, free) <= limit) {
-    return free;
-  }
+  levels_.push_back(level(solve(facts, rules_, all)));
+}
 
-  // First the rules that only save time on memory traffic, then the list of cheap operators.
-  if (Choice relaxed = solve(facts, rules); activation_bytes(facts, relaxed) <= limit) {
-    return relaxed;
-  }
-  rules.ban_not_recomputable = false;
-  Choice bold = solve(facts, rules);
-  if (activation_bytes(facts, bold) <= limit) {
-    return bold;
-  }
+Budget::Level Budget::level(Choice choice) const {
+  const double bytes = activation_bytes(facts_, choice);
+  return {.choice = std::move(choice), .bytes = bytes};
+}
 
-  const std::vector<ir::NodeId> nodes = expensive_nodes(facts, bold.bans);
-  std::vector<Item> items;
-  for (const ir::NodeId node : nodes) {
-    items.push_back(item_of(facts, options.cost, node));
-  }
-  // Sizes of nodes are not sizes of what the cut then saves, so the capacity is found by trying.
-  double capacity = limit - least_bytes;
-  for (int attempt = 0; attempt < 6; ++attempt) {
-    const std::vector<bool> spared = fill_knapsack(items, capacity);
-    std::vector<bool> lifted(all.size());
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      lifted[nodes[i].index()] = !spared[i];
+Choice Budget::within(double share) const {
+  const Level& most = levels_.front();
+  const Level& least = levels_.back();
+  const double limit = least.bytes + share * (most.bytes - least.bytes);
+  for (std::size_t i = 0; i + 1 < levels_.size(); ++i) {
+    if (levels_[i].bytes <= limit) {
+      return levels_[i].choice;
     }
-    if (Choice choice = solve(facts, rules, lifted); activation_bytes(facts, choice) <= limit) {
+  }
+  return spare_some(limit);
+}
+
+Choice Budget::spare_some(double limit) const {
+  // Sizes of nodes are not sizes of what the cut then saves, so the capacity is found by trying.
+  double capacity = limit - levels_.back().bytes;
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    const std::vector<bool> spared = fill_knapsack(items_, capacity);
+    std::vector<bool> lifted(facts_.joint.graph.nodes().size());
+    for (std::size_t i = 0; i < expensive_.size(); ++i) {
+      lifted[expensive_[i].index()] = !spared[i];
+    }
+    Choice choice = solve(facts_, rules_, lifted);
+    if (activation_bytes(facts_, choice) <= limit) {
       return choice;
     }
     capacity *= 0.7;
   }
-  return least;
+  return levels_.back().choice;
 }
 
 }  // namespace kiln::partitioner

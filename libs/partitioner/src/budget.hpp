@@ -6,6 +6,7 @@
 
 #include "bans.hpp"
 #include "facts.hpp"
+#include "knapsack.hpp"
 
 namespace kiln::partitioner {
 
@@ -18,8 +19,29 @@ struct Choice {
 /// The cut under the rules that `options` switches on, whatever the budget.
 [[nodiscard]] Choice choose_freely(const Facts& facts, const MinCutOptions& options);
 
-/// The cut that saves at most `budget` (0..1) of what lies between `choose_freely` and saving as
-/// little as possible. Of the nodes that are expensive to run again it spares those that cost most.
-[[nodiscard]] Choice choose_within(const Facts& facts, const MinCutOptions& options, double budget);
+/// The cuts that save less. What they have in common is computed once.
+class Budget {
+ public:
+  Budget(const Facts& facts, const MinCutOptions& options, const Choice& free);
+
+  /// The cut that saves at most `share` (0..1) of what lies between `free` and saving as little as
+  /// possible. Of the nodes that are expensive to run again it spares those that cost most.
+  [[nodiscard]] Choice within(double share) const;
+
+ private:
+  struct Level {
+    Choice choice;
+    double bytes = 0;
+  };
+
+  [[nodiscard]] Level level(Choice choice) const;
+  [[nodiscard]] Choice spare_some(double limit) const;
+
+  const Facts& facts_;
+  MinCutOptions rules_;
+  std::vector<Level> levels_;  // From saving most to saving least, by rules alone.
+  std::vector<ir::NodeId> expensive_;
+  std::vector<Item> items_;  // What sparing each of `expensive_` takes and gains.
+};
 
 }  // namespace kiln::partitioner

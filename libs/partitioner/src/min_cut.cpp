@@ -67,7 +67,8 @@ Partition min_cut_partition(const ir::Graph& graph, const MinCutOptions& options
     return default_partition(graph);
   }
   const Facts facts(joint, options, origins(merged, graph));
-  Partition best = partition_by(joint, choose_freely(facts, options));
+  const Choice free = choose_freely(facts, options);
+  Partition best = partition_by(joint, free);
   const int target = static_cast<int>(std::floor(options.memory_budget * kBudgetSteps + 1e-9));
   if (target == kBudgetSteps) {
     return best;
@@ -75,10 +76,10 @@ Partition min_cut_partition(const ir::Graph& graph, const MinCutOptions& options
 
   // Recomputing more can need more memory than it saves. So a smaller budget keeps the choice of a
   // larger one unless its own has a lower peak.
+  const Budget budget(facts, options, free);
   MemoryProfile best_profile = simulate_memory(best, options.cost);
   for (int step = kBudgetSteps - 1; step >= target; --step) {
-    Partition next = partition_by(
-        joint, choose_within(facts, options, static_cast<double>(step) / kBudgetSteps));
+    Partition next = partition_by(joint, budget.within(static_cast<double>(step) / kBudgetSteps));
     const MemoryProfile profile = simulate_memory(next, options.cost);
     if (std::pair(profile.peak(), profile.saved) <
         std::pair(best_profile.peak(), best_profile.saved)) {

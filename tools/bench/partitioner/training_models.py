@@ -129,7 +129,7 @@ def resnet18(full):
 
 
 def vit(full):
-    size, patch, batch = (224, 16, 32) if full else (32, 8, 2)
+    size, patch, batch = (224, 16, 32) if full else (32, 8, 8)
     width, heads, layers, classes = (768, 12, 12, 1000) if full else (64, 4, 3, 10)
     model = VisionTransformer(size, patch, width, heads, layers, classes)
     return model, (torch.randn(batch, 3, size, size), torch.randint(classes, (batch,)))
