@@ -239,6 +239,12 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
     value = expand_pointwise(id);
   }
   if (kept.contains(id)) {
+    // A store rounds by itself.
+    const Scalar& stored = program_.pool[value];
+    if ((stored.op == ScalarOp::kRoundToHalf && tensor.dtype == ir::DType::kFloat16) ||
+        (stored.op == ScalarOp::kRoundToBFloat16 && tensor.dtype == ir::DType::kBFloat16)) {
+      value = stored.operands[0];
+    }
     const Span span = spans_.at(id);
     std::vector<Index> indices = indices_of_result(id, span);
     const std::uint32_t destination = operand(id);

@@ -200,6 +200,10 @@ class Fuser {
 
   bool fits(const Group& group) {
     const std::unordered_set<TensorId> everything(group.members.begin(), group.members.end());
+    // Loops over nothing would leave out what others in the group have to do once.
+    if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
+      return false;
+    }
     if (const auto row = group.inner.constant();
         group.fixed && group.members.size() > 1 && row && *row > kLongestRow) {
       return false;

@@ -30,6 +30,14 @@ constexpr std::array kFunctions = {
     KILN_LANEWISE("sinh", "__builtin_sinhf"),
     KILN_LANEWISE("cosh", "__builtin_coshf"),
 
+    // The conversions come with the loads and stores of their types.
+    MathFunction{"round_to_half",
+                 "",
+                 "static inline F32 round_to_half(F32 x) { return from_F16(to_F16(x)); }\n"},
+    MathFunction{"round_to_bfloat16",
+                 "",
+                 "static inline F32 round_to_bfloat16(F32 x) { return from_Bf16(to_Bf16(x)); }\n"},
+
     MathFunction{"power", "", R"(static inline F32 power(F32 x, F32 y) {
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_powf(x[i], y[i]);
   return x;

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "../loop/scalar.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {
@@ -340,6 +341,11 @@ void Prelude::use_function(std::string_view name, DType dtype) {
   if (dtype == DType::kFloat64) {
     double_functions_.emplace(name);
     return;
+  }
+  if (name == to_string(ScalarOp::kRoundToHalf)) {
+    use_memory(DType::kFloat16);
+  } else if (name == to_string(ScalarOp::kRoundToBFloat16)) {
+    use_memory(DType::kBFloat16);
   }
   for (const MathFunction& function : math_functions()) {
     if (function.name != name) {

@@ -284,9 +284,14 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     operands.push_back(vector(operand));
   }
   if (const std::string_view symbol = infix(scalar.op); !symbol.empty()) {
+    const DType compared = context_.scalar(scalar.operands[0]).dtype;
+    // Bools are masks, in which true is -1.
+    if ((scalar.op == ScalarOp::kLess || scalar.op == ScalarOp::kLessEqual) &&
+        compared == DType::kBool) {
+      std::swap(operands[0], operands[1]);
+    }
     std::string text = operands[0] + std::string(symbol) + operands[1];
     if (is_comparison(scalar.op)) {
-      const DType compared = context_.scalar(scalar.operands[0]).dtype;
       context_.prelude.use_vector(compared);
       if (compared != DType::kBool && ir::size_of(compared) != 4) {
         return "__builtin_convertvector(" + text + ", Mask)";

@@ -31,6 +31,14 @@ inline Formula where(Formula condition, Formula yes, Formula no) {
   return {yes.pool, yes.pool->where(condition.id, yes.id, no.id)};
 }
 
+/// `a` as elements of type `type` hold it, which has fewer digits than what it is computed in.
+inline Formula rounded(Formula a, ir::DType type) {
+  if (type == ir::DType::kFloat16) {
+    return unary(ScalarOp::kRoundToHalf, a.to(type));
+  }
+  return type == ir::DType::kBFloat16 ? unary(ScalarOp::kRoundToBFloat16, a.to(type)) : a.to(type);
+}
+
 inline Formula operator+(Formula a, Formula b) {
   return binary(ScalarOp::kAdd, a, b);
 }

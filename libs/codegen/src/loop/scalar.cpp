@@ -61,8 +61,10 @@ std::string_view to_string(ScalarOp op) {
                                         "tanh",
                                         "erf",
                                         "sigmoid",
-                                        "is_nan"};
-  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kIsNan) + 1);
+                                        "is_nan",
+                                        "round_to_half",
+                                        "round_to_bfloat16"};
+  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kRoundToBFloat16) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
 

@@ -76,6 +76,8 @@ enum class ScalarOp : std::uint8_t {
   kErf,
   kSigmoid,
   kIsNan,
+  kRoundToHalf,      ///< A float as float16 holds it.
+  kRoundToBFloat16,  ///< A float as bfloat16 holds it.
 };
 
 /// "add", "exp", …

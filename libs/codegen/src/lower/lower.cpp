@@ -93,6 +93,15 @@ bool try_lower(const ir::Graph& graph, LoopProgram& program, ir::NodeId id) {
 
 }  // namespace
 
+std::vector<std::string> lowered_targets() {
+  std::vector<std::string> result;
+  for (const auto& [target, function] : all_lowerings()) {
+    result.emplace_back(target);
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
 LoopProgram lower(const ir::Graph& graph) {
   LoopProgram program;
   program.of_value.resize(graph.values().size());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -116,6 +117,9 @@ void add_softmax_lowerings(Lowerings& lowerings);
 ///
 /// Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
 [[nodiscard]] LoopProgram lower(const ir::Graph& graph);
+
+/// Every target that has a lowering, in order.
+[[nodiscard]] std::vector<std::string> lowered_targets();
 
 /// The indices of a box of `rank` dims: its variables.
 [[nodiscard]] std::vector<Index> variables(std::size_t rank);

@@ -277,17 +277,28 @@ bool lower_lerp(Lowering& l) {
   return ir::is_floating_point(type);
 }
 
-bool lower_copy(Lowering& l) {
+// Result 0 is argument `source` in another type. Where that has fewer digits, they are lost here
+// and now, even if nothing is stored.
+void define_converted(Lowering& l, std::size_t source) {
   const DType type = l.meta(0).dtype;
-  l.define(0, [&](Indices i) { return l.operand(0, i, type); });
+  const TensorId tensor = l.tensor(source);
+  l.define(0, [&](Indices i) {
+    const Formula x = l.broadcast(tensor, i);
+    return l.dtype(tensor) == type ? x : rounded(x, type);
+  });
+}
+
+bool lower_copy(Lowering& l) {
+  define_converted(l, 0);
   return true;
 }
 
 // copy(self, source): the source in self's shape and type.
 bool lower_copy_from(Lowering& l) {
-  const DType type = l.meta(0).dtype;
-  l.define(0, [&](Indices i) { return l.operand(1, i, type); });
-  return true;
+  const ir::TensorMeta& meta = l.meta(0);
+  define_converted(l, 1);
+  // It has self's strides, gaps included.
+  return is_dense(meta.sizes, meta.strides);
 }
 
 void add_unary(Lowerings& table) {
@@ -313,7 +324,6 @@ void add_unary(Lowerings& table) {
   table["aten.tanh.default"] = floating_unary_of(apply<ScalarOp::kTanh>);
   table["aten.erf.default"] = floating_unary_of(apply<ScalarOp::kErf>);
   table["aten.sigmoid.default"] = floating_unary_of(apply<ScalarOp::kSigmoid>);
-  table["aten.square.default"] = floating_unary_of([](Formula x) { return x * x; });
   table["aten.isnan.default"] = lower_is_nan;
   table["aten.logical_not.default"] = lower_logical_not;
   table["aten.bitwise_not.default"] = lower_bitwise_not;
@@ -350,8 +360,6 @@ void add_binary(Lowerings& table) {
   }
   table["aten.maximum.default"] = binary_of(ScalarOp::kMaximum);
   table["aten.minimum.default"] = binary_of(ScalarOp::kMinimum);
-  table["aten.max.other"] = binary_of(ScalarOp::kMaximum);
-  table["aten.min.other"] = binary_of(ScalarOp::kMinimum);
   table["aten.pow.Tensor_Scalar"] = lower_power_scalar;
   table["aten.pow.Tensor_Tensor"] = lower_power;
   table["aten.pow.Scalar"] = lower_power;
@@ -381,8 +389,6 @@ void add_pointwise_lowerings(Lowerings& table) {
   add_unary(table);
   add_binary(table);
   table["aten.where.self"] = lower_where;
-  table["aten.where.ScalarSelf"] = lower_where;
-  table["aten.where.ScalarOther"] = lower_where;
   table["aten.masked_fill.Scalar"] = lower_masked_fill;
   table["aten.masked_fill.Tensor"] = lower_masked_fill;
   table["aten.clamp.default"] = lower_clamp;
@@ -393,10 +399,8 @@ void add_pointwise_lowerings(Lowerings& table) {
   table["aten.addcdiv.default"] = ternary_of(ScalarOp::kDivide);
   table["aten.lerp.Scalar"] = lower_lerp;
   table["aten.lerp.Tensor"] = lower_lerp;
-  for (const auto* name : {"aten._to_copy.default",
-                           "aten.clone.default",
-                           "aten.contiguous.default",
-                           "aten.lift_fresh_copy.default"}) {
+  for (const auto* name :
+       {"aten._to_copy.default", "aten.clone.default", "aten.lift_fresh_copy.default"}) {
     table[name] = lower_copy;
   }
   table["aten.copy.default"] = lower_copy_from;

@@ -42,8 +42,24 @@ Lower plain(Reduction reduction, int dims, int keep) {
         dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(static_cast<std::size_t>(dims), rank);
     const bool keeps = keep >= 0 && l.flag(static_cast<std::size_t>(keep));
     reduce_into(l, reduction, all, keeps, accumulator(l.meta(0).dtype), identity);
-    return l.meta(0).dtype != DType::kBool || reduction == Reduction::kAny ||
-           reduction == Reduction::kAll;
+    return l.meta(0).dtype != DType::kBool;
+  };
+}
+
+// any and all: of truth values, whatever the result's type is (uint8 stays uint8).
+Lower truth(Reduction reduction, int dims, int keep) {
+  return [=](Lowering& l) {
+    const std::size_t rank = l.sizes(l.tensor(0)).size();
+    const auto list = static_cast<std::size_t>(dims);
+    if (dims >= 0 && l.has(list) && l.integers(list).empty()) {
+      // An empty list is no dims here, not all of them.
+      l.define(0, [&](Indices i) { return l.operand(0, i, DType::kBool); });
+      return true;
+    }
+    const auto all = dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(list, rank);
+    const bool keeps = keep >= 0 && l.flag(static_cast<std::size_t>(keep));
+    reduce_into(l, reduction, all, keeps, DType::kBool, identity);
+    return true;
   };
 }
 
@@ -240,12 +256,12 @@ void add_reduction_lowerings(Lowerings& table) {
   table["aten.sum.dim_IntList"] = plain(Reduction::kSum, 1, 2);
   table["aten.prod.default"] = plain(Reduction::kProduct, -1, -1);
   table["aten.prod.dim_int"] = plain(Reduction::kProduct, 1, 2);
-  table["aten.any.default"] = plain(Reduction::kAny, -1, -1);
-  table["aten.any.dim"] = plain(Reduction::kAny, 1, 2);
-  table["aten.any.dims"] = plain(Reduction::kAny, 1, 2);
-  table["aten.all.default"] = plain(Reduction::kAll, -1, -1);
-  table["aten.all.dim"] = plain(Reduction::kAll, 1, 2);
-  table["aten.all.dims"] = plain(Reduction::kAll, 1, 2);
+  table["aten.any.default"] = truth(Reduction::kAny, -1, -1);
+  table["aten.any.dim"] = truth(Reduction::kAny, 1, 2);
+  table["aten.any.dims"] = truth(Reduction::kAny, 1, 2);
+  table["aten.all.default"] = truth(Reduction::kAll, -1, -1);
+  table["aten.all.dim"] = truth(Reduction::kAll, 1, 2);
+  table["aten.all.dims"] = truth(Reduction::kAll, 1, 2);
   table["aten.mean.default"] = mean_over(-1, -1);
   table["aten.mean.dim"] = mean_over(1, 2);
   table["aten.amax.default"] = extreme(Reduction::kMaximum, 1, 2);

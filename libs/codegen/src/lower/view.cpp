@@ -58,7 +58,6 @@ bool lower_reshape(Lowering& l) {
   return true;
 }
 
-// aten.reshape and aten.flatten may copy; reading through a view is the same.
 bool lower_permute(Lowering& l) {
   const std::size_t rank = l.meta(0).sizes.size();
   std::vector<std::size_t> order;
@@ -240,17 +239,13 @@ void add_view_lowerings(Lowerings& table) {
   for (const auto* name : {"aten.alias.default",
                            "aten.detach.default",
                            "aten.lift_fresh.default",
-                           "aten.lift.default",
-                           "aten.positive.default"}) {
+                           "aten.lift.default"}) {
     table[name] = lower_identity;
   }
   for (const auto* name : {"aten.view.default",
                            "aten._unsafe_view.default",
-                           "aten.reshape.default",
                            "aten._reshape_alias.default",
-                           "aten.view_copy.default",
-                           "aten.flatten.using_ints",
-                           "aten.unflatten.int"}) {
+                           "aten.view_copy.default"}) {
     table[name] = lower_reshape;
   }
   table["aten.permute.default"] = lower_permute;
@@ -266,10 +261,7 @@ void add_view_lowerings(Lowerings& table) {
   table["aten.slice.Tensor"] = lower_slice;
   table["aten.select.int"] = lower_select;
   table["aten.unbind.int"] = lower_unbind;
-  for (const auto* name : {"aten.split.Tensor",
-                           "aten.split_with_sizes.default",
-                           "aten.chunk.default",
-                           "aten.split.sizes"}) {
+  for (const auto* name : {"aten.split.Tensor", "aten.split_with_sizes.default"}) {
     table[name] = lower_split;
   }
   table["aten.as_strided.default"] = lower_as_strided;

@@ -207,6 +207,21 @@ std::string Emission::owned(BufferId buffer) const {
   return "m.owned[" + std::to_string(owned_index_[buffer.index()]) + "]";
 }
 
+void Emission::allocate(BufferId id) {
+  const Buffer& buffer = program_.buffer(id);
+  declare("aoti_torch_empty_strided", "Int64, const Int64*, const Int64*, int, int, int, Handle*");
+  text_.line("TRY(aoti_torch_empty_strided(" + std::to_string(buffer.sizes.size()) + ", " +
+             list(buffer.sizes) + ", " + list(buffer.strides) + ", " +
+             std::to_string(static_cast<int>(buffer.dtype)) + ", " +
+             std::to_string(static_cast<int>(buffer.device.type)) + ", " +
+             std::to_string(static_cast<int>(buffer.device.index)) + ", &" + owned(id) + "));");
+  if (program_.plan(id).needs_pointer) {
+    declare("aoti_torch_get_data_ptr", "Handle, void**");
+    text_.line("TRY(aoti_torch_get_data_ptr(" + owned(id) + ", &m.at[" +
+               std::to_string(id.index()) + "]));");
+  }
+}
+
 std::string Emission::whole(BufferId id) const {
   const std::string index = std::to_string(program_.buffer(id).index);
   switch (program_.plan(id).memory) {

@@ -68,6 +68,8 @@ class Emission {
   [[nodiscard]] std::string pointer(BufferId buffer, const ir::Expr& offset) const;
   /// The instance's own handle on a buffer that is allocated in each run.
   [[nodiscard]] std::string owned(BufferId buffer) const;
+  /// Writes what allocates such a buffer.
+  void allocate(BufferId buffer);
   /// Declares `int name(parameters)` of the shim and returns `name`.
   std::string declare(const std::string& name, const std::string& parameters);
   /// Where `view` begins in its buffer.

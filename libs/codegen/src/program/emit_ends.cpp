@@ -131,6 +131,7 @@ class OutputEmitter {
       : emission_(emission), program_(emission.program()), text_(emission.text()) {}
 
   void run() {
+    allocate_empty();
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       output(program_.outputs[i], "call.outputs[" + std::to_string(i) + "]", i);
     }
@@ -138,6 +139,17 @@ class OutputEmitter {
   }
 
  private:
+  // An output without elements is written by no step.
+  void allocate_empty() {
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+      const BufferPlan& plan = program_.buffers[i];
+      if (plan.used && plan.memory == Memory::kFresh &&
+          plan.first >= program_.schedule->steps.size()) {
+        emission_.allocate(BufferId(i));
+      }
+    }
+  }
+
   void output(const Port& port, const std::string& slot, std::size_t index) {
     if (!port.value.valid()) {
       emission_.declare("aoti_torch_new_uninitialized_tensor", "Handle*");

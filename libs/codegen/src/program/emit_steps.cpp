@@ -53,7 +53,7 @@ class StepEmitter {
  private:
   void step(std::uint32_t index) {
     for (const BufferId buffer : first_at_[index]) {
-      allocate(buffer);
+      emission_.allocate(buffer);
     }
     const Step& step = program_.schedule->steps[index];
     if (const auto* kernel = std::get_if<KernelCall>(&step)) {
@@ -69,23 +69,6 @@ class StepEmitter {
     }
     for (const BufferId buffer : last_at_[index]) {
       text_.line("release(" + emission_.owned(buffer) + ");");
-    }
-  }
-
-  void allocate(BufferId id) {
-    const Buffer& buffer = program_.buffer(id);
-    emission_.declare("aoti_torch_empty_strided",
-                      "Int64, const Int64*, const Int64*, int, int, int, Handle*");
-    text_.line("TRY(aoti_torch_empty_strided(" + std::to_string(buffer.sizes.size()) + ", " +
-               emission_.list(buffer.sizes) + ", " + emission_.list(buffer.strides) + ", " +
-               std::to_string(static_cast<int>(buffer.dtype)) + ", " +
-               std::to_string(static_cast<int>(buffer.device.type)) + ", " +
-               std::to_string(static_cast<int>(buffer.device.index)) + ", &" + emission_.owned(id) +
-               "));");
-    if (program_.plan(id).needs_pointer) {
-      emission_.declare("aoti_torch_get_data_ptr", "Handle, void**");
-      text_.line("TRY(aoti_torch_get_data_ptr(" + emission_.owned(id) + ", &m.at[" +
-                 std::to_string(id.index()) + "]));");
     }
   }
 

@@ -1,0 +1,586 @@
+// Lines of the sweep for operators that move elements or combine many of them.
+
+#include "operators.hpp"
+
+namespace kiln::differential {
+namespace {
+
+constexpr auto kFloats = Types::kFloats;
+constexpr auto kNumbers = Types::kNumbers;
+constexpr auto kAll = Types::kAll;
+constexpr auto kExact = Closeness::kExact;
+constexpr auto kClose = Closeness::kClose;
+constexpr auto kSum = Closeness::kSum;
+
+using Sizes = std::vector<std::int64_t>;
+
+// A view by itself, and read by a kernel.
+Tensors seen(const at::Tensor& view) {
+  return {view, view + view};
+}
+
+Tensors seen(const Tensors& views) {
+  Tensors result = views;
+  for (const at::Tensor& view : views) {
+    result.push_back(view + view);
+  }
+  return result;
+}
+
+std::int64_t rank(const at::Tensor& x) {
+  return x.dim();
+}
+
+std::vector<Line> creation_lines() {
+  return {
+      {"aten.full.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::full(d.sizes(), d.number(), d.dtype())}; }},
+      {"aten.full_like.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::full_like(d.x(), d.number())}; }},
+      {"aten.new_full.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{d.x().new_full({3, 2}, d.number())}; }},
+      {"aten.fill.Scalar",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::fill(d.x(), d.number())}; }},
+      {"aten.fill.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::fill(x, d.of({}, d.dtype()))};
+       }},
+      {"aten.scalar_tensor.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::scalar_tensor(d.number(), d.dtype())}; }},
+      {"aten.zeros.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::zeros(d.sizes(), d.dtype())}; }},
+      {"aten.zeros_like.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::zeros_like(d.x())}; }},
+      {"aten.new_zeros.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{d.x().new_zeros({4})}; }},
+      {"aten.zero.default", kAll, kExact, [](Draw& d) { return Tensors{at::zero(d.x())}; }},
+      {"aten.ones.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::ones(d.sizes(), d.dtype())}; }},
+      {"aten.ones_like.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{at::ones_like(d.x())}; }},
+      {"aten.new_ones.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return Tensors{d.x().new_ones({2, 1})}; }},
+      {"aten.arange.default",
+       kNumbers,
+       kExact,
+       [](Draw& d) { return Tensors{at::arange(d.below(40), d.dtype())}; }},
+      {"aten.arange.start",
+       kNumbers,
+       kExact,
+       [](Draw& d) { return Tensors{at::arange(2, 2 + d.below(40), d.dtype())}; }},
+      {"aten.arange.start_step",
+       kNumbers,
+       kExact,
+       [](Draw& d) { return Tensors{at::arange(50, 3, -1 - d.below(4), d.dtype())}; }},
+      {"aten.copy.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         return Tensors{at::copy(x, d.other(Values::kFinite))};
+       }},
+  };
+}
+
+std::vector<Line> view_lines() {
+  return {
+      {"aten.alias.default", kAll, kExact, [](Draw& d) { return seen(at::alias(d.x())); }},
+      {"aten.detach.default", kAll, kExact, [](Draw& d) { return seen(at::detach(d.x())); }},
+      {"aten.lift.default", kAll, kExact, [](Draw& d) { return seen(at::lift(d.x())); }},
+      {"aten.lift_fresh.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return seen(at::lift_fresh(d.x())); }},
+      {"aten.lift_fresh_copy.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return seen(at::lift_fresh_copy(d.x())); }},
+      {"aten.view.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 6, 5}, d.dtype()).contiguous();
+         Tensors views = {x.view({24, 5}), x.view({2, 2, 30}), x.view({-1}), x.view({8, 15})};
+         views.push_back(x.view({3, 40}).t());
+         return seen(views);
+       }},
+      {"aten._unsafe_view.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         return seen(at::_unsafe_view(d.of({6, 4}, d.dtype()).contiguous(), {2, 12}));
+       }},
+      {"aten._reshape_alias.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         return seen(at::_reshape_alias(d.of({6, 4}, d.dtype()).contiguous(), {8, 3}, {3, 1}));
+       }},
+      {"aten.view_copy.default",
+       kAll,
+       kExact,
+       [](Draw& d) { return seen(at::view_copy(d.of({6, 4}, d.dtype()).contiguous(), {3, 8})); }},
+      {"aten.permute.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         Sizes order(static_cast<std::size_t>(rank(x)));
+         for (std::int64_t i = 0; i < rank(x); ++i) {
+           order[static_cast<std::size_t>(i)] = i % 2 == 0 ? rank(x) - 1 - i : -i - 1;
+         }
+         for (std::size_t i = 0; i < order.size(); ++i) {
+           order[i] = static_cast<std::int64_t>(order.size() - 1 - i) -
+                      (d.coin() ? static_cast<std::int64_t>(order.size()) : 0);
+         }
+         return seen(x.permute(order));
+       }},
+      {"aten.transpose.int",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const std::int64_t dim = d.dim();
+         return seen(at::transpose(d.x(), dim, d.dim()));
+       }},
+      {"aten.t.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         return seen(Tensors{at::t(d.of({7, 5}, d.dtype())), at::t(d.of({3}, d.dtype()))});
+       }},
+      {"aten.expand.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.narrower(d.dtype());
+         Sizes sizes = d.sizes();
+         sizes.insert(sizes.begin(), 2);
+         return seen(x.expand(sizes));
+       }},
+      {"aten.unsqueeze.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return seen(Tensors{x.unsqueeze(0), x.unsqueeze(-1), x.unsqueeze(d.below(rank(x) + 1))});
+       }},
+      {"aten.squeeze.default", kAll, kExact, [](Draw& d) { return seen(at::squeeze(d.x())); }},
+      {"aten.squeeze.dim",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return seen(at::squeeze(x, d.dim()));
+       }},
+      {"aten.squeeze.dims",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return seen(at::squeeze(x, d.dims()));
+       }},
+      {"aten.slice.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         const std::int64_t dim = d.dim();
+         const std::int64_t start = d.below(9) - 4;
+         const std::int64_t end = d.below(9) - 3;
+         return seen(Tensors{x.slice(dim, start, end, 1 + d.below(3)),
+                             x.slice(dim, 1),
+                             x.slice(dim, std::nullopt, -1),
+                             x.slice(dim, -2, std::nullopt),
+                             x.slice(dim, 0, 100, 2)});
+       }},
+      {"aten.select.int",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         const std::int64_t dim = d.dim();
+         return seen(Tensors{at::select(x, dim, 0), at::select(x, dim, -1)});
+       }},
+      {"aten.unbind.int",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({3, 4, 2}, d.dtype());
+         return seen(at::unbind(x, d.below(6) - 3));
+       }},
+      {"aten.split.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return seen(at::split(x, 1 + d.below(4), d.dim()));
+       }},
+      {"aten.split_with_sizes.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         return seen(at::split_with_sizes(d.of({4, 9}, d.dtype()), {2, 0, 3, 4}, -1));
+       }},
+      {"aten.as_strided.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({5, 8}, d.dtype()).clone(at::MemoryFormat::Contiguous);
+         return seen(Tensors{at::as_strided(x, {3, 4}, {9, 2}, 1),
+                             at::as_strided(x, {6, 3}, {1, 1}),
+                             at::as_strided(x, {2, 2}, {0, 5}, 7)});
+       }},
+      {"aten.flip.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::flip(x, d.dims())};
+       }},
+      {"aten.cat.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         const at::Tensor y = d.of(d.sizes(), d.coin() ? d.dtype() : at::kFloat);
+         const std::int64_t dim = d.dim();
+         return Tensors{at::cat({x, y, x}, dim), at::cat({x}, dim)};
+       }},
+      {"aten.cat.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor empty = d.of({0}, d.dtype());
+         const at::Tensor x = d.of({3, 2, 5}, d.dtype());
+         const at::Tensor y = d.of({3, 4, 5}, d.dtype());
+         return Tensors{at::cat({x, empty, y}, 1),
+                        at::cat({x.slice(1, 0, 0), y, x, y}, -2),
+                        at::cat({y.slice(2, 1, 4, 2), x.slice(2, 3, 5)}, 1)};
+       }},
+      {"aten.constant_pad_nd.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 5, 6}, d.dtype());
+         const at::Scalar value = d.number();
+         return Tensors{at::constant_pad_nd(x, {1, 2}, value),
+                        at::constant_pad_nd(x, {-1, 3, 2, -2}, value),
+                        at::constant_pad_nd(x, {0, 1, 1, 0, 2, 1})};
+       }},
+  };
+}
+
+std::vector<Line> gather_lines() {
+  return {
+      {"aten.embedding.default",
+       kFloats,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor weight = d.of({11, 6}, d.dtype());
+         const at::Tensor indices = d.integers(d.sizes(), 0, 11, d.coin() ? at::kLong : at::kInt);
+         return Tensors{at::embedding(weight, indices)};
+       }},
+      {"aten.index_select.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 7, 3}, d.dtype());
+         const std::int64_t dim = d.below(3);
+         const at::Tensor index =
+             d.integers(d.coin() ? Sizes{5} : Sizes{}, 0, 3, d.coin() ? at::kLong : at::kInt);
+         return Tensors{at::index_select(x, dim, index)};
+       }},
+      {"aten.gather.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 7, 3}, d.dtype());
+         const std::int64_t dim = d.below(3) - (d.coin() ? 3 : 0);
+         return Tensors{at::gather(x, dim, d.integers({3, 6, 2}, 0, 3))};
+       }},
+      {"aten.index.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 7, 3}, d.dtype());
+         const at::Tensor i = d.integers({5}, -4, 4);
+         const at::Tensor j = d.integers({2, 1}, -7, 7, d.coin() ? at::kLong : at::kInt);
+         const std::optional<at::Tensor> none;
+         return Tensors{at::index(x, {i}),
+                        at::index(x, {i, j}),
+                        at::index(x, {none, j}),
+                        at::index(x, {i, none, d.integers({}, -3, 3)})};
+       }},
+  };
+}
+
+std::vector<Line> reduction_lines() {
+  return {
+      {"aten.sum.default",
+       kAll,
+       kSum,
+       [](Draw& d) { return Tensors{at::sum(d.x(Values::kFinite))}; }},
+      {"aten.sum.dim_IntList",
+       kAll,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         return Tensors{at::sum(x, d.dims(), d.coin()),
+                        at::sum(x, d.dim()),
+                        at::sum(x, d.dims(), false, at::kDouble)};
+       }},
+      {"aten.prod.default",
+       kAll,
+       kSum,
+       [](Draw& d) { return Tensors{at::prod(d.x(Values::kPositive))}; }},
+      {"aten.prod.dim_int",
+       kAll,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kPositive);
+         return Tensors{at::prod(x, d.dim(), d.coin())};
+       }},
+      {"aten.any.default", kAll, kExact, [](Draw& d) { return Tensors{at::any(d.x())}; }},
+      {"aten.any.dim",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::any(x, d.dim(), d.coin())};
+       }},
+      {"aten.any.dims",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::any(x, d.dims(), d.coin()), at::any(x, at::OptionalIntArrayRef())};
+       }},
+      {"aten.all.default", kAll, kExact, [](Draw& d) { return Tensors{at::all(d.x())}; }},
+      {"aten.all.dim",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::all(x, d.dim(), d.coin())};
+       }},
+      {"aten.all.dims",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::all(x, d.dims(), d.coin())};
+       }},
+      {"aten.mean.default",
+       kFloats,
+       kSum,
+       [](Draw& d) { return Tensors{at::mean(d.x(Values::kFinite))}; }},
+      {"aten.mean.dim",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         return Tensors{at::mean(x, d.dims(), d.coin())};
+       }},
+      {"aten.amax.default",
+       kAll,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::amax(x, d.dims(), d.coin())};
+       }},
+      {"aten.amin.default",
+       kAll,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::amin(x, d.dims(), d.coin())};
+       }},
+      {"aten.max.default", kAll, kClose, [](Draw& d) { return Tensors{at::max(d.x())}; }},
+      {"aten.min.default", kAll, kClose, [](Draw& d) { return Tensors{at::min(d.x())}; }},
+      {"aten.max.dim",
+       kAll,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         const auto [values, indices] = at::max(x, d.dim(), d.coin());
+         return Tensors{values, indices};
+       }},
+      {"aten.min.dim",
+       kAll,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         const auto [values, indices] = at::min(x, d.dim(), d.coin());
+         return Tensors{values, indices};
+       }},
+      {"aten.argmax.default",
+       kNumbers,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::argmax(x), at::argmax(x, d.dim(), d.coin())};
+       }},
+      {"aten.argmin.default",
+       kNumbers,
+       kClose,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::argmin(x), at::argmin(x, d.dim(), d.coin())};
+       }},
+      {"aten.var.correction",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         return Tensors{at::var(x, at::OptionalIntArrayRef(), 1),
+                        at::var(x, d.dims(), d.below(2), d.coin())};
+       }},
+      {"aten.var_mean.correction",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         const auto [variance, mean] = at::var_mean(x, d.dims(), d.below(2), d.coin());
+         return Tensors{variance, mean};
+       }},
+      {"aten.logsumexp.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::logsumexp(x, d.dim(), d.coin())};
+       }},
+  };
+}
+
+std::vector<Line> normalization_lines() {
+  return {
+      {"aten._softmax.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::_softmax(x, d.dim(), false)};
+       }},
+      {"aten._log_softmax.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         return Tensors{at::_log_softmax(x, d.dim(), false)};
+       }},
+      {"aten._softmax_backward_data.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor gradient = d.x(Values::kFinite);
+         const at::Tensor output = d.like(Values::kPositive);
+         return Tensors{at::_softmax_backward_data(gradient, output, d.dim(), d.dtype())};
+       }},
+      {"aten._log_softmax_backward_data.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor gradient = d.x(Values::kFinite);
+         const at::Tensor output = d.like(Values::kPositive) * -1;
+         return Tensors{at::_log_softmax_backward_data(gradient, output, d.dim(), d.dtype())};
+       }},
+      {"aten.native_layer_norm.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.of({3, 4, 9}, d.dtype(), Values::kFinite);
+         const Sizes shape = d.coin() ? Sizes{9} : Sizes{4, 9};
+         std::optional<at::Tensor> weight;
+         std::optional<at::Tensor> bias;
+         if (d.coin()) {
+           weight = d.of(shape, d.dtype(), Values::kFinite);
+         }
+         if (d.coin()) {
+           bias = d.of(shape, d.dtype(), Values::kFinite);
+         }
+         const auto [y, mean, rstd] = at::native_layer_norm(x, shape, weight, bias, 1e-5);
+         return Tensors{y, mean, rstd};
+       }},
+      {"aten.native_layer_norm_backward.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor gradient = d.of({5, 17}, d.dtype(), Values::kFinite);
+         const at::Tensor x = d.of({5, 17}, d.dtype(), Values::kFinite);
+         const at::Tensor mean = d.of({5, 1}, at::kFloat, Values::kFinite).to(d.dtype());
+         const at::Tensor rstd = d.of({5, 1}, at::kFloat, Values::kPositive).to(d.dtype());
+         std::optional<at::Tensor> weight = d.of({17}, d.dtype(), Values::kFinite);
+         std::optional<at::Tensor> bias = d.of({17}, d.dtype(), Values::kFinite);
+         const auto [gx, gw, gb] = at::native_layer_norm_backward(
+             gradient, x, {17}, mean, rstd, weight, bias, {true, true, true});
+         return Tensors{gx, gw, gb};
+       }},
+      {"aten._native_batch_norm_legit_no_training.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.of({2, 5, 3, 4}, d.dtype(), Values::kFinite);
+         const at::Tensor mean = d.of({5}, d.dtype(), Values::kFinite);
+         const at::Tensor variance = d.of({5}, d.dtype(), Values::kPositive);
+         std::optional<at::Tensor> weight;
+         std::optional<at::Tensor> bias;
+         if (d.coin()) {
+           weight = d.of({5}, d.dtype(), Values::kFinite);
+           bias = d.of({5}, d.dtype(), Values::kFinite);
+         }
+         return Tensors{std::get<0>(
+             at::_native_batch_norm_legit_no_training(x, weight, bias, mean, variance, 0.1, 1e-5))};
+       }},
+      {"aten.native_batch_norm.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.of({2, 5, 3}, d.dtype(), Values::kFinite);
+         const at::Tensor mean = d.of({5}, d.dtype(), Values::kFinite);
+         const at::Tensor variance = d.of({5}, d.dtype(), Values::kPositive);
+         const at::Tensor weight = d.of({5}, d.dtype(), Values::kFinite);
+         const at::Tensor bias = d.of({5}, d.dtype(), Values::kFinite);
+         return Tensors{
+             std::get<0>(at::native_batch_norm(x, weight, bias, mean, variance, false, 0.1, 1e-5))};
+       }},
+  };
+}
+
+}  // namespace
+
+std::vector<Line> structural_lines() {
+  std::vector<Line> result;
+  for (const auto& lines :
+       {creation_lines(), view_lines(), gather_lines(), reduction_lines(), normalization_lines()}) {
+    result.insert(result.end(), lines.begin(), lines.end());
+  }
+  return result;
+}
+
+}  // namespace kiln::differential
