@@ -4,7 +4,7 @@
 # package when the library is declared and again in the library's installed config file.
 
 set(KILN_PACKAGE_Threads Threads)
-set(KILN_PACKAGE_OpenSSL OpenSSL 3 COMPONENTS Crypto)
+set(KILN_PACKAGE_OpenSSL OpenSSL 3 COMPONENTS Crypto SSL)
 set(KILN_PACKAGE_OpenMP OpenMP COMPONENTS CXX)
 set(KILN_PACKAGE_Torch Torch 2.11 CONFIG)
 set(KILN_PACKAGE_TBB TBB 2021.8 CONFIG)

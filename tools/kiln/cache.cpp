@@ -64,8 +64,8 @@ int explain(const std::string& text) {
   }
   if (const auto nearest = cache.explain(*key)) {
     std::cout << "nearest other entry " << nearest->nearest.hex().substr(0, 16) << " differs in";
-    for (const std::string& name : nearest->differences) {
-      std::cout << " " << name;
+    for (const autograd_cache::Difference& difference : nearest->differences) {
+      std::cout << " " << difference.name;
     }
     std::cout << "\n";
   }

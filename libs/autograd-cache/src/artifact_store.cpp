@@ -61,11 +61,8 @@ fs::path without_final_separator(fs::path path) {
 
 // ".so" of "model.so". Anything that could not be part of a plain name is left out.
 std::string plain_extension(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  const bool plain =
-      extension.size() <= 8 &&
-      extension.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789", 1) == std::string::npos;
-  return plain ? extension : "";
+  std::string extension = path.extension().string();
+  return is_plain_extension(extension) ? extension : std::string();
 }
 
 // Nothing in the store is a link, so mapping does not follow one; a source may be one.
@@ -99,54 +96,74 @@ std::optional<MappedBlob> ArtifactStore::find(const Digest& key) const {
 bool ArtifactStore::put(const Digest& key,
                         std::span<const std::byte> blob,
                         Compression compression) {
-  return writable_ && write(path_of(root_, Kind::kBlob, key), encode_blob(key, blob, compression));
+  return writable_ && write(path_of(root_, Kind::kBlob, key),
+                            encode_blob(key, blob, compression),
+                            Durability::kEventual);
 }
 
 std::optional<fs::path> ArtifactStore::find_file(const Digest& key) const {
   for (const StoredFile& file : files_under(root_, Kind::kFile, key)) {
-    const std::optional<MappedBlob> content = MappedBlob::map(file.path);
-    if (!content) {
-      continue;
-    }
-    if (digest(content->bytes()) == file.content) {
-      touch(file.path);
+    if (intact(file.path, *file.content)) {
       return file.path;
     }
-    drop(file.path);
   }
   return std::nullopt;
 }
 
-bool ArtifactStore::put_file(const Digest& key, const fs::path& source) {
-  const std::optional<MappedBlob> content = map_source(source);
-  return content && put_file(key, content->bytes(), digest(content->bytes()), source);
+std::optional<fs::path> ArtifactStore::find_file(const FileReference& reference) const {
+  const fs::path path = path_of(root_, reference);
+  return intact(path, reference.content) ? std::optional(path) : std::nullopt;
 }
 
-std::optional<Digest> ArtifactStore::put_file(const fs::path& source) {
+bool ArtifactStore::intact(const fs::path& path, const Digest& content) const {
+  const std::optional<MappedBlob> file = MappedBlob::map(path);
+  if (!file) {
+    return false;
+  }
+  if (digest(file->bytes()) != content) {
+    drop(path);
+    return false;
+  }
+  touch(path);
+  return true;
+}
+
+bool ArtifactStore::put_file(const Digest& key, const fs::path& source) {
+  const std::optional<MappedBlob> content = map_source(source);
+  return content &&
+         put_file(key, content->bytes(), {digest(content->bytes()), plain_extension(source)});
+}
+
+std::optional<FileReference> ArtifactStore::put_file(const fs::path& source) {
   const std::optional<MappedBlob> content = map_source(source);
   if (!content) {
     return std::nullopt;
   }
-  const Digest name = digest(content->bytes());
-  return put_file(name, content->bytes(), name, source) ? std::optional(name) : std::nullopt;
+  const FileReference reference{digest(content->bytes()), plain_extension(source)};
+  const bool stored = put_file(reference.content, content->bytes(), reference);
+  return stored ? std::optional(reference) : std::nullopt;
+}
+
+bool ArtifactStore::put_file(const FileReference& reference, std::span<const std::byte> bytes) {
+  return is_plain_extension(reference.extension) && digest(bytes) == reference.content &&
+         put_file(reference.content, bytes, reference);
 }
 
 bool ArtifactStore::put_file(const Digest& key,
                              std::span<const std::byte> bytes,
-                             const Digest& content,
-                             const fs::path& source) {
+                             const FileReference& reference) {
   if (!writable_) {
     return false;
   }
   const fs::path target =
-      path_of(root_, Kind::kFile, key) / (content.hex() + plain_extension(source));
+      path_of(root_, Kind::kFile, key) / (reference.content.hex() + reference.extension);
   // A library that some process has loaded should keep its file: equal bytes are not rewritten.
   if (const std::optional<MappedBlob> stored = MappedBlob::map(target);
       stored && std::ranges::equal(stored->bytes(), bytes)) {
     touch(target);
     return true;
   }
-  return write(target, bytes);
+  return write(target, bytes, options_.durability);
 }
 
 std::optional<MappedBlob> ArtifactStore::find_variant(
@@ -167,7 +184,8 @@ std::optional<MappedBlob> ArtifactStore::find_variant(
 
 bool ArtifactStore::put_variant(const Digest& key, std::span<const std::byte> variant) {
   return writable_ && write(path_of(root_, Kind::kVariant, key) / digest(variant).hex(),
-                            encode_blob(key, variant, Compression::kWhereItPays));
+                            encode_blob(key, variant, Compression::kWhereItPays),
+                            options_.durability);
 }
 
 std::optional<MappedBlob> ArtifactStore::load(const fs::path& path, const Digest& key) const {
@@ -187,7 +205,9 @@ std::optional<MappedBlob> ArtifactStore::load(const fs::path& path, const Digest
   return blob;
 }
 
-bool ArtifactStore::write(const fs::path& path, std::span<const std::byte> bytes) {
+bool ArtifactStore::write(const fs::path& path,
+                          std::span<const std::byte> bytes,
+                          Durability durability) {
   if (bytes.size() > options_.max_bytes) {
     return false;
   }
@@ -195,9 +215,8 @@ bool ArtifactStore::write(const fs::path& path, std::span<const std::byte> bytes
   constexpr int kAttempts = 3;
   for (int attempt = 1;; ++attempt) {
     try {
-      // Everything is checked when it is read, so a file torn by a power cut is a miss. Waiting for
-      // the disk would cost seconds where a linker is just writing to it.
-      write_file_atomically(path, bytes, Durability::kEventual);
+      // Everything is checked when it is read, so a file torn by a power cut is only a miss.
+      write_file_atomically(path, bytes, durability);
       break;
     } catch (const std::exception& failure) {
       if (attempt < kAttempts) {

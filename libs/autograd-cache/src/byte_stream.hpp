@@ -74,6 +74,8 @@ class ByteReader {
     return value;
   }
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  /// How many bytes are still to be read.
+  [[nodiscard]] std::size_t rest() const { return rest_.size(); }
 
  private:
   std::span<const std::byte> next(std::uint64_t size) {

@@ -119,6 +119,11 @@ fs::path path_of(const fs::path& root, Kind kind, const Digest& key) {
   return root / folder_of(kind) / name.substr(0, kShardCharacters) / name.substr(kShardCharacters);
 }
 
+fs::path path_of(const fs::path& root, const FileReference& reference) {
+  return path_of(root, Kind::kFile, reference.content) /
+         (reference.content.hex() + reference.extension);
+}
+
 std::vector<StoredFile> files_under(const fs::path& root, Kind kind, const Digest& key) {
   std::vector<StoredFile> files;
   append_files_in(path_of(root, kind, key), kind, key, files);

@@ -6,6 +6,8 @@
 //   size                      what it all takes (size_ledger.hpp)
 //   evicting                  locked by the process that evicts
 //   flights/<key>             locked by the process that compiles what belongs under that key
+//   last-miss, recent-keys    what explains a miss (journal.hpp)
+//   totals                    what happened through all caches here so far (totals.hpp)
 
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "kiln/autograd_cache/record.hpp"
 #include "kiln/base/digest.hpp"
 
 namespace kiln::autograd_cache {
@@ -28,6 +31,10 @@ inline constexpr std::array kKinds = {Kind::kBlob, Kind::kFile, Kind::kVariant};
 [[nodiscard]] std::filesystem::path path_of(const std::filesystem::path& root,
                                             Kind kind,
                                             const Digest& key);
+
+/// The file that is stored under its own content.
+[[nodiscard]] std::filesystem::path path_of(const std::filesystem::path& root,
+                                            const FileReference& reference);
 
 /// A file of the store, as it was when the directory was read.
 struct StoredFile {

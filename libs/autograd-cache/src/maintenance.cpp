@@ -99,6 +99,14 @@ std::uint64_t ArtifactStore::remove_oldest(std::uint64_t max_bytes,
   const std::uint64_t believed = ledger.read().value_or(0);
   std::vector<StoredFile> files = all_files(root_);
   const std::uint64_t found = total_bytes(files);
+  // Used in a time to come: the clock has been set back since, and beside such a file everything
+  // new would look old. Nobody knows when it was really used, so it goes first.
+  const auto now = std::filesystem::file_time_type::clock::now() + std::chrono::minutes(1);
+  for (StoredFile& file : files) {
+    if (file.last_used > now) {
+      file.last_used = std::filesystem::file_time_type::min();
+    }
+  }
   std::sort(files.begin(), files.end(), [](const StoredFile& a, const StoredFile& b) {
     return a.last_used < b.last_used;
   });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "byte_stream.hpp"
+#include "component_list.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::autograd_cache {
@@ -12,7 +13,7 @@ namespace kiln::autograd_cache {
 namespace {
 
 constexpr std::string_view kMagic = "KILNENTR";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 // Names come in order, which rules out both duplicates and a second spelling of the same record.
 template <class Value>
@@ -25,15 +26,19 @@ void insert_in_order(std::map<std::string, Value>& map, std::string_view name, V
 
 }  // namespace
 
+bool is_plain_extension(std::string_view extension) {
+  constexpr std::size_t kLongest = 8;
+  return extension.empty() ||
+         (extension.front() == '.' && extension.size() > 1 && extension.size() <= kLongest &&
+          extension.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789", 1) ==
+              std::string_view::npos);
+}
+
 std::string serialize(const Record& record) {
   ByteWriter writer;
   writer.raw(kMagic);
   writer.number(kVersion);
-  writer.number<std::uint64_t>(record.components.size());
-  for (const KeyComponent& component : record.components) {
-    writer.text(component.name);
-    writer.digest(component.digest);
-  }
+  write_components(writer, record.components);
   writer.text(record.guards);
   writer.number<std::uint64_t>(record.blobs.size());
   for (const auto& [name, bytes] : record.blobs) {
@@ -41,9 +46,10 @@ std::string serialize(const Record& record) {
     writer.text(bytes);
   }
   writer.number<std::uint64_t>(record.files.size());
-  for (const auto& [name, content] : record.files) {
+  for (const auto& [name, file] : record.files) {
     writer.text(name);
-    writer.digest(content);
+    writer.digest(file.content);
+    writer.text(file.extension);
   }
   return writer.take();
 }
@@ -54,17 +60,8 @@ Record parse_record(std::span<const std::byte> bytes) {
     throw Error(ErrorCode::kCorrupt, "these bytes are no cache record of this version");
   }
 
-  // Counts are not trusted with memory: each element must be there before room is made for it.
   Record record;
-  for (auto count = reader.number<std::uint64_t>(); count > 0; --count) {
-    std::string name(reader.text());
-    for (const KeyComponent& other : record.components) {
-      if (other.name == name) {
-        throw Error(ErrorCode::kCorrupt, "a cache record names a key component twice");
-      }
-    }
-    record.components.push_back({std::move(name), reader.digest()});
-  }
+  record.components = read_components(reader);
   record.guards = reader.text();
   for (auto count = reader.number<std::uint64_t>(); count > 0; --count) {
     const std::string_view name = reader.text();
@@ -72,7 +69,13 @@ Record parse_record(std::span<const std::byte> bytes) {
   }
   for (auto count = reader.number<std::uint64_t>(); count > 0; --count) {
     const std::string_view name = reader.text();
-    insert_in_order(record.files, name, reader.digest());
+    FileReference file;
+    file.content = reader.digest();
+    file.extension = reader.text();
+    if (!is_plain_extension(file.extension)) {
+      throw Error(ErrorCode::kCorrupt, "a cache record asks for a strange file name");
+    }
+    insert_in_order(record.files, name, std::move(file));
   }
   if (!reader.at_end()) {
     throw Error(ErrorCode::kCorrupt, "a cache record goes on after its end");

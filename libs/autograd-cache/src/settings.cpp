@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <random>
 #include <string>
 
+#include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 
 namespace kiln::autograd_cache {
@@ -15,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kDefaultLimit = std::uint64_t{10} << 30;
+constexpr std::size_t kRandomSecret = 32;
 
 // An empty variable is as good as none.
 std::optional<std::string> variable(const char* name) {
@@ -85,6 +88,44 @@ Mode default_mode() {
     KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE=" << text << " is no mode");
   }
   return Mode::kWrite;
+}
+
+Durability default_durability() {
+  const std::string text = variable("KILN_CACHE_SYNC").value_or("on");
+  if (text != "on" && text != "off") {
+    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE_SYNC=" << text << " is neither on nor off");
+  }
+  return text == "off" ? Durability::kEventual : Durability::kFlushed;
+}
+
+std::string default_remote() {
+  return variable("KILN_CACHE_REMOTE").value_or("");
+}
+
+std::string default_secret() {
+  if (const auto secret = variable("KILN_CACHE_SECRET")) {
+    return *secret;
+  }
+  const auto path = variable("KILN_CACHE_SECRET_FILE");
+  if (!path) {
+    return {};
+  }
+  std::string secret;
+  try {
+    const std::string text = read_file(*path);
+    secret = text.substr(0, text.find('\n'));
+  } catch (const Error& failure) {
+    KILN_LOG(kWarning, "autograd-cache", failure.what());
+  }
+  // Whoever asked for signatures must not get unsigned code because a file is missing: a secret
+  // that nobody else has refuses everything.
+  if (secret.empty()) {
+    std::random_device random;
+    while (secret.size() < kRandomSecret) {
+      secret += static_cast<char>(random());
+    }
+  }
+  return secret;
 }
 
 std::optional<std::uint64_t> parse_byte_count(std::string_view text) {

@@ -117,12 +117,26 @@ TEST_CASE("a file can be stored under its content", "[autograd-cache][artifact_s
   fs::create_symlink(directory.path() / "a", directory.path() / "link");
   ArtifactStore store(directory.path() / "store");
 
-  CHECK(store.put_file(directory.path() / "a") == digest("content"));
-  CHECK(store.put_file(directory.path() / "link") == digest("content"));
+  const FileReference reference{digest("content")};
+  CHECK(store.put_file(directory.path() / "a") == reference);
+  CHECK(store.put_file(directory.path() / "link") == reference);
   CHECK_FALSE(store.put_file(directory.path() / "none").has_value());
   CHECK(store.writable());
   CHECK(store.stats().files == 1);
   CHECK(read_file(*store.find_file(digest("content"))) == "content");
+  CHECK(store.find_file(reference) == store.find_file(digest("content")));
+}
+
+TEST_CASE("bytes become a file only if they are what was promised",
+          "[autograd-cache][artifact_store]") {
+  const TemporaryDirectory directory;
+  ArtifactStore store(directory.path() / "store");
+  CHECK(store.put_file(FileReference{digest("code"), ".so"}, bytes_of("code")));
+  CHECK_FALSE(store.put_file(FileReference{digest("code"), ".so"}, bytes_of("other")));
+  CHECK_FALSE(store.put_file(FileReference{digest("code"), "/../../x"}, bytes_of("code")));
+  CHECK(store.find_file(FileReference{digest("code"), ".so"})->extension() == ".so");
+  CHECK_FALSE(store.find_file(FileReference{digest("code"), ""}).has_value());
+  CHECK(store.stats().files == 1);
 }
 
 TEST_CASE("CA-13 several variants live under one key", "[autograd-cache][artifact_store]") {

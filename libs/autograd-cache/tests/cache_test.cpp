@@ -21,7 +21,7 @@ Key key_of(const std::string& graph, const std::string& inputs = "f32[2]") {
 }
 
 CacheOptions options_for(const TemporaryDirectory& directory, Mode mode = Mode::kWrite) {
-  return {.directory = directory.path() / "cache", .max_bytes = 1 << 20, .mode = mode};
+  return options_for(directory.path() / "cache", mode);
 }
 
 auto equals(std::string wanted) {
@@ -209,12 +209,17 @@ TEST_CASE("the nearest entry explains a miss", "[autograd-cache][cache]") {
   const auto explanation = cache.explain(key_of("g", "f32[3]"));
   REQUIRE(explanation.has_value());
   CHECK(explanation->nearest == key_of("g", "f32[2]").digest());
-  CHECK(explanation->differences == std::vector<std::string>{"inputs"});
+  CHECK(explanation->differences == std::vector<Difference>{{"inputs", "f32[3]", "f32[2]"}});
+  const auto quick = cache.explain_quickly(key_of("g", "f32[3]"));
+  REQUIRE(quick.has_value());
+  CHECK(quick->nearest == explanation->nearest);
+  CHECK(quick->differences == explanation->differences);
 
   // A stored key is compared with the others: why was it not one of them?
   const auto stored = cache.stored_key(key_of("g").digest());
   REQUIRE(stored.has_value());
-  CHECK(cache.explain(*stored)->differences == std::vector<std::string>{"graph", "inputs"});
+  CHECK(cache.explain(*stored)->differences ==
+        std::vector<Difference>{{"graph", "g", "far"}, {"inputs", "f32[2]", "f64[9]"}});
   CHECK_FALSE(cache.stored_key(digest("none")).has_value());
 }
 

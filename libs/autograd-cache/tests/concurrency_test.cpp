@@ -110,8 +110,7 @@ TEST_CASE("one process clears while others work", "[autograd-cache][concurrency]
 TEST_CASE("threads share a cache", "[autograd-cache][concurrency]") {
   const TemporaryDirectory directory;
   write_file_atomically(directory.path() / "model.so", "machine code");
-  Cache cache(
-      {.directory = directory.path() / "cache", .max_bytes = 1 << 20, .mode = Mode::kWrite});
+  Cache cache(options_for(directory.path() / "cache"));
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   for (int number = 0; number < 4; ++number) {
@@ -146,8 +145,7 @@ TEST_CASE("ten processes that need one entry compile it once", "[autograd-cache]
   const TemporaryDirectory directory;
   fs::create_directory(directory.path() / "compiles");
   const int good = count_successful_processes(10, [&](int number) {
-    Cache cache(
-        {.directory = directory.path() / "cache", .max_bytes = 1 << 20, .mode = Mode::kWrite});
+    Cache cache(options_for(directory.path() / "cache"));
     const Flight flight = cache.begin_flight(key_of(1));
     if (!flight.exclusive()) {
       return false;
@@ -166,7 +164,7 @@ TEST_CASE("ten processes that need one entry compile it once", "[autograd-cache]
 
 TEST_CASE("a flight is waited for no longer than asked", "[autograd-cache][concurrency]") {
   const TemporaryDirectory directory;
-  Cache cache({.directory = directory.path(), .max_bytes = 1 << 20, .mode = Mode::kWrite});
+  Cache cache(options_for(directory.path()));
   {
     const Flight first = cache.begin_flight(key_of(1));
     CHECK(first.exclusive());

@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "kiln/autograd_cache/cache.hpp"
@@ -20,14 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const Key kKey = KeyBuilder().add("graph", "g").build();
-
-CacheOptions options_for(const fs::path& directory) {
-  return {.directory = directory, .max_bytes = 1 << 20, .mode = Mode::kWrite};
-}
-
-void overwrite(const fs::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
 
 TEST_CASE("CA-18 a flipped bit in any byte is a miss, and the file is removed",
           "[autograd-cache][fault]") {

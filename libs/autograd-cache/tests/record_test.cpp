@@ -13,7 +13,7 @@ Record example() {
   return {.components = {{"graph", digest("g")}, {"a", digest("a")}},
           .guards = std::string("s0 == 4\0", 8),
           .blobs = {{"metadata", "m"}, {"empty", ""}, {"", "nameless"}},
-          .files = {{"forward", digest("f")}, {"backward", digest("b")}}};
+          .files = {{"forward", {digest("f"), ".so"}}, {"backward", {digest("b")}}}};
 }
 
 bool is_corrupt(std::string_view bytes) {
@@ -56,6 +56,15 @@ TEST_CASE("whatever byte is changed, a record is another one or corrupt",
         CHECK(serialize(parse_record(bytes_of(changed))) == changed);
       }
     }
+  }
+}
+
+TEST_CASE("a record that asks for a file outside the store is corrupt",
+          "[autograd-cache][record]") {
+  for (const char* extension : {".s/o", "/../x", "..", ".", ".SO", "so", ".so/", ".aaaaaaaaaaaa"}) {
+    Record record = example();
+    record.files.at("forward").extension = extension;
+    CHECK(is_corrupt(serialize(record)));
   }
 }
 

@@ -7,18 +7,37 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/digest.hpp"
 
 namespace kiln::autograd_cache {
 
 inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
+}
+
+/// A cache on the disk alone, so that what is on the disk is what is seen.
+inline CacheOptions options_for(const std::filesystem::path& directory, Mode mode = Mode::kWrite) {
+  return {.directory = directory,
+          .max_bytes = 1 << 20,
+          .mode = mode,
+          .durability = Durability::kEventual,
+          .memory_bytes = 0,
+          .remote = {},
+          .secret = {}};
+}
+
+/// Makes `path` a new file with `bytes`: to shorten one that is there costs milliseconds.
+inline void overwrite(const std::filesystem::path& path, std::string_view bytes) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 /// Every regular file below `root`.

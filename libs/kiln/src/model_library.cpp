@@ -49,14 +49,14 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   }
   if (cache != nullptr && cache->store() != nullptr) {
     result.objects.find = [cache](const Digest& digest) -> std::optional<std::string> {
-      const auto blob = cache->store()->find(digest);
+      const auto blob = cache->find_object(digest);
       if (!blob) {
         return std::nullopt;
       }
       return std::string(reinterpret_cast<const char*>(blob->bytes().data()), blob->bytes().size());
     };
     result.objects.put = [cache](const Digest& digest, std::string_view object) {
-      cache->store()->put(digest, std::as_bytes(std::span(object.data(), object.size())));
+      cache->put_object(digest, std::as_bytes(std::span(object.data(), object.size())));
     };
   }
   return result;
@@ -114,9 +114,9 @@ autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
     if (const auto entry = cache->find(*key)) {
       library = entry->files.at("library");
       report.cache_hit = true;
-    } else if (const auto explanation = cache->explain(*key);
+    } else if (const auto explanation = cache->explain_quickly(*key);
                explanation && !explanation->differences.empty()) {
-      report.cache_miss_reason = explanation->differences.front();
+      report.cache_miss_reason = explanation->differences.front().name;
     }
   }
 

@@ -16,7 +16,9 @@
 #include <span>
 
 #include "kiln/autograd_cache/mapped_blob.hpp"
+#include "kiln/autograd_cache/record.hpp"
 #include "kiln/base/digest.hpp"
+#include "kiln/base/file.hpp"
 
 namespace kiln::autograd_cache {
 
@@ -26,6 +28,8 @@ struct StoreOptions {
   std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max();
   bool read_only = false;     ///< Nothing is written, touched or removed.
   bool allow_shared = false;  ///< Accept a directory that other users own or can write to.
+  /// Of files and variants. Blobs are parts that can be made again: they are never waited for.
+  Durability durability = Durability::kFlushed;
 };
 
 /// Whether bytes may be packed on disk.
@@ -88,8 +92,13 @@ class ArtifactStore {
   [[nodiscard]] std::optional<std::filesystem::path> find_file(const Digest& key) const;
   /// Stores a copy of `source` under `key`, uncompressed. Returns whether it was stored.
   bool put_file(const Digest& key, const std::filesystem::path& source);
-  /// Stores a copy of `source` under the digest of its content, which it returns if it succeeds.
-  std::optional<Digest> put_file(const std::filesystem::path& source);
+  /// Stores a copy of `source` under the digest of its content; returns how to ask for it.
+  std::optional<FileReference> put_file(const std::filesystem::path& source);
+  /// Stores `bytes` as the file `reference`, unless they are not what it promises.
+  bool put_file(const FileReference& reference, std::span<const std::byte> bytes);
+  /// The file that was stored under its content, or nothing.
+  [[nodiscard]] std::optional<std::filesystem::path> find_file(
+      const FileReference& reference) const;
 
   /// Offers the variants under `key` to `judge`, the most recently used first, until it takes one.
   ///
@@ -127,11 +136,13 @@ class ArtifactStore {
  private:
   bool put_file(const Digest& key,
                 std::span<const std::byte> bytes,
-                const Digest& content,
-                const std::filesystem::path& source);
+                const FileReference& reference);
   [[nodiscard]] std::optional<MappedBlob> load(const std::filesystem::path& path,
                                                const Digest& key) const;
-  bool write(const std::filesystem::path& path, std::span<const std::byte> bytes);
+  [[nodiscard]] bool intact(const std::filesystem::path& path, const Digest& content) const;
+  bool write(const std::filesystem::path& path,
+             std::span<const std::byte> bytes,
+             Durability durability);
   void touch(const std::filesystem::path& path) const;
   void drop(const std::filesystem::path& path) const;
   void remove(const std::filesystem::path& path) const;

@@ -9,12 +9,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kiln/autograd_cache/artifact_store.hpp"
+#include "kiln/autograd_cache/counters.hpp"
 #include "kiln/autograd_cache/key.hpp"
+#include "kiln/autograd_cache/remote_store.hpp"
 #include "kiln/autograd_cache/settings.hpp"
 #include "kiln/base/digest.hpp"
 
@@ -34,34 +37,30 @@ struct CacheOptions {
   std::uint64_t max_bytes = default_limit();
   Mode mode = default_mode();
   bool allow_shared = false;  ///< Accept a directory that other users can write to.
-};
+  Durability durability = default_durability();
+  std::uint64_t memory_bytes = 64 << 20;  ///< What this process may keep in memory; 0: nothing.
 
-/// What happened through one `Cache`.
-struct Counters {
-  std::uint64_t hit = 0;
-  std::uint64_t miss = 0;        ///< No entry under the key, or its files are gone.
-  std::uint64_t guard_miss = 0;  ///< Entries under the key, but none whose guards hold.
-  std::uint64_t bypass = 0;
-  std::uint64_t saved = 0;
-  std::uint64_t failed = 0;   ///< Saves that did not succeed.
-  std::uint64_t corrupt = 0;  ///< Damaged files found and removed.
-  std::uint64_t evicted = 0;
-  std::map<std::string, std::uint64_t> bypass_reasons;
+  std::string remote = default_remote();  ///< An address for `open_remote`; empty: no remote tier.
+  std::shared_ptr<RemoteStore> remote_store = {};  ///< Used instead of `remote`.
+  /// Signs what goes to the remote tier and into bundles; what is not signed with it is refused.
+  std::string secret = default_secret();
 };
 
 /// One entry as `Cache::list` shows it.
 struct EntrySummary {
   Digest key;
   std::uint64_t bytes_on_disk = 0;  ///< Without its files, which entries may share.
+  std::uint64_t file_bytes = 0;     ///< Of its files.
   std::filesystem::file_time_type last_used;
+  std::string guards;
   std::vector<std::string> blobs;
   std::vector<std::string> files;
 };
 
 /// Why a key was not found.
 struct Explanation {
-  Digest nearest;                        ///< The stored key that shares most with it.
-  std::vector<std::string> differences;  ///< Components that differ; the first is the likely cause.
+  Digest nearest;                       ///< The stored key that shares most with it.
+  std::vector<Difference> differences;  ///< Components that differ; the first is the likely cause.
 };
 
 /// Held while one process compiles what others wait for. Releases on destruction.
@@ -97,6 +96,19 @@ class Cache {
   /// Returns whether it was stored. Throws `Error` with `kIo` in `Mode::kStrict` only.
   bool put(const Key& key, const Entry& entry);
 
+  /// What `obtain` returns.
+  struct Obtained {
+    Entry entry;
+    bool hit = false;  ///< It was not made by this call.
+  };
+  /// Finds the entry, or calls `make` and stores what it returns. Of all processes and threads that
+  /// ask for one key at a time, one makes it and the others wait for it.
+  Obtained obtain(const Key& key, const GuardPredicate& holds, const std::function<Entry()>& make);
+
+  /// Small parts that need no guards, such as kernel objects, by the digest of what made them.
+  [[nodiscard]] std::optional<MappedBlob> find_object(const Digest& key);
+  bool put_object(const Digest& key, std::span<const std::byte> object);
+
   /// Records that a program cannot be cached. Throws `kUnsupported` in `Mode::kStrict`.
   void bypass(std::string_view reason);
 
@@ -104,19 +116,35 @@ class Cache {
   [[nodiscard]] Flight begin_flight(
       const Key& key, std::chrono::milliseconds timeout = std::chrono::minutes(10)) const;
 
+  /// Of this object.
   [[nodiscard]] Counters counters() const;
+  /// Of the directory, by all that were closed so far.
+  [[nodiscard]] Counters totals() const;
   [[nodiscard]] StoreStats stats() const;
   /// Every entry, the most recently used first.
   [[nodiscard]] std::vector<EntrySummary> list() const;
 
   /// Compares `key` with the nearest other key in the cache; nothing if there is none.
   [[nodiscard]] std::optional<Explanation> explain(const Key& key) const;
+  /// The same, but only among the last few hundred keys that were saved: quick enough for a
+  /// compile.
+  [[nodiscard]] std::optional<Explanation> explain_quickly(const Key& key) const;
+  /// The key that was last looked for in vain, by whichever process.
+  [[nodiscard]] std::optional<Key> last_miss() const;
   /// The key of a stored entry, with its components, or nothing.
   [[nodiscard]] std::optional<Key> stored_key(const Digest& digest) const;
 
   VerifyReport verify();
   std::uint64_t evict(std::uint64_t max_bytes);
   void clear();
+
+  /// Writes the entries under `keys` (all if empty) to `path`, with their files.
+  /// Returns how many. Throws `Error` with `kIo`.
+  std::uint64_t export_bundle(const std::filesystem::path& path,
+                              std::span<const Digest> keys) const;
+  /// Adds what a bundle holds. Returns how many entries. Throws `Error`: `kIo`, or `kCorrupt` if
+  /// the bundle is damaged or not signed with our secret; nothing of it is then taken.
+  std::uint64_t import_bundle(const std::filesystem::path& path);
 
   /// Whether there is a usable directory beneath.
   [[nodiscard]] bool enabled() const noexcept;

@@ -17,6 +17,8 @@ namespace kiln::autograd_cache {
 struct KeyComponent {
   std::string name;
   Digest digest;
+  /// The bytes themselves where they are short and readable, so that people see what differs.
+  std::string summary = {};
 
   bool operator==(const KeyComponent&) const = default;
 };
@@ -32,8 +34,8 @@ class Key {
   [[nodiscard]] const Digest& digest() const noexcept { return digest_; }
   /// In the order in which they were added.
   [[nodiscard]] const std::vector<KeyComponent>& components() const noexcept { return components_; }
-  /// The digest of the component `name`, or nothing.
-  [[nodiscard]] std::optional<Digest> find(std::string_view name) const;
+  /// The component `name`, or null.
+  [[nodiscard]] const KeyComponent* find(std::string_view name) const;
 
   bool operator==(const Key& other) const { return digest_ == other.digest_; }
 
@@ -55,9 +57,18 @@ class KeyBuilder {
   std::vector<KeyComponent> components_;
 };
 
-/// The names of the components that `a` and `b` do not share, in `a`'s order, then those that only
-/// `b` has.
-[[nodiscard]] std::vector<std::string> differences(const Key& a, const Key& b);
+/// A component that two keys do not share.
+struct Difference {
+  std::string name;
+  std::string here, there;  ///< Its summaries in either key: empty if it is long, or absent.
+
+  bool operator==(const Difference&) const = default;
+};
+
+/// The components that `here` and `there` do not share, in the order of `here`, then those that
+/// only `there` has.
+[[nodiscard]] std::vector<Difference> differences(std::span<const KeyComponent> here,
+                                                  std::span<const KeyComponent> there);
 
 /// The name of the first component that differs, or nothing if the keys are equal.
 [[nodiscard]] std::optional<std::string> explain(const Key& a, const Key& b);

@@ -21,7 +21,8 @@ class MappedBlob {
   MappedBlob(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
       : owner_(std::move(owner)), bytes_(bytes) {}
 
-  /// Maps the whole of `path`, or nothing if that cannot be done.
+  /// Maps the whole of `path`, or nothing if that cannot be done. On a network file system, where
+  /// another machine may take a file away under its readers, it is copied instead.
   [[nodiscard]] static std::optional<MappedBlob> map(const std::filesystem::path& path);
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }

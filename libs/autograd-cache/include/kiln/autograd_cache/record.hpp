@@ -2,10 +2,12 @@
 
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kiln/autograd_cache/key.hpp"
@@ -13,12 +15,24 @@
 
 namespace kiln::autograd_cache {
 
+/// A file of an entry.
+struct FileReference {
+  Digest content;
+  std::string extension = {};  ///< ".so", or empty: the loader of a file may look at it.
+
+  auto operator<=>(const FileReference&) const = default;
+};
+
+/// Whether `extension` is empty or a dot and a few small letters and digits: nothing that could
+/// lead out of a directory.
+[[nodiscard]] bool is_plain_extension(std::string_view extension);
+
 /// An entry whose files are replaced by the digests of their content.
 struct Record {
-  std::vector<KeyComponent> components;      ///< Of the key that it was stored under.
-  std::string guards;                        ///< Opaque: only the caller can read them.
-  std::map<std::string, std::string> blobs;  ///< By name.
-  std::map<std::string, Digest> files;       ///< By name.
+  std::vector<KeyComponent> components;        ///< Of the key that it was stored under.
+  std::string guards;                          ///< Opaque: only the caller can read them.
+  std::map<std::string, std::string> blobs;    ///< By name.
+  std::map<std::string, FileReference> files;  ///< By name.
 
   bool operator==(const Record&) const = default;
 };

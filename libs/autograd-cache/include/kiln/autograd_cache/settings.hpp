@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
+
+#include "kiln/base/file.hpp"
 
 namespace kiln::autograd_cache {
 
@@ -26,6 +29,16 @@ enum class Mode {
 
 /// $KILN_CACHE (off, read, write, strict), else `kWrite`.
 [[nodiscard]] Mode default_mode();
+
+/// $KILN_CACHE_SYNC (on, off), else on: whether an entry is on the disk before it has its name.
+[[nodiscard]] Durability default_durability();
+
+/// $KILN_CACHE_REMOTE: the address of the remote tier, such as redis://host:6379; empty if unset.
+[[nodiscard]] std::string default_remote();
+
+/// $KILN_CACHE_SECRET, else the first line of the file $KILN_CACHE_SECRET_FILE, else nothing. If
+/// that file cannot be read: a random one, with which everything remote is refused.
+[[nodiscard]] std::string default_secret();
 
 /// Reads "1048576", "500M", "10G" (K, M, G and T are powers of 1024; a following "B" or "iB" and
 /// case do not matter), or nothing.
