@@ -33,6 +33,10 @@ void for_each_tensor(const c10::IValue* arguments, std::size_t count, Visit&& vi
   }
 }
 
+const c10::StorageImpl* memory_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
 // An operator that only calls others. It arrives whole where autograd did not take it apart
 // (inference tensors).
 bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
@@ -240,13 +244,15 @@ void Recorder::call(const c10::OperatorHandle& op,
   node.provenance.module_path = module_path;
   node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
 
-  Tensors operands(count);  // One tensor per argument is enough to tell what a result is a view of.
+  // Where each argument lies, before the call: set_ makes its own see other memory. One tensor of a
+  // list is enough to tell what a result is a view of.
+  std::vector<const c10::StorageImpl*> memories(count);
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
       snapshot(tensor);
     }
-    if (!operands[argument].defined()) {
-      operands[argument] = tensor;
+    if (memories[argument] == nullptr) {
+      memories[argument] = memory_of(tensor);
     }
   });
 
@@ -256,12 +262,12 @@ void Recorder::call(const c10::OperatorHandle& op,
   } else {
     run();
   }
-  add_results(std::move(node), std::span(stack).subspan(base), operands);
+  add_results(std::move(node), std::span(stack).subspan(base), memories);
 }
 
 void Recorder::add_results(ir::Node node,
                            std::span<const c10::IValue> returned,
-                           const Tensors& operands) {
+                           std::span<const c10::StorageImpl* const> memories) {
   Tensors results;
   for (const c10::IValue& item : returned) {
     if (item.isTensor()) {
@@ -280,13 +286,18 @@ void Recorder::add_results(ir::Node node,
       metas.emplace_back(std::nullopt);
       continue;
     }
-    for (std::uint32_t argument = 0; argument < operands.size(); ++argument) {
-      const at::Tensor& operand = operands[argument];
-      if (operand.defined() && operand.has_storage() && result.has_storage() &&
-          operand.storage().unsafeGetStorageImpl() == result.storage().unsafeGetStorageImpl()) {
-        node.aliases.push_back({i, argument});
-        break;
-      }
+    const c10::StorageImpl* memory = memory_of(result);
+    const auto lies_there = [&](std::uint32_t argument) {
+      return memory != nullptr && memories[argument] == memory;
+    };
+    // What was written is what is returned, also where it is an operand too.
+    const auto written = std::find_if(node.mutates.begin(), node.mutates.end(), lies_there);
+    std::uint32_t argument = written != node.mutates.end() ? *written : 0;
+    while (argument < memories.size() && !lies_there(argument)) {
+      ++argument;
+    }
+    if (argument < memories.size()) {
+      node.aliases.push_back({i, argument});
     }
     metas.emplace_back(describe(result));
   }

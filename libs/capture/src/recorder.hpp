@@ -66,7 +66,9 @@ class Recorder : public c10::DebugInfoBase {
               const OperatorFacts& facts,
               const torch::jit::Stack& stack) const;
   void snapshot(const at::Tensor& tensor);
-  void add_results(ir::Node node, std::span<const c10::IValue> returned, const Tensors& operands);
+  void add_results(ir::Node node,
+                   std::span<const c10::IValue> returned,
+                   std::span<const c10::StorageImpl* const> memories);
   std::string next_name() { return std::to_string(names_++); }
 
   RecordOptions options_;

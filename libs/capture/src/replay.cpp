@@ -10,6 +10,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/ir/liveness.hpp"
+#include "kiln/ir/memory.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -26,6 +27,7 @@ struct Call {
   torch::jit::Stack arguments;  // Everything but the operands.
   std::vector<Operand> operands;
   std::vector<ir::ValueId> dies;  // Values that nothing after this call uses.
+  bool in_place_view;             // Of the first argument.
 };
 
 c10::OperatorHandle find_operator(const std::string& target) {
@@ -39,7 +41,7 @@ c10::OperatorHandle find_operator(const std::string& target) {
 }
 
 Call prepare(const ir::Node& node) {
-  Call call{find_operator(node.target), {}, {}, {}};
+  Call call{find_operator(node.target), {}, {}, {}, ir::is_in_place_view(node)};
   const std::vector<c10::Argument>& parameters = call.op.schema().arguments();
   if (parameters.size() != node.arguments.size()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -89,11 +91,24 @@ c10::IValue operand_value(const Operand& operand, const std::vector<at::Tensor>&
   return {};
 }
 
+// A stride of a dimension that has no second element says nothing.
+bool strides_differ(const ir::TensorMeta& expected, const ir::TensorMeta& found) {
+  bool differ = false;
+  for (std::size_t i = 0; i < found.sizes.size(); ++i) {
+    const std::int64_t size = found.sizes[i].constant().value_or(0);
+    if (size == 0) {
+      return false;
+    }
+    differ = differ || (size > 1 && expected.strides[i] != found.strides[i]);
+  }
+  return differ;
+}
+
 void check(const ir::Graph& graph, ir::ValueId id, const at::Tensor& tensor) {
-  ir::TensorMeta expected = graph.tensor(id);
+  const ir::TensorMeta& expected = graph.tensor(id);
   const ir::TensorMeta found = meta_of(tensor);
   if (expected.dtype != found.dtype || expected.sizes != found.sizes ||
-      expected.strides != found.strides) {
+      strides_differ(expected, found)) {
     throw Error(ErrorCode::kInternal,
                 "%" + graph.value(id).name +
                     " came out with another dtype, shape or strides than the graph says");
@@ -150,6 +165,10 @@ std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
     stack.assign(call.arguments.begin(), call.arguments.end());
     for (const Operand& operand : call.operands) {
       stack[operand.argument] = operand_value(operand, values);
+    }
+    if (call.in_place_view) {
+      // The value is the tensor as it was; what the operator makes of it is another.
+      stack[0] = stack[0].toTensor().variable_data();
     }
     call.op.callBoxed(stack);
 

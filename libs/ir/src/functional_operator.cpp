@@ -1,5 +1,6 @@
 #include "functional_operator.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -76,13 +77,24 @@ const Names& promoting() {
   return names;
 }
 
-DType promoted(const Graph& graph, const Node& node) {
+/// In place they keep their type; to a tensor of its own they add integers up in the largest one.
+const Names& accumulations() {
+  static const Names names = {"cumsum_", "cumprod_"};
+  return names;
+}
+
+/// The type of what is computed from the operands; an `out=` argument is none of them.
+DType promoted(const Graph& graph, const Node& node, bool without_mutated) {
   std::vector<const TensorMeta*> operands;
-  for_each_operand(node, [&](ValueId id) {
-    if (graph.value(id).is_tensor()) {
-      operands.push_back(&graph.tensor(id));
-    }
-  });
+  for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
+    const bool mutated =
+        std::find(node.mutates.begin(), node.mutates.end(), i) != node.mutates.end();
+    for_each_value(node.arguments[i], [&](ValueId id) {
+      if (graph.value(id).is_tensor() && !(mutated && without_mutated)) {
+        operands.push_back(&graph.tensor(id));
+      }
+    });
+  }
   return promote(operands);
 }
 
@@ -106,15 +118,23 @@ FunctionalOperator functional_operator(const Graph& graph, const Node& node) {
     throw Error(ErrorCode::kUnsupported,
                 node.target + " mutates an argument and has no functional form that is known");
   }
-  if (result.drops_mutated) {
-    result.contiguous_result = true;
-    return result;
+  const std::string in_place = result.drops_mutated ? std::string(name) + "_" : std::string(name);
+  using Order = FunctionalOperator::Order;
+  if (row_major().contains(in_place)) {
+    result.order = Order::kRowMajor;
   }
-  result.contiguous_result = row_major().contains(name);
-  if (comparisons().contains(name)) {
+  if (comparisons().contains(in_place)) {
     result.dtype = DType::kBool;
-  } else if (promoting().contains(name)) {
-    result.dtype = promoted(graph, node);
+    result.order = Order::kPointwise;
+  } else if (promoting().contains(in_place)) {
+    result.dtype = promoted(graph, node, result.drops_mutated);
+    result.order = Order::kPointwise;
+  } else if (result.drops_mutated) {
+    result.order = Order::kRowMajor;
+  } else if (accumulations().contains(name) && node.arguments.size() > 2 &&
+             std::holds_alternative<std::monostate>(node.arguments[2])) {
+    const DType own = graph.tensor(std::get<ValueId>(node.arguments[0])).dtype;
+    result.dtype = is_integral(own) || own == DType::kBool ? DType::kInt64 : own;
   }
   return result;
 }

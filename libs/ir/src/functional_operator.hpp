@@ -15,9 +15,13 @@ struct FunctionalOperator {
   std::string target;
   /// An `out=` call: the functional form has no such arguments.
   bool drops_mutated = false;
-  /// Its result is row-major whatever the argument's strides were; else it is laid out like the
-  /// argument.
-  bool contiguous_result = false;
+  /// How its result lies in memory.
+  enum class Order {
+    kLikeArgument,  ///< Dense, in the order of the argument it stands for.
+    kRowMajor,      ///< Whatever the argument's strides were.
+    kPointwise,     ///< As elementwise operators lay out what they compute from their operands.
+  };
+  Order order = Order::kLikeArgument;
   /// The type it computes in its result where that is not the argument's own.
   std::optional<DType> dtype = {};
 };

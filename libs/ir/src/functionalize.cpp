@@ -16,6 +16,17 @@ bool has_mutation(const Graph& graph) {
   });
 }
 
+/// What `node`, of `graph`, is computed from.
+std::vector<const TensorMeta*> tensors_of(const Graph& graph, const Node& node) {
+  std::vector<const TensorMeta*> tensors;
+  for_each_operand(node, [&](ValueId id) {
+    if (graph.value(id).is_tensor()) {
+      tensors.push_back(&graph.tensor(id));
+    }
+  });
+  return tensors;
+}
+
 /// A literal number, for operators that fill.
 bool is_number(const Argument& argument) {
   return std::holds_alternative<Expr>(argument) || std::holds_alternative<double>(argument) ||
@@ -149,6 +160,9 @@ void Functionalizer::visit_in_place_view(NodeId id) {
   }
   if (step.kind != ViewStep::Kind::kStrided) {
     value = writer_.replay(step, meta, from, value);
+  } else if (from.conjugate != meta.conjugate || from.negative != meta.negative) {
+    // It takes over whether its elements are to be conjugated or negated, and reads others so.
+    throw Error(ErrorCode::kUnsupported, node.target + " on a conjugated or negated view");
   } else if (old_extent && new_extent && new_extent->begin >= old_extent->begin &&
              new_extent->end <= old_extent->end) {
     value = writer_.view(
@@ -189,7 +203,7 @@ ValueId Functionalizer::copied(const Node& node, ValueId target) {
     }
   }
   const ValueId old = read(target);
-  meta = rewriter_.graph().tensor(old);
+  meta = copy_of(rewriter_.graph().tensor(old));
   Argument non_blocking = node.arguments.size() > 2 ? node.arguments[2] : Argument(false);
   return writer_.compute(
       "aten.copy.default", {old, from, std::move(non_blocking)}, std::move(meta));
@@ -203,6 +217,12 @@ ValueId Functionalizer::overwritten(NodeId id, ValueId target) {
   const TensorMeta& meta = source_.tensor(target);
   if (name == "copy_") {
     return copied(node, target);
+  }
+  if (name == "conj_physical_" && !is_complex(meta.dtype)) {
+    return read(target);  // Its functional form returns its very argument then.
+  }
+  if (name.ends_with('_') && node.results.size() <= 1 && element_count(meta.sizes) == Expr(0)) {
+    return read(target);  // There is nothing to write.
   }
   const bool zero = name == "zero_";
   if ((!zero && name != "fill_") || (!zero && !is_number(node.arguments[1]))) {
@@ -282,13 +302,13 @@ void Functionalizer::visit_mutation(NodeId id) {
     // An out= argument may have been resized: the result then says what was written.
     const bool named = i < returned.size() && returned[i].valid();
     TensorMeta meta = source_.tensor(functional.drops_mutated && named ? returned[i] : targets[i]);
-    if (!functional.drops_mutated) {
-      const TensorMeta& now = rewriter_.graph().tensor(read(targets[i]));
-      meta.strides = now.strides;
-      meta.strides = strides_like(meta);
-    }
-    if (functional.contiguous_result) {
+    if (functional.order == FunctionalOperator::Order::kRowMajor) {
       meta.strides = contiguous_strides(meta.sizes);
+    } else if (functional.order == FunctionalOperator::Order::kPointwise) {
+      meta.strides = pointwise_strides(meta.sizes, tensors_of(rewriter_.graph(), made));
+    } else {
+      meta.strides = rewriter_.graph().tensor(read(targets[i])).strides;
+      meta.strides = strides_like(meta);
     }
     meta.requires_grad = named && source_.tensor(returned[i]).requires_grad;
     meta.dtype = functional.dtype.value_or(meta.dtype);

@@ -63,19 +63,26 @@ ValueId Functionalizer::root_value(std::uint32_t index, const TensorMeta& wanted
       !inner || !outer || (inner->begin >= outer->begin && inner->end <= outer->end);
   const bool same_kind = wanted.dtype == root.dtype && wanted.conjugate == root.conjugate &&
                          wanted.negative == root.negative;
-  if (!memory.root.valid() && same_kind) {
-    return flat_value(memory);
-  }
   if (memory.root.valid() && inside && same_kind && is_dense(root)) {
     return writer_.laid_out(memory.current, root);
   }
-  if (!same_kind || !outer || !holds_elements(root, wanted)) {
+  std::vector<const TensorMeta*> holders;
+  for (const ValueId input : memory.inputs) {
+    holders.push_back(&source_.tensor(input));
+  }
+  if (memory.root.valid()) {
+    holders = {&root};
+  }
+  if (!same_kind || !outer || !hold_elements(holders, wanted)) {
     const ValueId named = memory.root.valid() ? memory.root : memory.inputs[0];
     throw Error(ErrorCode::kUnsupported,
                 "a view of %" + source_.value(named).name +
                     " that is written and can only be had by its strides, beyond the elements of "
                     "that tensor or"
                     " as another type");
+  }
+  if (!memory.root.valid()) {
+    return flat_value(memory);
   }
   // The root has gaps. They are filled with zeros, which nobody will see.
   TensorMeta flat = root;
@@ -143,6 +150,9 @@ ValueId Functionalizer::read_exactly(ValueId old) {
 void Functionalizer::write(ValueId old, ValueId value) {
   const std::uint32_t index = place(old).memory;
   ensure(index != kUntracked, "a written value has a memory");
+  if (element_count(source_.tensor(old).sizes) == Expr(0)) {
+    return;
+  }
   // What is recorded after this was recorded with the strides of the place, not those of the
   // operator's result.
   const auto restored = [&](const TensorMeta& meta) {
@@ -158,7 +168,10 @@ void Functionalizer::write(ValueId old, ValueId value) {
     updates.emplace_back(at, value);
     const ViewStep step = step_of(place(at));
     const TensorMeta& meta = source_.tensor(at);
-    if (step.kind == ViewStep::Kind::kStrided) {
+    // Where elements of the base repeat, a scatter would reach only one of each.
+    const bool repeats = place(at).parent.valid() && !may_overlap(meta) &&
+                         may_overlap(source_.tensor(place(at).parent));
+    if (step.kind == ViewStep::Kind::kStrided || repeats) {
       const ValueId base = root_value(index, meta);
       const TensorMeta& base_meta = rewriter_.graph().tensor(base);
       const Expr offset = meta.offset - memories_[index].geometry.offset + base_meta.offset;

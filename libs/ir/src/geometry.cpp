@@ -51,16 +51,102 @@ bool is_dense(const TensorMeta& meta) {
   return true;
 }
 
-std::vector<Expr> strides_like(const TensorMeta& meta) {
-  if (is_dense(meta)) {
-    return meta.strides;
-  }
-  std::vector<Expr> strides(meta.sizes.size());
+bool may_overlap(const TensorMeta& meta) {
   const std::vector<std::size_t> order = memory_order(meta);
-  Expr stride = 1;
+  std::int64_t reach = 1;  // Of the dimensions further in.
   for (std::size_t i = order.size(); i-- > 0;) {
-    strides[order[i]] = stride;
-    stride = meta.sizes[order[i]].constant() == 0 ? stride : stride * meta.sizes[order[i]];
+    const Expr& size = meta.sizes[order[i]];
+    const Expr& stride = meta.strides[order[i]];
+    if (size == Expr(1)) {
+      continue;
+    }
+    if (!size.is_constant() || !stride.is_constant()) {
+      // Symbolic strides are products of sizes: they step over what is further in.
+      if (stride == Expr(0)) {
+        return true;
+      }
+      continue;
+    }
+    if (*stride.constant() < reach) {
+      return true;
+    }
+    reach += *stride.constant() * (*size.constant() - 1);
+  }
+  return false;
+}
+
+std::vector<Expr> strides_like(const TensorMeta& meta) {
+  const TensorMeta* only[] = {&meta};
+  return is_dense(meta) ? meta.strides : pointwise_strides(meta.sizes, only);
+}
+
+TensorMeta copy_of(TensorMeta meta) {
+  if (meta.conjugate || meta.negative) {
+    meta.strides = strides_like(meta);
+    meta.offset = 0;
+    meta.conjugate = meta.negative = false;
+  }
+  return meta;
+}
+
+namespace {
+
+/// Positive if dimension `a` of a result is further out in memory than `b`, as `operands` have
+/// them; 0 if none of them says.
+int compare_dimensions(std::size_t a,
+                       std::size_t b,
+                       std::span<const Expr> sizes,
+                       std::span<const TensorMeta* const> operands) {
+  for (const TensorMeta* operand : operands) {
+    const std::size_t added = sizes.size() - operand->sizes.size();
+    const auto stride = [&](std::size_t dimension) -> std::optional<std::int64_t> {
+      if (dimension < added) {
+        return 0;
+      }
+      const bool broadcast =
+          operand->sizes[dimension - added] == Expr(1) && sizes[dimension] != Expr(1);
+      return broadcast ? 0 : operand->strides[dimension - added].constant();
+    };
+    const auto left = stride(a);
+    const auto right = stride(b);
+    if (!left || !right || *left == 0 || *right == 0) {
+      continue;
+    }
+    if (*left != *right) {
+      return *left > *right ? 1 : -1;
+    }
+    if (sizes[a].constant().value_or(0) > sizes[b].constant().value_or(0)) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Expr> pointwise_strides(std::span<const Expr> sizes,
+                                    std::span<const TensorMeta* const> operands) {
+  // From the innermost dimension to the outermost; an insertion sort, because what the comparison
+  // leaves open depends on the order of the comparisons.
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    std::size_t moved = i;
+    for (std::size_t j = i; j-- > 0;) {
+      const int comparison = compare_dimensions(order[j], order[moved], sizes, operands);
+      if (comparison > 0) {
+        std::swap(order[j], order[moved]);
+        moved = j;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  std::vector<Expr> strides(sizes.size());
+  Expr stride = 1;
+  for (const std::size_t dimension : order) {
+    strides[dimension] = stride;
+    stride = sizes[dimension].constant() == 0 ? stride : stride * sizes[dimension];
   }
   return strides;
 }
@@ -142,20 +228,26 @@ void for_each_element(const TensorMeta& meta,
 
 }  // namespace
 
-bool holds_elements(const TensorMeta& outer, const TensorMeta& inner) {
+bool hold_elements(std::span<const TensorMeta* const> outer, const TensorMeta& inner) {
   constexpr std::int64_t kMost = 1 << 22;
-  const auto outside = extent_of(outer);
   const auto inside = extent_of(inner);
-  if (!outside || !inside || inside->begin < outside->begin || inside->end > outside->end ||
-      outside->end - outside->begin > kMost || element_count(inner.sizes).constant() > kMost) {
+  if (!inside || inside->end - inside->begin > kMost ||
+      element_count(inner.sizes).constant() > kMost) {
     return false;
   }
-  std::vector<bool> present(static_cast<std::size_t>(outside->end - outside->begin), false);
-  for_each_element(outer, 0, *outer.offset.constant() - outside->begin, [&](std::int64_t position) {
-    present[static_cast<std::size_t>(position)] = true;
-  });
+  std::vector<bool> present(static_cast<std::size_t>(inside->end - inside->begin), false);
+  for (const TensorMeta* holder : outer) {
+    if (!extent_of(*holder) || element_count(holder->sizes).constant() > kMost) {
+      return false;
+    }
+    for_each_element(*holder, 0, *holder->offset.constant(), [&](std::int64_t position) {
+      if (position >= inside->begin && position < inside->end) {
+        present[static_cast<std::size_t>(position - inside->begin)] = true;
+      }
+    });
+  }
   bool all = true;
-  for_each_element(inner, 0, *inner.offset.constant() - outside->begin, [&](std::int64_t position) {
+  for_each_element(inner, 0, *inner.offset.constant() - inside->begin, [&](std::int64_t position) {
     all = all && present[static_cast<std::size_t>(position)];
   });
   return all;

@@ -16,12 +16,24 @@ namespace kiln::ir {
 /// dimensions.
 [[nodiscard]] bool is_dense(const TensorMeta& meta);
 
+/// Whether elements are known to share memory, or not known not to.
+[[nodiscard]] bool may_overlap(const TensorMeta& meta);
+
 /// Dimensions from the outermost in memory to the innermost.
 [[nodiscard]] std::vector<std::size_t> memory_order(const TensorMeta& meta);
 
 /// Strides of a fresh tensor "like" `meta` (preserve_format): the same if it is dense, else dense
 /// in its order.
 [[nodiscard]] std::vector<Expr> strides_like(const TensorMeta& meta);
+
+/// A copy of `meta`, gaps and all; but what is to be read conjugated or negated is resolved first,
+/// and then dense.
+[[nodiscard]] TensorMeta copy_of(TensorMeta meta);
+
+/// Strides that elementwise operators give a fresh result of `sizes`: in the order of the operands'
+/// dimensions, the first operand that tells one dimension from another deciding.
+[[nodiscard]] std::vector<Expr> pointwise_strides(std::span<const Expr> sizes,
+                                                  std::span<const TensorMeta* const> operands);
 
 /// Strides of a view with `sizes` of `meta`, or nothing if only a copy can have them.
 [[nodiscard]] std::optional<std::vector<Expr>> view_strides(const TensorMeta& meta,
@@ -34,9 +46,9 @@ struct Extent {
 };
 [[nodiscard]] std::optional<Extent> extent_of(const TensorMeta& meta);
 
-/// Whether every element of `inner` is one of `outer`'s, in the same storage. False if that would
-/// take long to tell.
-[[nodiscard]] bool holds_elements(const TensorMeta& outer, const TensorMeta& inner);
+/// Whether every element of `inner` is one of `outer`'s, all in the same storage. False if that
+/// would take long to tell.
+[[nodiscard]] bool hold_elements(std::span<const TensorMeta* const> outer, const TensorMeta& inner);
 
 /// Same strides, but for dimensions of one element, where a stride says nothing.
 [[nodiscard]] bool same_strides(const TensorMeta& a, const TensorMeta& b);

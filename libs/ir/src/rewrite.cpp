@@ -66,6 +66,13 @@ NodeId Rewriter::replace(NodeId old, Node node) {
       names.emplace_back();
     }
   }
+  // A view is where its base is, which may be another value than it was.
+  for (const Alias& alias : node.aliases) {
+    const auto* base = std::get_if<ValueId>(&node.arguments[alias.argument]);
+    if (base != nullptr && graph_.tensor(*base).storage.valid() && metas[alias.result]) {
+      std::get<TensorMeta>(*metas[alias.result]).storage = graph_.tensor(*base).storage;
+    }
+  }
   const NodeId made = graph_.add_node(std::move(node), std::move(metas), names);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].valid()) {

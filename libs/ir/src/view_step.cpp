@@ -329,9 +329,16 @@ std::optional<TensorMeta> replay_meta(const ViewStep& step,
     }
     case Kind::kExpand: {
       const std::size_t added = recorded.sizes.size() - recorded_base.sizes.size();
-      for (std::size_t i = 0; i < meta.strides.size(); ++i) {
-        const bool kept = i >= added && recorded.sizes[i] == recorded_base.sizes[i - added];
-        meta.strides[i] = kept ? base.strides[i - added] : Expr(0);
+      for (std::size_t i = meta.strides.size(); i-- > 0;) {
+        if (i >= added) {
+          const bool kept = recorded.sizes[i] == recorded_base.sizes[i - added];
+          meta.strides[i] = kept ? base.strides[i - added] : Expr(0);
+        } else if (recorded.sizes[i] != Expr(1)) {
+          meta.strides[i] = 0;
+        } else {
+          meta.strides[i] =
+              i + 1 < meta.strides.size() ? meta.sizes[i + 1] * meta.strides[i + 1] : Expr(1);
+        }
       }
       return meta;
     }

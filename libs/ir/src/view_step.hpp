@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
+#include "kiln/ir/memory.hpp"
 
 namespace kiln::ir {
 
@@ -53,9 +54,6 @@ struct ViewStep {
                                                     const TensorMeta& recorded,
                                                     const TensorMeta& recorded_base,
                                                     const TensorMeta& base);
-
-/// Whether `node` changes nothing but how its first argument is seen: squeeze_, t_, as_strided_, …
-[[nodiscard]] bool is_in_place_view(const Node& node);
 
 /// "aten.t.default" for "aten.t_.default".
 [[nodiscard]] std::string without_underscore(const std::string& target);

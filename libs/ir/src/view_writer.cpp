@@ -54,6 +54,14 @@ ValueId ViewWriter::contiguous(ValueId value) {
   return compute("aten.clone.default", {value, MemoryFormat::kContiguous}, std::move(meta));
 }
 
+ValueId ViewWriter::resolved(ValueId value) {
+  const TensorMeta& meta = graph_.tensor(value);
+  if (!meta.conjugate && !meta.negative) {
+    return value;
+  }
+  return compute("aten.clone.default", {value, std::monostate()}, copy_of(meta));
+}
+
 ValueId ViewWriter::laid_out(ValueId value, const TensorMeta& like) {
   if (same_strides(graph_.tensor(value), like)) {
     return value;
@@ -90,6 +98,9 @@ ValueId ViewWriter::replay(const ViewStep& step,
                            const TensorMeta& recorded,
                            const TensorMeta& recorded_base,
                            ValueId base) {
+  if (step.kind == Kind::kReal || step.kind == Kind::kComplex || step.kind == Kind::kReinterpret) {
+    base = resolved(base);
+  }
   std::optional<TensorMeta> meta = replay_meta(step, recorded, recorded_base, graph_.tensor(base));
   if (!meta) {
     base = contiguous(base);
@@ -102,10 +113,7 @@ ValueId ViewWriter::replay(const ViewStep& step,
 ValueId ViewWriter::scatter(std::string target, const ViewStep& step, ValueId base, ValueId value) {
   std::vector<Argument> arguments = with_base(base, step.arguments);
   arguments.insert(arguments.begin() + 1, value);
-  // A copy of the base, gaps and all, with its conjugation resolved.
-  TensorMeta meta = graph_.tensor(base);
-  meta.conjugate = meta.negative = false;
-  return compute(std::move(target), std::move(arguments), std::move(meta));
+  return compute(std::move(target), std::move(arguments), copy_of(graph_.tensor(base)));
 }
 
 ValueId ViewWriter::undo_reshape(const ViewStep& step,
@@ -169,7 +177,7 @@ ValueId ViewWriter::undo(const ViewStep& step,
       }
       return undo_reshape(step, recorded_base, value);
     case Kind::kReinterpret: {
-      value = contiguous(value);
+      value = contiguous(resolved(value));
       meta = graph_.tensor(value);
       meta.offset = floor_div(meta.offset * Expr(size_of(recorded.dtype)),
                               Expr(size_of(recorded_base.dtype)));

@@ -28,6 +28,8 @@ class ViewWriter {
 
   /// `value`, copied to row-major order if it is not in it.
   ValueId contiguous(ValueId value);
+  /// `value`, copied if its elements are to be read conjugated or negated.
+  ValueId resolved(ValueId value);
   /// `value`, copied to the strides of `like` if it has others; `like` must be dense.
   ValueId laid_out(ValueId value, const TensorMeta& like);
 

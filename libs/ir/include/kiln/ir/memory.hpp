@@ -1,4 +1,4 @@
-// Which values may share memory.
+// Which values may share memory, and what counts as writing it.
 
 #pragma once
 
@@ -14,5 +14,9 @@ namespace kiln::ir {
 /// Values share it if they have the same storage id, or if a node says that one is a view of the
 /// other.
 [[nodiscard]] std::vector<std::uint32_t> memory_ids(const Graph& graph);
+
+/// Whether `node` mutates nothing but how its first argument is seen: squeeze_, t_, as_strided_,
+/// set_, … To a graph that is one more view: the value it was called on stays what it was.
+[[nodiscard]] bool is_in_place_view(const Node& node);
 
 }  // namespace kiln::ir
