@@ -66,6 +66,9 @@ ValueId ViewWriter::laid_out(ValueId value, const TensorMeta& like) {
   if (same_strides(graph_.tensor(value), like)) {
     return value;
   }
+  if (is_contiguous(like)) {
+    return contiguous(value);
+  }
   // Dimensions in the order they shall have in memory, copied row by row, and back in their places.
   const std::vector<std::size_t> order = memory_order(like);
   std::vector<Expr> forward(order.size());
