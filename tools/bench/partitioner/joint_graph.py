@@ -70,6 +70,14 @@ def arguments_text(node):
     return ", ".join(texts)
 
 
+def target_text(node):
+    """The operator. PyTorch lets a number stand for a tensor (`add.Tensor(x, 1)`); here that is another overload."""
+    for value, argument in zip(node.args, node.target._schema.arguments):
+        if isinstance(value, (int, float)) and str(argument.type) == "Tensor":
+            return f"{node.target.overloadpacket}.Scalar"
+    return str(node.target)
+
+
 def results_of(node):
     """The fx nodes that stand for each result: the node itself, or what takes an element of it; None where nothing does."""
     if not isinstance(node.meta["val"], (list, tuple)):
@@ -126,8 +134,8 @@ def to_kir(joint, forward_outputs, static, name="joint"):
         if node.op != "call_function":
             continue
         results = [f"%{one.name}: {type_text(one.meta['val'])}" if one is not None else "none" for one in results_of(node)]
-        operator_name = str(node.target)
-        lines.append(f"{', '.join(results)} = {operator_name}({arguments_text(node)}){flags_text(node, node not in forward)}")
+        flags = flags_text(node, node not in forward)
+        lines.append(f"{', '.join(results)} = {target_text(node)}({arguments_text(node)}){flags}")
     for position, node in enumerate(outputs):
         text = "none" if node is None else f"%{node.name}"
         kind = "user" if position < forward_outputs else f"gradient {position - forward_outputs}"
