@@ -115,7 +115,7 @@ Report compile_schedule(const ir::Graph& graph,
   KernelUnits kernels = group_kernels(schedule.kernels, target);
   BuildPlan build;
   build.units = std::move(kernels.units);
-  const ProgramText text = emit_program(program, kernels.names, description);
+  ProgramText text = emit_program(program, kernels.names, description);
   build.units.insert(build.units.begin(), {"model", text.source, wrapper_flags()});
   build.openmp = uses_openmp(schedule);
   build.archive =
@@ -127,9 +127,6 @@ Report compile_schedule(const ir::Graph& graph,
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
   build.directory = workspace.path();
-  if (description.weights_bytes != 0) {
-    build.files.push_back(write_weights(description, options.constants, workspace.path()));
-  }
   try {
     const BuildReport built = build_library(compiler, build, library, options);
     report.objects_reused = built.objects_reused;
@@ -140,6 +137,7 @@ Report compile_schedule(const ir::Graph& graph,
     throw;
   }
   report.extern_nodes = write_extern_nodes(text.extern_nodes, library);
+  report.source = std::move(text.source);
 
   report.kernels = kernels.distinct;
   for (const Step& step : schedule.steps) {

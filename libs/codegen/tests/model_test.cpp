@@ -1,5 +1,6 @@
 #include <torch/torch.h>
 
+#include "kiln/base/file.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 
@@ -37,7 +38,7 @@ TEST_CASE("a product and a kernel make a model that equals eager", "[codegen][mo
   CHECK(model.report().arena_bytes == 8 * 32 * 4);
 }
 
-TEST_CASE("weights are baked in, aligned and writable", "[codegen][model]") {
+TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][model]") {
   const at::Tensor w1 = torch::randn({32, 16});
   const at::Tensor b1 = torch::randn({32});
   const at::Tensor w2 = torch::randn({3, 32});
@@ -67,15 +68,30 @@ TEST_CASE("weights are baked in, aligned and writable", "[codegen][model]") {
   REQUIRE(table.num_constants == 4);
   CHECK(std::string(table.constants[2].fqn) == "fc2.weight");
   CHECK(table.constants[3].kind == KILN_CONSTANT_BUFFER);
-  CHECK(reinterpret_cast<std::uintptr_t>(table.weights) % 64 == 0);
+  const std::string file = read_file(model.library());
+  KilnWeightsTrailer trailer{};
+  std::memcpy(&trailer, file.data() + file.size() - sizeof(trailer), sizeof(trailer));
+  CHECK(std::memcmp(trailer.magic, KILN_WEIGHTS_MAGIC, sizeof(trailer.magic)) == 0);
+  CHECK(trailer.weights_bytes == table.weights_bytes);
+  const char* weights = file.data() + file.size() - sizeof(trailer) - table.weights_bytes;
+  CHECK((weights - file.data()) % 4096 == 0);
   for (int i = 0; i < 4; ++i) {
     const KilnConstant& constant = table.constants[i];
     const at::Tensor source = std::vector{w1, b1, w2, b2}[static_cast<std::size_t>(i)];
     CHECK(constant.blob_offset % 64 == 0);
-    CHECK(std::memcmp(table.weights + constant.blob_offset, source.data_ptr(), constant.bytes) ==
-          0);
+    CHECK(std::memcmp(weights + constant.blob_offset, source.data_ptr(), constant.bytes) == 0);
   }
-  table.weights[0] ^= 1;
+}
+
+TEST_CASE("constants that share storage have one place", "[codegen][model]") {
+  const at::Tensor tied = torch::randn({16, 16});
+  const at::Tensor other = torch::randn({16});
+  const std::vector<ConstantData> constants = {
+      {bytes_of(tied)}, {bytes_of(other)}, {bytes_of(tied)}};
+
+  const std::vector<std::uint64_t> offsets = weight_offsets(constants);
+
+  CHECK(offsets == std::vector<std::uint64_t>{0, 1024, 0});
 }
 
 TEST_CASE("CG-09 inputs, views, duplicates and None are outputs", "[codegen][model]") {

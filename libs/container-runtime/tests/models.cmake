@@ -1,8 +1,9 @@
-# kiln_test_model(<name>): builds tests/models/<name>.cpp into a model library, as the compiler would.
-# The libraries are in models/ of the build directory.
-function (kiln_test_model name)
+# kiln_test_model(<name> <source> [<definition>...]): builds tests/models/<source>.cpp into a model
+# library, as the compiler would. The libraries are in models/ of the build directory.
+function (kiln_test_model name source)
   set(target "kiln-test-model-${name}")
-  add_library(${target} MODULE "tests/models/${name}.cpp")
+  add_library(${target} MODULE "tests/models/${source}.cpp")
+  target_compile_definitions(${target} PRIVATE ${ARGN})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
   _kiln_sanitize(${target})
@@ -18,8 +19,9 @@ function (kiln_test_model name)
   add_dependencies(${target} kiln-container)
 endfunction ()
 
-kiln_test_model(affine)
-kiln_test_model(counter)
+kiln_test_model(affine affine)
+kiln_test_model(affine_without_weights affine KILN_TEST_WEIGHTS_BEHIND)
+kiln_test_model(counter counter)
 
 # A library that is no model.
 add_library(kiln-test-model-empty MODULE tests/models/empty.cpp)

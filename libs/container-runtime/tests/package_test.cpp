@@ -31,8 +31,8 @@ TEST_CASE("a package holds what was put in", "[container-runtime][package]") {
   CHECK(package.metadata("model").at("AOTI_DEVICE_KEY") == "cpu");
   CHECK(package.metadata("model").at("KILN_ISA") == "baseline");
   CHECK(package.read("extra/note.txt") == "by hand");
-  const auto library = package.unpack("model", directory.path());
-  CHECK(read_file(library) == read_file(test_model("affine")));
+  const UnpackedModel unpacked = package.unpack("model", directory.path());
+  CHECK(read_file(unpacked.library) == read_file(test_model("affine")));
 }
 
 TEST_CASE("a package is run, and leaves no files behind", "[container-runtime][package]") {

@@ -86,18 +86,20 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
   done.nodes = static_cast<int>(program.graph.nodes().size());
   const Stopwatch watch;
   const TemporaryDirectory scratch("kiln-aot");
-  std::filesystem::path library = scratch.path() / "model.so";
+  const std::filesystem::path library = scratch.path() / "model.so";
   std::filesystem::path extern_nodes;
+  std::string source;
   std::optional<autograd_cache::Key> key;
   if (cache) {
     key = key_of(program.graph, generator, options.identity);
     if (const auto entry = cache->find(*key)) {
-      library = entry->files.at("library");
+      std::filesystem::copy_file(entry->files.at("library"), library);
+      source = entry->blobs.at("source");
       done.cache_hit = true;
     }
   }
   if (!done.cache_hit) {
-    const codegen::Report compiled = codegen::compile(program.graph, library, generator);
+    codegen::Report compiled = codegen::compile(program.graph, library, generator);
     done.kernels = compiled.kernels;
     done.extern_calls = compiled.extern_calls;
     done.compile_ms = watch.milliseconds();
@@ -105,7 +107,9 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
     if (key) {
       store(*cache, *key, library, compiled);
     }
+    source = std::move(compiled.source);
   }
+  codegen::append_weights(library, constants);
 
   if (out.has_parent_path()) {
     std::filesystem::create_directories(out.parent_path());
@@ -121,6 +125,7 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
     container_runtime::write_package(
         out,
         {.library = library,
+         .source = source,
          .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
          .sample_inputs = pickled_samples(program)});
   }

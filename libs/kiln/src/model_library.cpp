@@ -66,12 +66,13 @@ autograd_cache::Key key_of(const ir::Graph& graph,
                            const codegen::Options& options,
                            const std::string& identity) {
   const codegen::Target target = codegen::resolve_target(options.isa);
+  // Where the constants lie, not what they are: the values are appended to the library afterwards.
   std::string constants;
-  for (const codegen::ConstantData& constant : options.constants) {
-    constants += digest(constant.bytes).hex();
+  for (const std::uint64_t offset : codegen::weight_offsets(options.constants)) {
+    constants += std::to_string(offset) + " ";
   }
   return autograd_cache::KeyBuilder()
-      .add("kiln", "1")
+      .add("kiln", "2")
       .add("libtorch", TORCH_VERSION)
       .add("compiler", codegen::compiler_version(options))
       .add("target",
@@ -91,7 +92,8 @@ void store(autograd_cache::Cache& cache,
            const std::filesystem::path& library,
            const codegen::Report& report) {
   if (report.extern_nodes.empty()) {
-    cache.put(key, {.guards = {}, .blobs = {}, .files = {{"library", library}}});
+    cache.put(
+        key, {.guards = {}, .blobs = {{"source", report.source}}, .files = {{"library", library}}});
   } else {
     cache.bypass("operators that only the host's proxy executor can call");
   }

@@ -326,9 +326,6 @@ ProgramText emit_program(const Program& program,
     unit.line("HIDDEN void " + name + "(void* const*, const Int64*);");
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
-  if (description.weights_bytes != 0) {
-    unit.line(std::string("extern HIDDEN unsigned char ") + kWeightsSymbol + "[];");
-  }
   unit.close();
   unit.verbatim(kViewFunctions);
   if (program.dynamic()) {

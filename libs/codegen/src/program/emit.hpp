@@ -29,9 +29,6 @@ struct ModelDescription {
   std::uint64_t weights_bytes = 0;
 };
 
-/// The symbol that marks the weights; defined by the object that holds them.
-inline constexpr const char* kWeightsSymbol = "kiln_weights";
-
 /// A program as text.
 struct ProgramText {
   std::string source;  ///< The translation unit.

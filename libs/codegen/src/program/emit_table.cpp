@@ -101,10 +101,9 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   const std::string inputs = emit_tensors(text, program, "inputs", program.inputs);
   const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
   const std::string constants = emit_constants(text, program, description.constants);
-  const std::string weights = description.weights_bytes == 0 ? "nullptr" : kWeightsSymbol;
 
   text.line().open("extern \"C\" HIDDEN const KilnModel kiln_model = {");
-  text.line("1,  // version");
+  text.line("2,  // version");
   text.line("0,  // cpu");
   text.line(std::to_string(program.inputs.size()) + ", " + std::to_string(program.outputs.size()) +
             ", " + std::to_string(program.constants.size()) + ",  // inputs, outputs, constants");
@@ -114,7 +113,8 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line(quoted(description.in_spec) + ",");
   text.line(quoted(description.out_spec) + ",");
   text.line(quoted(description.isa) + ",");
-  text.line(weights + ", " + std::to_string(description.weights_bytes) + ",");
+  text.line("nullptr, " + std::to_string(description.weights_bytes) +
+            ",  // weights: behind the library");
   text.line("create, destroy, run, nullptr");
   text.close("};");
 }

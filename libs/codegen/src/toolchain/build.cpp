@@ -167,9 +167,6 @@ class Build {
     for (const Unit& unit : plan_.units) {
       arguments.push_back(file(unit, ".o").string());
     }
-    for (const fs::path& more : plan_.files) {
-      arguments.push_back(more.string());
-    }
     arguments.insert(arguments.end(),
                      {"-Wl,--whole-archive", plan_.archive.string(), "-Wl,--no-whole-archive"});
     if (plan_.torch_library_dir.empty()) {

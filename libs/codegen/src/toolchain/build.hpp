@@ -24,10 +24,9 @@ struct Unit {
 /// What a library is built from.
 struct BuildPlan {
   std::vector<Unit> units;
-  std::vector<std::filesystem::path> files;  ///< More for the linker: assembler sources, archives.
-  std::filesystem::path directory;           ///< Where sources and objects lie meanwhile.
-  std::filesystem::path archive;             ///< Linked whole.
-  std::filesystem::path torch_library_dir;   ///< Empty: the stand-in.
+  std::filesystem::path directory;          ///< Where sources and objects lie meanwhile.
+  std::filesystem::path archive;            ///< Linked whole.
+  std::filesystem::path torch_library_dir;  ///< Empty: the stand-in.
   bool openmp = false;
 };
 

@@ -1,7 +1,11 @@
 #include "weights.hpp"
 
+#include <array>
+#include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "kiln/base/error.hpp"
 
@@ -9,6 +13,40 @@ namespace kiln::codegen {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
+constexpr std::uint64_t kPage = 4096;
+
+// The container's KilnWeightsTrailer.
+struct Trailer {
+  std::array<char, 16> magic = {"kiln weights 1\n"};
+  std::uint64_t weights_bytes = 0;
+  std::array<char, 40> reserved = {};
+};
+
+std::uint64_t aligned(std::uint64_t bytes, std::uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+struct Layout {
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t bytes = 0;
+};
+
+Layout lay_out(std::span<const ConstantData> constants) {
+  Layout layout;
+  std::map<std::pair<const std::byte*, std::size_t>, std::uint64_t> known;
+  for (const ConstantData& constant : constants) {
+    const std::size_t size = constant.bytes.size();
+    const auto [entry, is_new] = known.try_emplace({constant.bytes.data(), size}, layout.bytes);
+    layout.offsets.push_back(entry->second);
+    layout.bytes += is_new ? aligned(size, kAlignment) : 0;
+  }
+  return layout;
+}
+
+void pad(std::ofstream& file, std::uint64_t bytes) {
+  static constexpr std::array<char, kPage> kZeros = {};
+  file.write(kZeros.data(), static_cast<std::streamsize>(bytes));
+}
 
 }  // namespace
 
@@ -20,7 +58,7 @@ void place_constants(const Program& program,
                 "the graph has " + std::to_string(program.constants.size()) +
                     " constants, but the bytes of " + std::to_string(data.size()) + " were given");
   }
-  std::uint64_t offset = 0;
+  const Layout layout = lay_out(data);
   for (std::size_t i = 0; i < data.size(); ++i) {
     const Port& port = program.constants[i];
     const ir::TensorMeta& meta = program.graph->tensor(port.value);
@@ -30,42 +68,42 @@ void place_constants(const Program& program,
                   "constant " + port.name + " has " + std::to_string(data[i].bytes.size()) +
                       " bytes where its shape needs " + std::to_string(expected.value_or(-1)));
     }
-    description->constants.push_back({offset, data[i].bytes.size()});
-    offset += (data[i].bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+    description->constants.push_back({layout.offsets[i], data[i].bytes.size()});
   }
-  description->weights_bytes = offset;
+  description->weights_bytes = layout.bytes;
 }
 
-std::filesystem::path write_weights(const ModelDescription& description,
-                                    std::span<const ConstantData> data,
-                                    const std::filesystem::path& directory) {
-  const std::filesystem::path blob = directory / "weights.bin";
-  std::ofstream bytes(blob, std::ios::binary);
-  for (const ConstantData& constant : data) {
-    const std::size_t size = constant.bytes.size();
-    bytes.write(reinterpret_cast<const char*>(constant.bytes.data()),
-                static_cast<std::streamsize>(size));
-    static constexpr char kZeros[kAlignment] = {};
-    bytes.write(kZeros,
-                static_cast<std::streamsize>((kAlignment - size % kAlignment) % kAlignment));
-  }
-  bytes.close();
+std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constants) {
+  return lay_out(constants).offsets;
+}
 
-  const std::filesystem::path source = directory / "weights.s";
-  std::ofstream text(source);
-  // Writable, so that the loader maps it privately; on pages of its own, so that what is never
-  // written stays shared among processes.
-  text << ".section .kiln_weights,\"aw\",%progbits\n"
-       << ".balign 4096\n"
-       << ".globl " << kWeightsSymbol << "\n.hidden " << kWeightsSymbol << "\n"
-       << kWeightsSymbol << ":\n.incbin " << quoted(blob.string()) << "\n.balign 4096\n"
-       << ".size " << kWeightsSymbol << ", " << description.weights_bytes << "\n"
-       << ".section .note.GNU-stack,\"\",%progbits\n";
-  text.close();
-  if (!bytes || !text) {
-    throw Error(ErrorCode::kIo, "cannot write the weights to " + directory.string());
+void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants) {
+  const Layout layout = lay_out(constants);
+  if (layout.bytes == 0) {
+    return;
   }
-  return source;
+  std::error_code failure;
+  const std::uint64_t code_bytes = std::filesystem::file_size(library, failure);
+  std::ofstream file(library, std::ios::binary | std::ios::app);
+  // On pages of their own, so that what is never written stays shared among processes.
+  pad(file, aligned(code_bytes, kPage) - code_bytes);
+  std::uint64_t written = 0;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (layout.offsets[i] != written) {
+      continue;  // Shares its place with an earlier one.
+    }
+    const std::span<const std::byte> bytes = constants[i].bytes;
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    pad(file, aligned(bytes.size(), kAlignment) - bytes.size());
+    written += aligned(bytes.size(), kAlignment);
+  }
+  const Trailer trailer{.weights_bytes = layout.bytes};
+  file.write(reinterpret_cast<const char*>(&trailer), sizeof(trailer));
+  file.close();
+  if (failure || !file) {
+    throw Error(ErrorCode::kIo, "cannot write the weights to " + library.string());
+  }
 }
 
 }  // namespace kiln::codegen

@@ -1,8 +1,7 @@
-// The constants' bytes as a section of the library.
+// The constants' bytes, behind the library in its file.
 
 #pragma once
 
-#include <filesystem>
 #include <span>
 
 #include "../program/emit.hpp"
@@ -16,10 +15,5 @@ namespace kiln::codegen {
 void place_constants(const Program& program,
                      std::span<const ConstantData> data,
                      ModelDescription* description);
-
-/// Writes them to `directory`, and an assembler source that includes them, whose path is returned.
-[[nodiscard]] std::filesystem::path write_weights(const ModelDescription& description,
-                                                  std::span<const ConstantData> data,
-                                                  const std::filesystem::path& directory);
 
 }  // namespace kiln::codegen

@@ -43,6 +43,8 @@ class LoadedModel {
                                      Target{},
                                      library,
                                      options);
+    append_weights(library, options.constants);
+    library_path_ = library;
     library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) {
       throw std::runtime_error(::dlerror());
@@ -62,6 +64,7 @@ class LoadedModel {
 
   [[nodiscard]] const KilnModel& table() const { return *model_; }
   [[nodiscard]] const Report& report() const { return report_; }
+  [[nodiscard]] const std::filesystem::path& library() const { return library_path_; }
 
   /// Runs once and returns the code; `outputs` gets what the model gave.
   int run(const Tensors& inputs, Tensors* outputs) {
@@ -100,6 +103,7 @@ class LoadedModel {
 
  private:
   TemporaryDirectory directory_{"kiln-codegen-test"};
+  std::filesystem::path library_path_;
   Tensors constants_;
   Report report_;
   void* library_ = nullptr;

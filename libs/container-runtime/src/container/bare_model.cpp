@@ -43,11 +43,11 @@ void require_rank(std::int64_t rank) {
 
 BareModel::BareModel(const KilnModel& model)
     : model_(model),
+      weights_(require_known_version(model)),
       instance_(nullptr),
       constants_(std::make_unique<ConstantSet>(model, kCurrentDevice)) {
-  require_known_version(model);
   const NoGrad no_grad;
-  constants_->take_embedded();
+  constants_->take_embedded(weights_.data());
   instance_ = model.create();
   if (instance_ == nullptr) {
     throw Failure("an instance of the model cannot be made: " + shim_message());

@@ -8,6 +8,7 @@
 
 #include "container/constant_set.hpp"
 #include "container/shim.hpp"
+#include "container/weights.hpp"
 #include "kiln/container_runtime/container.h"
 #include "kiln/container_runtime/model.h"
 
@@ -37,6 +38,7 @@ class BareModel {
   void hand_out(Tensor output, AOTInductorArrayRefTensor& target);
 
   const KilnModel& model_;
+  const Weights weights_;
   void* instance_;
   std::unique_ptr<ConstantSet> constants_;
   bool is_folded_ = false;

@@ -1,6 +1,7 @@
 // The entries that describe and change a container's constants.
 
 #include "container/entry.hpp"
+#include "container/weights.hpp"
 
 namespace kiln::container {
 namespace {
@@ -229,6 +230,10 @@ int32_t AOTInductorModelContainerSwapConstantBuffer(
 int32_t AOTInductorModelContainerFreeInactiveConstantBuffer(
     AOTInductorModelContainerOpaque* container) noexcept {
   return guarded([&] { container_of(container).free_inactive(); });
+}
+
+int32_t KilnModelWeightsAt(const char* path, uint64_t offset) noexcept {
+  return guarded([&] { take_weights_from(&required(path, "the path of the weights"), offset); });
 }
 
 }  // extern "C"

@@ -37,8 +37,8 @@ ConstantSet::~ConstantSet() {
   delete_handles(handles_.data(), handles_.size());
 }
 
-void ConstantSet::take_embedded() {
-  if (model_.weights == nullptr) {
+void ConstantSet::take_embedded(unsigned char* weights) {
+  if (weights == nullptr) {
     return;
   }
   for (std::size_t i = 0; i < handles_.size(); ++i) {
@@ -50,7 +50,7 @@ void ConstantSet::take_embedded() {
         constant.bytes > model_.weights_bytes - constant.blob_offset) {
       throw Failure(std::string("constant '") + constant.name + "' lies outside the weights");
     }
-    Tensor embedded = wrap(constant, model_.weights + constant.blob_offset);
+    Tensor embedded = wrap(constant, weights + constant.blob_offset);
     if (is_mutated(model_, constant)) {
       put_copy(i, embedded.get());
     } else {

@@ -27,8 +27,9 @@ class ConstantSet {
   ConstantSet& operator=(const ConstantSet&) = delete;
   ~ConstantSet();
 
-  /// Wraps the constants embedded in the model library; copies those that runs will write to.
-  void take_embedded();
+  /// Wraps the constants that lie in `weights` (null: none does); copies those that runs will write
+  /// to. `weights` must outlive the set and its copies.
+  void take_embedded(unsigned char* weights);
 
   /// Copies every constant that `blob`, laid out as the embedded weights, holds.
   void copy_blob(const unsigned char* blob);

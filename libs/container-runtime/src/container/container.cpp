@@ -22,14 +22,14 @@ void* make_instance(const KilnModel& model) {
 Container::Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index)
     : model_(model),
       device_index_(device_index),
+      weights_(require_known_version(model)),
       active_(std::make_unique<ConstantSet>(model, device_index)),
       inactive_(std::make_unique<ConstantSet>(model, device_index)) {
-  require_known_version(model);
   if (num_instances == 0) {
     throw Failure("num_models must be positive, but got 0");
   }
   const NoGrad no_grad;
-  active_->take_embedded();
+  active_->take_embedded(weights_.data());
   active_->is_ready = model.fold == nullptr && !active_->first_missing();
   inactive_->is_ready = model.num_constants == 0;
   // Instances that write to shared constants run one at a time: one is enough.

@@ -21,6 +21,7 @@
 #include "container/instance_pool.hpp"
 #include "container/model_call.hpp"
 #include "container/shim.hpp"
+#include "container/weights.hpp"
 #include "kiln/container_runtime/container.h"
 #include "kiln/container_runtime/model.h"
 
@@ -110,6 +111,7 @@ class Container {
 
   const KilnModel& model_;
   const std::int32_t device_index_;
+  const Weights weights_;            // before the sets that use it
   std::vector<Instance> instances_;  // as many as may be; the first `made_` are
 
   std::mutex mutex_;

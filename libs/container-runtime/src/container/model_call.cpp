@@ -8,11 +8,12 @@
 
 namespace kiln::container {
 
-void require_known_version(const KilnModel& model) {
+const KilnModel& require_known_version(const KilnModel& model) {
   if (model.version != KILN_MODEL_VERSION) {
     throw Failure("the model's table has version " + std::to_string(model.version) +
                   ", its container version " + std::to_string(KILN_MODEL_VERSION));
   }
+  return model;
 }
 
 void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call) {

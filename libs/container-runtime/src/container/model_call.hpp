@@ -18,7 +18,7 @@ struct Stream {
 };
 
 /// Throws unless the model's table is one that this archive understands.
-void require_known_version(const KilnModel& model);
+const KilnModel& require_known_version(const KilnModel& model);
 
 /// Calls `run` or `fold` of the model; throws with its reason if it fails.
 void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call);

@@ -63,6 +63,7 @@ std::string find_entries(void* library, Entries& entries) {
   find.optional(entries.update_from_blob, "AOTInductorModelUpdateConstantsFromBlob");
   find.optional(entries.last_error, "AOTInductorGetLastError");
   find.optional(entries.run_borrowed, "KilnContainerRunBorrowed");
+  find.optional(entries.weights_at, "KilnModelWeightsAt");
   return find.missing();
 }
 

@@ -49,6 +49,7 @@ struct Entries {
   Pointer<&AOTInductorModelUpdateConstantsFromBlob> update_from_blob = nullptr;
   Pointer<&AOTInductorGetLastError> last_error = nullptr;
   Pointer<&KilnContainerRunBorrowed> run_borrowed = nullptr;
+  Pointer<&KilnModelWeightsAt> weights_at = nullptr;
 };
 
 /// A model library, mapped until destruction.

@@ -52,14 +52,19 @@ bool is_package(const fs::path& path) {
 
 Located locate(const fs::path& path, const RunnerOptions& options) {
   if (fs::is_directory(path)) {
-    return {library_in(path, options.model_name), {}, std::nullopt};
+    return {library_in(path, options.model_name), {}, std::nullopt, std::nullopt};
   }
   if (!is_package(path)) {
-    return {path, {}, std::nullopt};
+    return {path, {}, std::nullopt, std::nullopt};
   }
   const Package package = open_package(path);
-  Located result{{}, package.metadata(options.model_name), TemporaryDirectory("kiln-model")};
-  result.library = package.unpack(options.model_name, result.unpacked->path());
+  Located result{
+      {}, package.metadata(options.model_name), TemporaryDirectory("kiln-model"), std::nullopt};
+  const UnpackedModel model = package.unpack(options.model_name, result.unpacked->path());
+  result.library = model.library;
+  if (model.weights_offset) {
+    result.weights = {path, *model.weights_offset};
+  }
   return result;
 }
 

@@ -58,6 +58,13 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
     : metadata(located.metadata), library_(located.library) {
   const std::string device = device_for(located, options);
   const std::size_t instances = instances_for(options);
+  if (located.weights) {
+    if (entries().weights_at == nullptr) {
+      Library::throw_too_old("a way to map its weights in the package");
+    }
+    library_.require(entries().weights_at(located.weights->file.c_str(), located.weights->offset),
+                     "finding the weights");
+  }
   if (ProxyHost::is_needed(located.library)) {
     proxy_ =
         std::make_unique<ProxyHost>(located.library, instances, device, options.single_threaded);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -17,11 +18,18 @@
 
 namespace kiln::container_runtime {
 
+/// Where the weights of a library are, if not behind it.
+struct WeightsPlace {
+  std::filesystem::path file;
+  std::uint64_t offset = 0;
+};
+
 /// A library on disk, found from what the user named.
 struct Located {
   std::filesystem::path library;
   std::map<std::string, std::string> metadata;
   std::optional<TemporaryDirectory> unpacked;  // gone once the library is mapped and ready
+  std::optional<WeightsPlace> weights;         // stayed in the package
 };
 
 /// Finds the library in `path`: a library, a package or a folder.

@@ -11,10 +11,12 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/container_runtime/model.h"
 #include "package_layout.hpp"
 
 namespace kiln::container_runtime {
@@ -65,20 +67,40 @@ struct Package::Archive {
     return stream.read(method.data(), method.size()) && method[0] == 0 && method[1] == 0;
   }
 
-  void unpack(const std::string& file, const fs::path& target) {
+  // Where in the package the weights behind a stored library begin.
+  std::optional<std::uint64_t> weights_offset(const std::string& file) {
+    KilnWeightsTrailer trailer{};
+    const std::uint64_t size = reader.getRecordSize(file);
+    if (size < sizeof(trailer) || !is_stored(file)) {
+      return std::nullopt;
+    }
+    const std::uint64_t end = reader.getRecordOffset(file) + size - sizeof(trailer);
+    std::ifstream stream(path, std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(end));
+    stream.read(reinterpret_cast<char*>(&trailer), sizeof(trailer));
+    if (!stream || std::memcmp(trailer.magic, KILN_WEIGHTS_MAGIC, sizeof(trailer.magic)) != 0 ||
+        trailer.weights_bytes > size - sizeof(trailer)) {
+      return std::nullopt;
+    }
+    return end - trailer.weights_bytes;
+  }
+
+  // Writes a record, or as much of it as stands before byte `end` of the package.
+  void unpack(const std::string& file, const fs::path& target, std::optional<std::uint64_t> end) {
     if (!is_stored(file)) {
       const auto [bytes, size] = reader.getRecord(file);
       write_file_atomically(target, std::string_view(static_cast<const char*>(bytes.get()), size));
       return;
     }
+    const std::uint64_t begin = reader.getRecordOffset(file);
     const Descriptor from{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     const Descriptor to{open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
     if (from.number < 0 || to.number < 0) {
       throw Error(ErrorCode::kIo, target.string() + " cannot be written: " + std::strerror(errno));
     }
     copy_bytes(from.number,
-               static_cast<off_t>(reader.getRecordOffset(file)),
-               reader.getRecordSize(file),
+               static_cast<off_t>(begin),
+               end ? *end - begin : reader.getRecordSize(file),
                to.number,
                target);
   }
@@ -147,21 +169,23 @@ std::string Package::read(const std::string& file) const {
   }
 }
 
-fs::path Package::unpack(const std::string& model_name, const fs::path& directory) const {
+UnpackedModel Package::unpack(const std::string& model_name, const fs::path& directory) const {
   const std::string folder = model_folder(model_name);
-  fs::path library;
+  UnpackedModel model;
   for (const std::string& file : archive_->files) {
     if (!file.starts_with(folder) || is_for_the_compiler(file)) {
       continue;
     }
     // Flat, and so never outside `directory`.
     const fs::path target = directory / fs::path(file).filename();
-    archive_->unpack(file, target);
-    if (file.ends_with(kLibrarySuffix)) {
-      library = target;
+    const bool is_library = file.ends_with(kLibrarySuffix);
+    const auto weights = is_library ? archive_->weights_offset(file) : std::nullopt;
+    archive_->unpack(file, target, weights);
+    if (is_library) {
+      model = {target, weights};
     }
   }
-  if (library.empty()) {
+  if (model.library.empty()) {
     std::string names;
     for (const std::string& name : model_names()) {
       names += " " + name;
@@ -170,7 +194,7 @@ fs::path Package::unpack(const std::string& model_name, const fs::path& director
                 archive_->path.string() + " has no library for the model '" + model_name +
                     "'; models in it:" + (names.empty() ? " none" : names));
   }
-  return library;
+  return model;
 }
 
 Package open_package(const fs::path& path) {

@@ -10,6 +10,7 @@ inline constexpr const char* kModelsFolder = "data/aotinductor/";
 inline constexpr const char* kExtraFolder = "extra/";
 inline constexpr const char* kSampleInputsFolder = "data/sample_inputs/";
 inline constexpr const char* kLibrarySuffix = ".wrapper.so";
+inline constexpr const char* kSourceSuffix = ".wrapper.cpp";
 inline constexpr const char* kMetadataSuffix = ".wrapper_metadata.json";
 inline constexpr const char* kExternNodesSuffix = ".wrapper.json";
 inline constexpr const char* kDeviceKey = "AOTI_DEVICE_KEY";

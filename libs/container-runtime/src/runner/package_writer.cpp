@@ -77,6 +77,8 @@ void write_records(caffe2::serialize::PyTorchStreamWriter& writer,
   write("archive_version", "0");
   write("byteorder", std::endian::native == std::endian::little ? "little" : "big");
   write(stem + kMetadataSuffix, metadata_json(contents));
+  // Even if empty: PyTorch 2.11 finds the other files by the name of this one.
+  write(stem + kSourceSuffix, contents.source);
   if (!contents.extern_nodes.empty()) {
     write(stem + kExternNodesSuffix, contents.extern_nodes);
   }

@@ -25,7 +25,14 @@ struct alignas(64) Row {
 struct Weights {
   Row scale{{1, 2, 3, 4}};
   Row shift{{10, 20, 30, 40}};
-} weights;
+};
+
+#ifdef KILN_TEST_WEIGHTS_BEHIND
+constexpr unsigned char* weights_here = nullptr;
+#else
+Weights weights;
+unsigned char* const weights_here = reinterpret_cast<unsigned char*>(&weights);
+#endif
 
 const std::int64_t input_sizes[] = {-1, kWidth};
 const std::int64_t input_strides[] = {kWidth, 1};
@@ -131,8 +138,8 @@ const KilnModel kiln_model = {
     R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", "children_spec": [{"type": null, "context": null, "children_spec": []}]}, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])",
     R"([1, {"type": null, "context": null, "children_spec": []}])",
     "baseline",
-    reinterpret_cast<unsigned char*>(&weights),
-    sizeof(weights),
+    weights_here,
+    sizeof(Weights),
     create,
     destroy,
     run,

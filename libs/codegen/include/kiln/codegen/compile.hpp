@@ -30,7 +30,8 @@ struct ObjectStore {
   std::function<void(const Digest&, std::string_view object)> put;
 };
 
-/// The bytes of one constant, dense in its recorded strides. Borrowed until `compile` returns.
+/// The bytes of one constant, dense in its recorded strides. Borrowed. Constants whose bytes are
+/// the same memory have one place in the library.
 struct ConstantData {
   std::span<const std::byte> bytes;
 };
@@ -40,7 +41,8 @@ struct Options {
   std::string isa = "native";
   bool check_inputs = true;
   /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in
-  /// the order of those inputs); else they are inputs like any other.
+  /// the order of those inputs); else they are inputs like any other. `append_weights` then
+  /// completes the library.
   bool bind_constants = false;
   std::vector<ConstantData> constants = {};
   std::string in_spec = {};  ///< Treespec JSON; made for a flat tuple if empty.
@@ -69,6 +71,7 @@ struct Report {
   /// The file beside the library ("model.json") that hosts must find there, because some operators
   /// are called through their proxy executor. Empty: there is none.
   std::filesystem::path extern_nodes = {};
+  std::string source = {};  ///< What calls the kernels, for people to read.
 };
 
 /// Compiles the functional `graph` into the model library `library` (a shared object with the
@@ -80,6 +83,17 @@ struct Report {
 Report compile(const ir::Graph& graph,
                const std::filesystem::path& library,
                const Options& options = {});
+
+/// Writes the values of the constants behind a library that was compiled with
+/// `Options::bind_constants`, which cannot be loaded before.
+///
+/// Apart from `compile`, which looks only at where the constants lie: a library is compiled once
+/// for all values. Throws `Error` with `kIo`.
+void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants);
+
+/// Where each of `constants` begins in the weights: with their sizes, all that `compile` wants to
+/// know of them.
+[[nodiscard]] std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constants);
 
 /// The compiler that `options` lead to, by what it says of its version: a part of any cache key.
 ///

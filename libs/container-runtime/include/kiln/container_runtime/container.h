@@ -96,6 +96,12 @@ KILN_ABI int32_t KilnContainerRunBorrowed(struct AOTInductorModelContainerOpaque
                                           struct AOTIProxyExecutorOpaque* proxy_executor)
     KILN_ABI_NOEXCEPT;
 
+/* Kiln's own: the weights are in the file `path`, from byte `offset` on, and not behind the
+ * library. Holds for the containers made afterwards. A host that unpacks a package need not copy
+ * the weights.
+ */
+KILN_ABI int32_t KilnModelWeightsAt(const char* path, uint64_t offset) KILN_ABI_NOEXCEPT;
+
 /* --- What the model is. Strings belong to the library --- */
 
 KILN_ABI int32_t AOTInductorModelContainerGetNumInputs(

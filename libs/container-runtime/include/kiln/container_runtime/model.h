@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KILN_MODEL_VERSION 1
+#define KILN_MODEL_VERSION 2
 
 /* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
 struct AtenTensorOpaque;
@@ -44,11 +44,11 @@ typedef struct KilnConstant {
   int32_t rank;
   const int64_t* sizes;
   const int64_t* strides;
-  uint64_t bytes; /* of its dense storage */
-  uint64_t
-      blob_offset; /* into KilnModel.weights, a multiple of 64; UINT64_MAX: not in it (folded) */
-  int32_t kind;    /* KilnConstantKind */
-  int32_t mutated; /* run writes to it: a container then works on a copy of its own */
+  uint64_t bytes;       /* of its dense storage */
+  uint64_t blob_offset; /* into the weights, a multiple of 64; UINT64_MAX: not in them (folded).
+                         * Constants that share storage have one place */
+  int32_t kind;         /* KilnConstantKind */
+  int32_t mutated;      /* run writes to it: a container then works on a copy of its own */
 } KilnConstant;
 
 /* One run. Inputs and constants are borrowed; every output is set to a new handle that the caller
@@ -78,8 +78,8 @@ typedef struct KilnModel {
   const char* in_spec; /* treespec JSON */
   const char* out_spec;
   const char* isa; /* what the kernels need, for messages: "x86-64-v4", "neon" */
-  /* The constants' bytes, in a private writable mapping of the library itself; null if there are
-   * none. */
+  /* The constants' bytes. Null with `weights_bytes` above 0: they stand behind the library in its
+   * file, followed by a KilnWeightsTrailer, and each container maps them. */
   unsigned char* weights;
   uint64_t weights_bytes;
 
@@ -92,6 +92,15 @@ typedef struct KilnModel {
    * Null if there are none. */
   int32_t (*fold)(void* instance, KilnCall* call);
 } KilnModel;
+
+/* The last bytes of a library file with weights behind it. */
+typedef struct KilnWeightsTrailer {
+  char magic[16];         /* KILN_WEIGHTS_MAGIC */
+  uint64_t weights_bytes; /* what stands before the trailer */
+  unsigned char reserved[40];
+} KilnWeightsTrailer;
+
+#define KILN_WEIGHTS_MAGIC "kiln weights 1\n"
 
 /* Hidden: two models in one process never see each other's table. */
 extern __attribute__((__visibility__("hidden"))) const KilnModel kiln_model;

@@ -5,9 +5,11 @@
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct PackageContents {
   std::string model_name = "model";                  ///< One package may hold several models.
   std::string device = "cpu";                        ///< "cpu" or "cuda".
   std::map<std::string, std::string> metadata = {};  ///< Beside device, platform and machine.
+  std::string source = {};                           ///< What it was compiled from, for readers.
   std::string extern_nodes = {};                     ///< JSON of the ops left to the host, if any.
   std::map<std::string, std::string> extra_files = {};  ///< Name to text (UTF-8), under `extra/`.
   std::string sample_inputs = {};  ///< Pickled tensors to run it on, where torch.export keeps them.
@@ -28,6 +31,13 @@ struct PackageContents {
 ///
 /// Throws `Error` with `kIo` if a file cannot be read or written.
 void write_package(const std::filesystem::path& path, const PackageContents& contents);
+
+/// A model that was unpacked.
+struct UnpackedModel {
+  std::filesystem::path library;
+  /// Set if the weights stayed in the package: from which of its bytes on they stand there.
+  std::optional<std::uint64_t> weights_offset = {};
+};
 
 /// A package opened for reading.
 class Package {
@@ -52,9 +62,10 @@ class Package {
 
   /// Writes what is needed to run a model into `directory` and returns where its library is.
   ///
-  /// Sources and objects stay in the package; bytes go from file to file inside the kernel.
-  [[nodiscard]] std::filesystem::path unpack(const std::string& model_name,
-                                             const std::filesystem::path& directory) const;
+  /// Sources and objects stay in the package, and so do the weights of Kiln's own models, which can
+  /// be mapped there. The rest goes from file to file inside the kernel.
+  [[nodiscard]] UnpackedModel unpack(const std::string& model_name,
+                                     const std::filesystem::path& directory) const;
 
  private:
   struct Archive;

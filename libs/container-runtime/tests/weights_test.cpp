@@ -1,0 +1,91 @@
+#include <fstream>
+
+#include "affine.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/container_runtime/model.h"
+#include "kiln/container_runtime/package.hpp"
+#include "kiln/container_runtime/runner.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::container_runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::contains;
+
+const at::Tensor kScale = at::full({4}, 3.0F);
+const at::Tensor kShift = at::full({4}, 5.0F);
+
+// The library with those two behind it, each on a line of its own, as a compiler writes it.
+fs::path with_weights(const fs::path& directory) {
+  const fs::path library = directory / "affine.so";
+  fs::copy_file(test_model("affine_without_weights"), library);
+  KilnWeightsTrailer trailer{KILN_WEIGHTS_MAGIC, 128, {}};
+  std::string bytes((64 - fs::file_size(library) % 64) % 64, '\0');
+  for (const at::Tensor& constant : {kScale, kShift}) {
+    bytes.append(static_cast<const char*>(constant.const_data_ptr()), constant.nbytes());
+    bytes.append(64 - constant.nbytes(), '\0');
+  }
+  bytes.append(reinterpret_cast<const char*>(&trailer), sizeof(trailer));
+  std::ofstream(library, std::ios::binary | std::ios::app) << bytes;
+  return library;
+}
+
+bool is_mapped(const fs::path& file) {
+  return read_file("/proc/self/maps").find(file.string()) != std::string::npos;
+}
+
+TEST_CASE("weights behind the library are mapped from its file", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const at::Tensor x = at::ones({2, 4});
+  Runner runner(with_weights(directory.path()));
+
+  CHECK(at::allclose(runner.run({x})[0], affine(x, kScale, kShift)));
+}
+
+TEST_CASE("weights in a package stay in it", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path package = directory.path() / "affine.pt2";
+  const fs::path library = with_weights(directory.path());
+  write_package(package, {.library = library});
+  const at::Tensor x = at::ones({2, 4});
+
+  const UnpackedModel unpacked = open_package(package).unpack("model", directory.path());
+  CHECK(unpacked.weights_offset.value_or(0) % 64 == 0);
+  CHECK(fs::file_size(unpacked.library) == fs::file_size(library) - 128 - 64);
+  Runner runner(package);
+  CHECK(is_mapped(package));
+
+  CHECK(at::allclose(runner.run({x})[0], affine(x, kScale, kShift)));
+}
+
+TEST_CASE("two containers do not see each other's updates", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path library = with_weights(directory.path());
+  const at::Tensor x = at::ones({2, 4});
+  Runner first(library);
+  Runner second(library);
+
+  first.update_constants({{"module.scale", at::full({4}, 7.0F)}}, {});
+
+  CHECK(at::allclose(first.run({x})[0], affine(x, at::full({4}, 7.0F), kShift)));
+  CHECK(at::allclose(second.run({x})[0], affine(x, kScale, kShift)));
+}
+
+TEST_CASE("a library that lost its weights says so", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path library = with_weights(directory.path());
+
+  SECTION("all of them") {
+    CHECK_THROWS_WITH(Runner(test_model("affine_without_weights")), contains("cut or stripped"));
+  }
+  SECTION("the end") {
+    fs::resize_file(library, fs::file_size(library) - 1);
+    CHECK_THROWS_WITH(Runner(library), contains("cut or stripped"));
+  }
+}
+
+}  // namespace
+}  // namespace kiln::container_runtime
