@@ -99,6 +99,9 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     for (const TensorId source : reads[i]) {
       uses[source.index()] += program.tensors[i].is_view ? std::max(1, uses[i]) : 1;
     }
+    if (const TensorId reread = program.tensors[i].reread; reread.valid()) {
+      ++uses[reread.index()];
+    }
   }
   std::vector<int> cost(count);
   std::vector<int> loads(count);

@@ -32,6 +32,7 @@ struct Tensor {
   ScalarId body = {};
   std::vector<ir::Expr> reduced = {};  ///< Extents of the reduced dims.
   Reduction reduction = Reduction::kSum;
+  TensorId reread = {};    ///< A tensor that the reduction reads whole for each of its results.
   bool is_view = false;    ///< A pointwise tensor whose body is one read: index arithmetic only.
   ir::NodeId node = {};    ///< What made it; invalid for inputs.
   ir::ValueId value = {};  ///< The graph's value; invalid for what only a lowering knows.

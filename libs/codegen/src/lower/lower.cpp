@@ -22,6 +22,7 @@ const Lowerings& all_lowerings() {
     add_reduction_lowerings(result);
     add_normalization_lowerings(result);
     add_softmax_lowerings(result);
+    add_product_lowerings(result);
     return result;
   }();
   return table;

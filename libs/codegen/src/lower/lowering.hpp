@@ -76,6 +76,8 @@ class Lowering {
                   std::span<const std::size_t> dims,
                   ir::DType dtype,
                   const Body& body);
+  /// Tells that `reduced` reads the whole of `source` for each of its results.
+  void rereads(TensorId reduced, TensorId source) { program_[reduced].reread = source; }
   /// The same reduction as result `result`, with or without the reduced dims kept as 1; `finish`
   /// comes last.
   void define_reduced(std::size_t result,
@@ -111,6 +113,7 @@ void add_gather_lowerings(Lowerings& lowerings);
 void add_reduction_lowerings(Lowerings& lowerings);
 void add_normalization_lowerings(Lowerings& lowerings);
 void add_softmax_lowerings(Lowerings& lowerings);
+void add_product_lowerings(Lowerings& lowerings);
 
 /// Lowers every node of `graph` that has a lowering; the others become externs, their results
 /// memory.

@@ -1,0 +1,90 @@
+// Matrix products that move more memory than they multiply: loops of ours, which fuse with what
+// comes before and after, where a library call would cost more than the work. All others are
+// libtorch's.
+
+#include <optional>
+
+#include "lowering.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+// Shorter sums do not fill a vector often enough.
+constexpr std::int64_t kShortestSum = 32;
+
+// left[m, k] * right[k, n] at an index of the result.
+struct Product {
+  TensorId left;
+  TensorId right;
+  DType type;  // what is added in
+
+  [[nodiscard]] Formula term(const Lowering& l, Index m, Index k, Index n) const {
+    return l.read(left, {m, k}).to(type) * l.read(right, {std::move(k), std::move(n)}).to(type);
+  }
+};
+
+// Defines result 0 as `finish(sum over k of left * right, indices)`; false if it is libtorch's.
+bool define_product(Lowering& l,
+                    const Product& product,
+                    const std::function<Formula(Formula, Indices)>& finish) {
+  const std::vector<Expr>& left = l.sizes(product.left);
+  const std::vector<Expr>& right = l.sizes(product.right);
+  if (!ir::is_floating_point(l.meta(0).dtype)) {
+    return false;
+  }
+  // An outer product adds nothing up.
+  if (left[1] == Expr(1)) {
+    l.define(0, [&](Indices i) { return finish(product.term(l, i[0], Index(0), i[1]), i); });
+    return true;
+  }
+  const std::optional<std::int64_t> length = left[1].constant();
+  const bool is_row = left[0] == Expr(1);
+  if ((!is_row && !(right[1] == Expr(1))) || !length || *length < kShortestSum) {
+    return false;
+  }
+  const std::vector<Expr> domain = {is_row ? right[1] : left[0], left[1]};
+  const std::vector<std::size_t> summed = {1};
+  const TensorId sums = l.reduce(Reduction::kSum, domain, summed, product.type, [&](Indices i) {
+    return is_row ? product.term(l, Index(0), i[1], i[0]) : product.term(l, i[0], i[1], Index(0));
+  });
+  l.rereads(sums, is_row ? product.left : product.right);
+  l.define(0, [&](Indices i) { return finish(l.read(sums, {is_row ? i[1] : i[0]}), i); });
+  return true;
+}
+
+Product product_of(const Lowering& l, std::size_t left, std::size_t right) {
+  return {l.tensor(left), l.tensor(right), compute_type(l.meta(0).dtype)};
+}
+
+// mm(self, mat2)
+bool lower_mm(Lowering& l) {
+  return define_product(l, product_of(l, 0, 1), [](Formula sum, Indices) { return sum; });
+}
+
+// addmm(self, mat1, mat2, beta, alpha)
+bool lower_addmm(Lowering& l) {
+  const Product product = product_of(l, 1, 2);
+  const double beta = l.real(3, 1);
+  const double alpha = l.real(4, 1);
+  return define_product(l, product, [&](Formula sum, Indices i) {
+    const Formula scaled = alpha == 1 ? sum : sum * alpha;
+    if (beta == 0) {
+      return scaled;  // self may be anything, NaN included
+    }
+    const Formula added = l.operand(0, i, product.type);
+    return scaled + (beta == 1 ? added : added * beta);
+  });
+}
+
+}  // namespace
+
+void add_product_lowerings(Lowerings& lowerings) {
+  lowerings["aten.mm.default"] = lower_mm;
+  lowerings["aten.addmm.default"] = lower_addmm;
+}
+
+}  // namespace kiln::codegen
