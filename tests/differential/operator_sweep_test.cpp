@@ -39,8 +39,9 @@ using Cases = std::span<const Case>;
 
 std::vector<Line> all_lines() {
   std::vector<Line> lines = pointwise_lines();
-  const std::vector<Line> more = structural_lines();
-  lines.insert(lines.end(), more.begin(), more.end());
+  for (const std::vector<Line>& more : {structural_lines(), product_lines()}) {
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
   return lines;
 }
 

@@ -24,5 +24,6 @@ struct Line {
 
 [[nodiscard]] std::vector<Line> pointwise_lines();
 [[nodiscard]] std::vector<Line> structural_lines();
+[[nodiscard]] std::vector<Line> product_lines();
 
 }  // namespace kiln::differential

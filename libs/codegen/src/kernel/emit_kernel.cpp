@@ -12,8 +12,8 @@ using ir::Expr;
 
 namespace {
 
-// Starting threads costs several microseconds.
-constexpr double kWorthThreads = 20'000;
+// Nanoseconds. Starting threads costs several microseconds, and on a busy machine far more.
+constexpr double kWorthThreads = 40'000;
 // Elements that one thread takes at a time where rows are not the unit of work.
 constexpr std::int64_t kBlock = 4096;
 
