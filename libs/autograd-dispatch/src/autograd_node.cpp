@@ -1,12 +1,16 @@
 #include "autograd_node.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "kiln/base/error.hpp"
+#include "kiln/ir/memory.hpp"
+#include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
@@ -23,58 +27,54 @@ struct NoDoubleBackward : torch::autograd::Function<NoDoubleBackward> {
     return gradient.detach();
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
-    throw Error(ErrorCode::kUnsupported, "a compiled function does not support double backward");
+    throw Error(ErrorCode::kUnsupported,
+                "a compiled function does not currently support double backward");
   }
 };
 
 struct CompiledNode : torch::autograd::Function<CompiledNode> {
+  // Only `differentiated` are autograd's to follow; the graph takes all of `inputs`.
   static variable_list forward(AutogradContext* context,
                                const std::shared_ptr<TrainingGraphs>& graphs,
-                               at::TensorList inputs) {
-    const Plan& plan = graphs->plan();
-    Tensors results = graphs->run_forward(inputs.vec());
-    variable_list saved(std::make_move_iterator(results.begin() + plan.computed),
-                        std::make_move_iterator(results.end()));
-    results.resize(plan.computed);
-    context->save_for_backward(std::move(saved));
+                               const std::shared_ptr<const Tensors>& inputs,
+                               at::TensorList /*differentiated*/) {
+    TrainingGraphs::Forward computed = graphs->run_forward(*inputs);
+    context->save_for_backward(std::move(computed.saved));
     context->saved_data["graphs"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(graphs));
-    context->saved_data["inputs"] = static_cast<std::int64_t>(inputs.size());
 
     variable_list constant;
-    for (std::uint32_t i = 0; i < plan.computed; ++i) {
-      if (std::find(plan.tangents.begin(), plan.tangents.end(), i) == plan.tangents.end()) {
-        constant.push_back(results[i]);
+    for (std::size_t i = 0; i < computed.results.size(); ++i) {
+      if (!graphs->is_differentiable(i)) {
+        constant.push_back(computed.results[i]);
       }
     }
     context->mark_non_differentiable(constant);
-    return results;
+    return computed.results;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto graphs =
         static_cast<Holder*>(context->saved_data["graphs"].toCapsule().get())->graphs;
-    const Plan& plan = graphs->plan();
     variable_list saved = context->get_saved_variables();
     const variable_list differentiated = c10::GradMode::is_enabled() ? saved : variable_list();
     Tensors tangents;
-    for (const std::uint32_t result : plan.tangents) {
+    for (const std::uint32_t result : graphs->tangents()) {
       tangents.push_back(std::move(gradients[result]));
     }
+    const variable_list incoming = c10::GradMode::is_enabled() ? tangents : variable_list();
     variable_list computed;
     {
       const at::NoGradGuard no_grad;
       computed = graphs->run_backward(std::move(saved), std::move(tangents));
     }
-    if (c10::GradMode::is_enabled()) {
-      for (at::Tensor& gradient : computed) {
-        if (gradient.defined()) {
-          gradient = NoDoubleBackward::apply(gradient, at::TensorList(differentiated));
-        }
+    variable_list all(2);  // Graphs and inputs have none.
+    for (at::Tensor& gradient : computed) {
+      if (c10::GradMode::is_enabled() && gradient.defined()) {
+        variable_list sources = differentiated;
+        sources.insert(sources.end(), incoming.begin(), incoming.end());
+        gradient = NoDoubleBackward::apply(gradient, at::TensorList(sources));
       }
-    }
-    variable_list all(1 + static_cast<std::size_t>(context->saved_data["inputs"].toInt()));
-    for (std::size_t i = 0; i < plan.gradients.size(); ++i) {
-      all[1 + plan.gradients[i]] = computed[i];
+      all.push_back(std::move(gradient));
     }
     return all;
   }
@@ -88,33 +88,93 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
 
 // The backward was compiled for tangents in the layout of the outputs; autograd may bring others.
 at::Tensor in_layout_of(const at::Tensor& tangent, const ir::TensorMeta& meta) {
-  const auto integers = [](const std::vector<ir::Expr>& expressions) {
-    std::vector<std::int64_t> values;
-    for (const ir::Expr& expression : expressions) {
-      values.push_back(*expression.constant());
-    }
-    return values;
-  };
-  const std::vector<std::int64_t> strides = integers(meta.strides);
-  if (tangent.strides() == strides) {
-    return tangent;
+  std::vector<std::int64_t> strides;
+  for (const ir::Expr& stride : meta.strides) {
+    strides.push_back(*stride.constant());
+  }
+  const at::Tensor resolved = tangent.resolve_conj().resolve_neg();
+  if (resolved.layout() == c10::kStrided && resolved.strides() == strides) {
+    return resolved;
   }
   at::Tensor copy = at::empty_strided(tangent.sizes(), strides, tangent.options());
-  return copy.copy_(tangent);
+  return copy.copy_(resolved);
+}
+
+// Positions of saved outputs of `forward` that share memory with values of `others`.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> saved_sharing(
+    const ir::Graph& forward, const std::vector<ir::ValueId>& others) {
+  const std::vector<std::uint32_t> memories = ir::memory_ids(forward);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  std::uint32_t saved = 0;
+  for (const ir::Output& output : forward.outputs()) {
+    if (output.kind != ir::OutputKind::kSaved) {
+      continue;
+    }
+    for (std::uint32_t i = 0; i < others.size(); ++i) {
+      if (others[i].valid() && memories[others[i].index()] == memories[output.value.index()]) {
+        pairs.emplace_back(saved, i);
+      }
+    }
+    ++saved;
+  }
+  return pairs;
+}
+
+// Makes `tensor` count writes together with `other`, whose memory it is on.
+void count_writes_with(const at::Tensor& tensor, const at::Tensor& other) {
+  if (!tensor.is_same(other) && share_storage(tensor, other) && !tensor.is_inference() &&
+      !other.is_inference()) {
+    torch::autograd::impl::set_version_counter(tensor,
+                                               torch::autograd::impl::version_counter(other));
+  }
 }
 
 }  // namespace
 
-TrainingGraphs::TrainingGraphs(Plan plan,
+Tensors without_views(Tensors tensors) {
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.is_view()) {
+      tensor = tensor.detach();
+    }
+  }
+  return tensors;
+}
+
+TrainingGraphs::TrainingGraphs(const Plan& plan,
                                ir::Graph forward,
                                ir::Graph backward,
                                const Compiler& forward_compiler,
                                Compiler backward_compiler,
                                bool lazy_backward)
-    : plan_(std::move(plan)),
+    : computed_(plan.computed),
+      tangents_(plan.tangents),
+      gradients_(plan.gradients),
+      deterministic_(plan.deterministic),
+      differentiates_(plan.inputs.size(), false),
+      differentiable_(plan.computed + plan.node_aliases.size(), false),
       forward_(forward_compiler(forward)),
       backward_graph_(std::move(backward)),
       backward_compiler_(std::move(backward_compiler)) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    differentiates_[gradients_[i]] = std::as_const(backward_graph_).outputs()[i].value.valid();
+  }
+  for (const std::uint32_t result : tangents_) {
+    differentiable_[result] = true;
+  }
+  for (const OutputPlan& alias : plan.node_aliases) {
+    node_aliases_.emplace_back(alias, ViewMaker(alias.view));
+  }
+  std::vector<ir::ValueId> inputs, results;
+  for (const ir::Input& input : std::as_const(forward).inputs()) {
+    inputs.push_back(input.value);
+  }
+  for (const ir::Output& output : std::as_const(forward).outputs()) {
+    if (output.kind == ir::OutputKind::kUser) {
+      results.push_back(output.value);
+    }
+  }
+  saved_on_input_ = saved_sharing(forward, inputs);
+  saved_on_result_ = saved_sharing(forward, results);
   if (!lazy_backward) {
     this->backward();
   }
@@ -125,19 +185,66 @@ const CompiledGraph& TrainingGraphs::backward() {
   return backward_;
 }
 
+TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const {
+  Tensors all = forward_(inputs);
+  Forward forward;
+  forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
+                       std::make_move_iterator(all.end()));
+  all.resize(computed_);
+  for (const auto& [saved, input] : saved_on_input_) {
+    count_writes_with(forward.saved[saved], inputs[input]);
+  }
+  for (const auto& [saved, result] : saved_on_result_) {
+    count_writes_with(forward.saved[saved], all[result]);
+  }
+  forward.results = without_views(std::move(all));
+  for (const auto& [alias, maker] : node_aliases_) {
+    const bool of_input = alias.kind == OutputPlan::Kind::kAliasOfArgument;
+    forward.results.push_back(
+        maker.make(of_input ? inputs[alias.index] : forward.results[alias.index]));
+  }
+  return forward;
+}
+
 Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
+  if (at::globalContext().deterministicAlgorithms() && !deterministic_) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the function was compiled without deterministic algorithms, and its backward runs "
+                "with them");
+  }
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const CompiledGraph& compiled = backward();
   const std::span<const ir::Input> inputs = std::as_const(backward_graph_).inputs();
   const std::size_t first = inputs.size() - tangents.size();
   for (std::size_t i = 0; i < tangents.size(); ++i) {
     saved.push_back(in_layout_of(tangents[i], backward_graph_.tensor(inputs[first + i].value)));
   }
-  return compiled(std::move(saved));
+  const Tensors computed = compiled(std::move(saved));
+  Tensors gradients;
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    if (differentiates_[gradients_[i]]) {
+      gradients.push_back(computed[i]);
+    }
+  }
+  return gradients;
 }
 
 Tensors TrainingGraphs::apply(const std::shared_ptr<TrainingGraphs>& graphs,
                               const Tensors& inputs) {
-  return CompiledNode::apply(graphs, at::TensorList(inputs));
+  Tensors differentiated;
+  bool any = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (graphs->differentiates_[i]) {
+      differentiated.push_back(inputs[i]);
+      any = any || inputs[i].requires_grad();
+    }
+  }
+  if (!any) {
+    // Results require grad though no input does: of a leaf that the function made.
+    differentiated.push_back(at::zeros({0}).set_requires_grad(true));
+  }
+  return CompiledNode::apply(
+      graphs, std::make_shared<const Tensors>(inputs), at::TensorList(differentiated));
 }
 
 }  // namespace kiln::autograd_dispatch

@@ -4,42 +4,62 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
 #include "kiln/autograd_dispatch/plan.hpp"
+#include "view_chain.hpp"
 
 namespace kiln::autograd_dispatch {
 
 /// A compiled forward and its backward.
 class TrainingGraphs {
  public:
-  TrainingGraphs(Plan plan,
+  TrainingGraphs(const Plan& plan,
                  ir::Graph forward,
                  ir::Graph backward,
                  const Compiler& forward_compiler,
                  Compiler backward_compiler,
                  bool lazy_backward);
 
-  /// Runs the forward with autograd's knowledge: its results (`plan.computed` of them) have a
-  /// history.
+  /// Runs the forward with autograd's knowledge: its results have a history.
   static Tensors apply(const std::shared_ptr<TrainingGraphs>& graphs, const Tensors& inputs);
 
-  Tensors run_forward(Tensors inputs) const { return forward_(std::move(inputs)); }
-  /// Saved tensors and one tangent per differentiable result in, one gradient per `plan.gradients`
-  /// out.
+  /// What the forward gives.
+  struct Forward {
+    Tensors results;  ///< `plan.computed` of the graph's, then the node's aliases.
+    Tensors saved;
+  };
+  [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
+  /// Saved tensors and one tangent per differentiable result in, one gradient per differentiated
+  /// input out.
   Tensors run_backward(Tensors saved, Tensors tangents);
-  [[nodiscard]] const Plan& plan() const { return plan_; }
+
+  /// Whether result `result` has a gradient.
+  [[nodiscard]] bool is_differentiable(std::size_t result) const { return differentiable_[result]; }
+  [[nodiscard]] const std::vector<std::uint32_t>& tangents() const { return tangents_; }
 
  private:
   const CompiledGraph& backward();
 
-  Plan plan_;
+  std::uint32_t computed_;
+  std::vector<std::uint32_t> tangents_, gradients_;
+  bool deterministic_;
+  std::vector<bool> differentiates_;  // By input: autograd is to go on through it.
+  std::vector<bool> differentiable_;  // By result.
+  std::vector<std::pair<OutputPlan, ViewMaker>> node_aliases_;
+  // Saved tensors that share memory with an input, or with a result: they count writes together.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> saved_on_input_, saved_on_result_;
   CompiledGraph forward_;
   ir::Graph backward_graph_;
   Compiler backward_compiler_;
   std::once_flag backward_compiled_;
   CompiledGraph backward_;
 };
+
+/// `tensors`, with those that autograd takes for views replaced by detached ones: what a compiled
+/// graph returns is nobody's view.
+[[nodiscard]] Tensors without_views(Tensors tensors);
 
 }  // namespace kiln::autograd_dispatch

@@ -1,13 +1,12 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 
-#include <ATen/Functions.h>
+#include <ATen/Context.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <string>
+#include <unordered_set>
 
-#include "kiln/base/error.hpp"
+#include "joint_program.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
@@ -16,194 +15,147 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-bool share_storage(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
-         a.storage().is_alias_of(b.storage());
-}
-
-// What one run of the function returned, sorted by where each output comes from.
-struct Outcome {
-  Tensors primals;   // Inputs, then captured tensors.
-  Tensors computed;  // Results of the compiled forward.
-  Tensors aliases;   // Outputs that are views of primals or of computed results.
-  std::vector<std::size_t> alias_output;  // For each alias: which output it is.
-  std::vector<OutputPlan> outputs;
-  std::vector<std::uint32_t> tangents, gradients;
-};
-
-std::uint32_t add_computed(Outcome& outcome, const at::Tensor& tensor) {
-  for (std::uint32_t i = 0; i < outcome.computed.size(); ++i) {
-    if (outcome.computed[i].is_same(tensor)) {
-      return i;
-    }
-  }
-  outcome.computed.push_back(tensor);
-  return static_cast<std::uint32_t>(outcome.computed.size() - 1);
-}
-
-void add_alias(Outcome& outcome, OutputPlan& plan, const at::Tensor& output, std::size_t position) {
-  plan.sizes = output.sizes().vec();
-  plan.strides = output.strides().vec();
-  plan.offset = output.storage_offset();
-  outcome.aliases.push_back(output);
-  outcome.alias_output.push_back(position);
-}
-
-OutputPlan plan_output(Outcome& outcome, const Tensors& outputs, std::size_t position) {
-  using Kind = OutputPlan::Kind;
-  const at::Tensor& output = outputs[position];
-  OutputPlan plan;
-  if (!output.defined()) {
-    plan.kind = Kind::kNone;
-    return plan;
-  }
-  plan.requires_grad = output.requires_grad();
-  for (std::uint32_t i = 0; i < outcome.primals.size(); ++i) {
-    if (outcome.primals[i].defined() && outcome.primals[i].is_same(output)) {
-      plan.kind = Kind::kInput;
-      plan.index = i;
-      return plan;
-    }
-  }
-  for (std::uint32_t i = 0; i < position; ++i) {
-    if (outputs[i].defined() && outputs[i].is_same(output)) {
-      plan.kind = Kind::kSameAs;
-      plan.index = i;
-      return plan;
-    }
-  }
-  for (std::uint32_t i = 0; i < outcome.primals.size(); ++i) {
-    if (share_storage(outcome.primals[i], output)) {
-      plan.kind = Kind::kAliasOfInput;
-      plan.index = i;
-      add_alias(outcome, plan, output, position);
-      return plan;
-    }
-  }
-
-  const bool shared = std::any_of(outputs.begin(), outputs.end(), [&](const at::Tensor& other) {
-    return !other.is_same(output) && share_storage(other, output);
-  });
-  if (shared && output.is_view()) {
-    plan.kind = Kind::kAliasOfComputed;
-    plan.index = add_computed(outcome, at::Tensor(output._base()));
-    add_alias(outcome, plan, output, position);
-    return plan;
-  }
-  plan.kind = Kind::kComputed;
-  plan.index = add_computed(outcome, output);
-  return plan;
-}
-
-// Ones in the layout of `output`: some tangent, so that the backward can be recorded.
-at::Tensor tangent_for(const at::Tensor& output) {
-  const capture::PauseRecording unrecorded;
-  const at::NoGradGuard no_grad;
-  return at::ones_like(output.detach());
-}
-
-void require_unchanged_grad(const Tensors& twins, const std::vector<bool>& required) {
-  for (std::size_t i = 0; i < twins.size(); ++i) {
-    if (twins[i].defined() && twins[i].requires_grad() && !required[i]) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          "input " + std::to_string(i) +
-              " starts to require grad inside the function (it is written with a value that does)");
-    }
-  }
-}
-
-// The function and its gradients as one program. Returns computed results, gradients, then aliases.
-Tensors run_joint(const TensorFunction& function, const Tensors& twins, Outcome& outcome) {
-  std::vector<bool> required;
-  for (const at::Tensor& twin : twins) {
-    required.push_back(twin.defined() && twin.requires_grad());
-  }
-  const Tensors outputs = function(twins);
-  require_unchanged_grad(twins, required);
-  for (const at::Tensor& output : outputs) {
-    if (output.defined()) {
-      capture::note_use(output);
-    }
-  }
-  outcome.primals = twins;
-  const Tensors captured = capture::captured_so_far();
-  outcome.primals.insert(outcome.primals.end(), captured.begin(), captured.end());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    outcome.outputs.push_back(plan_output(outcome, outputs, i));
-  }
-
-  Tensors results = outcome.computed;
-  torch::autograd::variable_list differentiable, tangents, targets;
-  for (std::uint32_t i = 0; i < outcome.computed.size(); ++i) {
-    if (outcome.computed[i].requires_grad()) {
-      outcome.tangents.push_back(i);
-      differentiable.push_back(outcome.computed[i]);
-      tangents.push_back(tangent_for(outcome.computed[i]));
-      capture::declare_input(tangents.back(), ir::InputKind::kTangent);
-    }
-  }
-  if (!differentiable.empty()) {
-    for (std::uint32_t i = 0; i < outcome.primals.size(); ++i) {
-      if (outcome.primals[i].defined() && outcome.primals[i].requires_grad()) {
-        outcome.gradients.push_back(i);
-        targets.push_back(outcome.primals[i]);
-      }
-    }
-    const capture::BackwardScope backward;
-    const torch::autograd::variable_list gradients = torch::autograd::grad(differentiable,
-                                                                           targets,
-                                                                           tangents,
-                                                                           /*retain_graph=*/false,
-                                                                           /*create_graph=*/false,
-                                                                           /*allow_unused=*/true);
-    results.insert(results.end(), gradients.begin(), gradients.end());
-  }
-  results.insert(results.end(), outcome.aliases.begin(), outcome.aliases.end());
-  return results;
-}
-
-// Moves the tangents behind the primals and says of every output what it is.
-void arrange(ir::Graph& graph, Outcome& outcome) {
+// Moves the tangents behind the primals, says of every output what it is, and reads from the graph
+// how outputs are made again.
+void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
   std::stable_partition(graph.inputs().begin(), graph.inputs().end(), [](const ir::Input& input) {
     return input.kind != ir::InputKind::kTangent;
   });
 
   std::vector<ir::Output>& outputs = graph.outputs();
-  const std::size_t gradients = outcome.computed.size();
-  const std::size_t aliases = gradients + outcome.gradients.size();
-  for (std::size_t i = 0; i < outcome.gradients.size(); ++i) {
-    outputs[gradients + i].kind = ir::OutputKind::kGradient;
-    outputs[gradients + i].input = outcome.gradients[i];
+  const OutputAnalysis& analysis = program.outputs();
+  auto take = [&, next = std::size_t{0}](std::size_t count) mutable {
+    std::vector<ir::ValueId> taken;
+    for (std::size_t i = 0; i < count; ++i) {
+      taken.push_back(outputs[next++].value);
+    }
+    return taken;
+  };
+  const std::vector<ir::ValueId> computed = take(analysis.computed().size());
+  take(program.gradients().size());
+  const std::vector<ir::ValueId> arguments = take(analysis.arguments().size());
+  const std::vector<ir::ValueId> returned = take(analysis.outputs().size());
+  plan.outputs = analysis.plans(graph, {arguments, computed, returned});
+  for (const OutputAnalysis::NodeAlias& alias : analysis.node_aliases()) {
+    plan.node_aliases.push_back(alias.plan);
   }
-  for (std::size_t i = 0; i < outcome.aliases.size(); ++i) {
-    OutputPlan& plan = outcome.outputs[outcome.alias_output[i]];
-    const ir::ValueId base = plan.kind == OutputPlan::Kind::kAliasOfInput
-                                 ? std::as_const(graph).inputs()[plan.index].value
-                                 : outputs[plan.index].value;
-    plan.views = view_chain(graph, base, outputs[aliases + i].value);
+
+  const std::size_t first = computed.size();
+  for (std::size_t i = 0; i < program.gradients().size(); ++i) {
+    outputs[first + i].kind = ir::OutputKind::kGradient;
+    outputs[first + i].input = program.gradients()[i];
   }
-  outputs.resize(aliases);
+  outputs.resize(first + program.gradients().size());
+}
+
+// Decides who writes each input. What autograd sees is a result that the runtime copies; the rest
+// the graph may write itself.
+void place_writes(ir::Graph& graph, Plan& plan, bool keep_in_graph) {
+  std::unordered_set<std::uint32_t> visible;
+  for (const WritePlan& write : plan.writes) {
+    visible.insert(write.input);
+  }
+  std::vector<ir::Output> kept, results, hidden, gradients;
+  for (ir::Output& output : graph.outputs()) {
+    if (output.kind == ir::OutputKind::kGradient) {
+      gradients.push_back(std::move(output));
+    } else if (output.kind != ir::OutputKind::kMutation) {
+      results.push_back(std::move(output));
+    } else if (!visible.contains(output.input)) {
+      WritePlan write{.input = output.input};
+      if (keep_in_graph) {
+        kept.push_back(std::move(output));
+      } else {
+        write.result = static_cast<std::uint32_t>(plan.computed + hidden.size());
+        hidden.push_back({.value = output.value, .kind = ir::OutputKind::kUser});
+      }
+      plan.writes.push_back(write);
+    }
+  }
+
+  const auto added = static_cast<std::uint32_t>(hidden.size());
+  for (OutputPlan& output : plan.outputs) {
+    if (output.kind == OutputPlan::Kind::kComputed && output.index >= plan.computed) {
+      output.index += added;
+    }
+  }
+  for (std::uint32_t& tangent : plan.tangents) {
+    tangent += tangent >= plan.computed ? added : 0;
+  }
+  plan.computed += added;
+
+  graph.outputs() = std::move(kept);
+  for (std::vector<ir::Output>* part : {&results, &hidden, &gradients}) {
+    for (ir::Output& output : *part) {
+      graph.add_output(std::move(output));
+    }
+  }
+}
+
+Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tensors& captured) {
+  Plan plan;
+  plan.inputs = layout.inputs();
+  plan.aliases = layout.aliases();
+  const auto own = static_cast<std::uint32_t>(layout.arguments().size());
+  for (std::uint32_t i = 0; i < captured.size(); ++i) {
+    plan.inputs.push_back({.argument = own + i});
+    if (!plan.aliases.empty()) {
+      plan.aliases.push_back({.first = own + i, .same_as = own + i});
+    }
+  }
+  plan.captured = static_cast<std::uint32_t>(captured.size());
+  plan.arguments = own + plan.captured;
+  for (const Tensors* list : {&layout.arguments(), &captured}) {
+    for (const at::Tensor& argument : *list) {
+      plan.requires_grad.push_back(argument.defined() && argument.requires_grad());
+    }
+  }
+  plan.returned = program.returned();
+  plan.computed = static_cast<std::uint32_t>(program.outputs().computed().size());
+  plan.tangents = program.tangents();
+  plan.gradients = program.gradients();
+  plan.writes = program.writes();
+  plan.changes = program.changes();
+  plan.grad_mode = c10::GradMode::is_enabled();
+  plan.grad_mode_after = program.grad_mode_after();
+  plan.deterministic = at::globalContext().deterministicAlgorithms();
+  return plan;
 }
 
 }  // namespace
 
-JointTrace trace_joint(const TensorFunction& function, const Tensors& inputs) {
-  Outcome outcome;
-  capture::Recording recording = capture::record(
-      [&](const Tensors& twins) { return run_joint(function, twins, outcome); }, inputs);
-  arrange(recording.graph, outcome);
+JointTrace trace_joint(const TensorFunction& function,
+                       const Tensors& inputs,
+                       const TraceOptions& options) {
+  InputLayout layout(inputs);
+  while (true) {
+    JointProgram program(function, layout);
+    capture::RecordOptions record_options;
+    record_options.on_capture = [&](const at::Tensor& tensor) { program.note_capture(tensor); };
+    capture::Recording recording;
+    try {
+      recording = capture::record([&](const Tensors& sources) { return program.run(sources); },
+                                  layout.sources(),
+                                  record_options);
+    } catch (...) {
+      program.restore_captured();
+      throw;
+    }
+    if (program.must_merge()) {
+      layout.merge(*program.must_merge());
+      continue;
+    }
 
-  JointTrace trace;
-  trace.graph = ir::remove_dead_code(ir::functionalize(recording.graph));
-  trace.graph.set_name(outcome.tangents.empty() ? "inference" : "joint");
-  trace.captured = std::move(recording.captured);
-  trace.plan.inputs = static_cast<std::uint32_t>(outcome.primals.size());
-  trace.plan.outputs = std::move(outcome.outputs);
-  trace.plan.computed = static_cast<std::uint32_t>(outcome.computed.size());
-  trace.plan.tangents = std::move(outcome.tangents);
-  trace.plan.gradients = std::move(outcome.gradients);
-  return trace;
+    JointTrace trace;
+    trace.plan = plan_of(program, layout, recording.captured);
+    arrange(recording.graph, program, trace.plan);
+    trace.graph = ir::functionalize(std::move(recording.graph));
+    place_writes(trace.graph, trace.plan, options.keep_mutations_in_graph);
+    trace.graph = ir::remove_dead_code(trace.graph);
+    trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
+    trace.captured = std::move(recording.captured);
+    return trace;
+  }
 }
 
 }  // namespace kiln::autograd_dispatch

@@ -1,7 +1,12 @@
 #include "view_chain.hpp"
 
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <vector>
+
+#include "kiln/base/error.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
@@ -52,6 +57,43 @@ std::optional<ir::Graph> view_chain(const ir::Graph& graph, ir::ValueId from, ir
   }
   chain.add_output({.value = last});
   return chain;
+}
+
+void require_replayable(const ViewPlan& plan, const at::Tensor& base, const at::Tensor& wanted) {
+  if (plan.views && !plan.views->nodes().empty()) {
+    return;
+  }
+  if (base.layout() != c10::kStrided || base.scalar_type() != wanted.scalar_type() ||
+      base.is_conj() != wanted.is_conj() || base.is_neg() != wanted.is_neg()) {
+    throw Error(ErrorCode::kUnsupported,
+                "an output shares memory with another tensor as another type, and the views that "
+                "led to it are not known");
+  }
+}
+
+ViewMaker::ViewMaker(const ViewPlan& plan) : history_(plan.history), geometry_(plan.geometry) {
+  if (plan.views && !plan.views->nodes().empty()) {
+    views_.emplace(*plan.views);
+  }
+}
+
+at::Tensor ViewMaker::make(const at::Tensor& base) const {
+  const at::AutoGradMode mode(history_ == ViewPlan::History::kView && c10::GradMode::is_enabled());
+  const bool detached = history_ == ViewPlan::History::kDetached;
+  const at::Tensor from = detached ? base.detach() : base;
+  at::Tensor made;
+  if (views_) {
+    made = views_->run({from})[0];
+  } else if (from.sizes() == geometry_.sizes && from.strides() == geometry_.strides &&
+             geometry_.offset == 0) {
+    // The same window: one more name for it.
+    made = detached ? from : from.view(geometry_.sizes);
+  } else {
+    made = from.as_strided(
+        geometry_.sizes, geometry_.strides, from.storage_offset() + geometry_.offset);
+  }
+  // What a chain makes of a detached base is a view of that, which nobody else knows.
+  return detached && made.is_view() ? made.detach() : made;
 }
 
 }  // namespace kiln::autograd_dispatch

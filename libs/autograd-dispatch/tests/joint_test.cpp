@@ -1,5 +1,6 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 #include "kiln/base/error.hpp"
@@ -49,12 +50,77 @@ TEST_CASE("eager's own errors come out unchanged", "[autograd-dispatch][joint]")
                     contains("leaf Variable that requires grad"));
 }
 
-TEST_CASE("an input that starts to require grad inside is refused", "[autograd-dispatch][joint]") {
-  const auto function = [](const Tensors& in) { return Tensors{in[0].add_(in[1])}; };
+TEST_CASE("backward() inside the function is refused", "[autograd-dispatch][joint]") {
+  const torch::Tensor weight = torch::ones({2}, torch::requires_grad());
+  const auto on_input = [](const Tensors& in) {
+    (in[0] * 2).sum().backward();
+    return Tensors{in[0] * 3};
+  };
+  const auto on_captured = [&](const Tensors& in) {
+    (in[0] * weight).sum().backward();
+    return Tensors{in[0] * 3};
+  };
 
-  CHECK_THROWS_WITH(
-      trace_joint(function, {torch::randn({2}), torch::randn({2}, torch::requires_grad())}),
-      contains("input 0 starts to require grad"));
+  CHECK_THROWS_WITH(trace_joint(on_input, {torch::ones({2}, torch::requires_grad())}),
+                    contains("torch::autograd::grad"));
+  CHECK_THROWS_WITH(trace_joint(on_captured, {torch::ones({2})}),
+                    contains("torch::autograd::grad"));
+  CHECK_FALSE(weight.grad().defined());
+}
+
+TEST_CASE("a write to a captured tensor that autograd sees is refused and undone",
+          "[autograd-dispatch][joint]") {
+  const torch::Tensor weight = torch::ones({2}, torch::requires_grad());
+  const torch::Tensor buffer = torch::zeros({2});
+  const torch::Tensor history = weight * 3;
+  const auto before = history.grad_fn();
+  const auto onto_buffer = [&](const Tensors& in) {
+    buffer.add_(in[0]);
+    return Tensors{buffer * 2};
+  };
+  const auto onto_history = [&](const Tensors& in) {
+    history.mul_(in[0]);
+    return Tensors{history * 2};
+  };
+
+  CHECK_THROWS_WITH(trace_joint(onto_buffer, {weight}), contains("pass it as an argument"));
+  CHECK_FALSE(buffer.requires_grad());
+  CHECK(torch::equal(buffer, torch::zeros({2})));
+  CHECK_THROWS_WITH(trace_joint(onto_history, {torch::ones({2}) * 5}),
+                    contains("pass it as an argument"));
+  CHECK(history.grad_fn() == before);
+  history.sum().backward();
+  CHECK(torch::equal(weight.grad(), torch::full({2}, 3.0)));
+}
+
+TEST_CASE("captured tensors of which one was computed from the other are refused",
+          "[autograd-dispatch][joint]") {
+  const torch::Tensor weight = torch::ones({2}, torch::requires_grad());
+  const torch::Tensor squared = weight.square();
+  const auto function = [&](const Tensors& in) { return Tensors{in[0] * weight + squared}; };
+
+  CHECK_THROWS_WITH(trace_joint(function, {torch::ones({2})}), contains("computed from another"));
+}
+
+TEST_CASE("an argument that shares memory with a captured tensor may not be written",
+          "[autograd-dispatch][joint]") {
+  const torch::Tensor buffer = torch::zeros({2});
+  const auto writes = [&](const Tensors& in) { return Tensors{in[0].add_(1) + buffer}; };
+  const auto reads = [&](const Tensors& in) { return Tensors{in[0] + buffer}; };
+
+  CHECK_THROWS_WITH(trace_joint(writes, {buffer.view({2})}), contains("shares memory"));
+  CHECK_NOTHROW(trace_joint(reads, {buffer.view({2})}));
+}
+
+TEST_CASE("autocast that the function leaves changed is refused and put back",
+          "[autograd-dispatch][joint]") {
+  const auto function = [](const Tensors& in) {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    return Tensors{in[0] * 2};
+  };
+
+  CHECK_THROWS_WITH(trace_joint(function, {torch::ones({2})}), contains("autocast"));
+  CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
 }  // namespace

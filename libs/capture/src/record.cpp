@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "kiln/base/error.hpp"
+#include "kiln/capture/twins.hpp"
 #include "recorder.hpp"
-#include "twins.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -81,6 +81,10 @@ Tensors captured_so_far() {
 
 void note_use(const at::Tensor& tensor) {
   current().note_use(tensor);
+}
+
+bool is_written(const c10::Storage& storage) {
+  return current().is_written(storage);
 }
 
 void declare_input(const at::Tensor& tensor, ir::InputKind kind) {

@@ -118,6 +118,9 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
       graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
   values_.set(tensor, value);
   captured_.push_back(tensor);
+  if (options_.on_capture) {
+    options_.on_capture(tensor);
+  }
   if (tensor.has_storage()) {
     external_.insert(tensor.storage().unsafeGetStorageImpl());
   }
@@ -250,6 +253,9 @@ void Recorder::call(const c10::OperatorHandle& op,
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
       snapshot(tensor);
+      if (!known.in_place_view && tensor.has_storage()) {
+        written_.insert(tensor.storage().unsafeGetStorageImpl());
+      }
     }
     if (memories[argument] == nullptr) {
       memories[argument] = memory_of(tensor);

@@ -37,6 +37,10 @@ class Recorder : public c10::DebugInfoBase {
   void add_output(const at::Tensor& tensor);
   void note_use(const at::Tensor& tensor) { value_of(tensor); }
 
+  [[nodiscard]] bool is_written(const c10::Storage& storage) const {
+    return written_.contains(storage.unsafeGetStorageImpl());
+  }
+
   /// Runs `op` and writes it down.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
 
@@ -76,6 +80,7 @@ class Recorder : public c10::DebugInfoBase {
   ValueTable values_;
   Tensors captured_;
   std::unordered_set<const c10::StorageImpl*> external_;
+  std::unordered_set<const c10::StorageImpl*> written_;
   std::unordered_map<const c10::StorageImpl*, Snapshot> snapshots_;
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;

@@ -1,4 +1,4 @@
-#include "twins.hpp"
+#include "kiln/capture/twins.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>

@@ -21,7 +21,6 @@ struct Version {
   ThreadGuard thread;
   std::vector<TensorGuard> inputs;
   std::vector<TensorGuard> captured_guards;
-  AliasGuard aliases;
   std::optional<ModuleState> module;
   Tensors captured;
   autograd_dispatch::CompiledFunction function;
@@ -42,15 +41,19 @@ struct Version {
         return false;
       }
     }
-    return aliases.holds(arguments);
+    return function.accepts(with_captured(arguments));
   }
 
   [[nodiscard]] Tensors run(const Tensors& arguments) const {
+    return function(with_captured(arguments));
+  }
+
+  [[nodiscard]] Tensors with_captured(const Tensors& arguments) const {
     Tensors all;
     all.reserve(arguments.size() + captured.size());
     all.insert(all.end(), arguments.begin(), arguments.end());
     all.insert(all.end(), captured.begin(), captured.end());
-    return function(all);
+    return all;
   }
 };
 
@@ -126,7 +129,8 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
       options.progress({"trace", 0, 1});
     }
     const Stopwatch watch;
-    autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(function, inputs);
+    autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(
+        function, inputs, {.keep_mutations_in_graph = options.keep_mutations_in_graph});
     {
       const std::lock_guard lock(report_lock);
       report.trace_ms += watch.milliseconds();
@@ -142,7 +146,6 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     auto version = std::make_shared<const Version>(Version{now,
                                                            guards_of(inputs),
                                                            std::move(captured_guards),
-                                                           AliasGuard(inputs),
                                                            std::move(state),
                                                            std::move(captured),
                                                            std::move(compiled)});
@@ -200,11 +203,6 @@ Function compile(std::shared_ptr<torch::nn::Module> module,
   if (options.dynamic) {
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
-  }
-  if (!options.keep_mutations_in_graph) {
-    throw Error(ErrorCode::kUnsupported,
-                "applying mutations outside the graph (keep_mutations_in_graph = false) is not "
-                "supported yet");
   }
   Function function;
   function.state_ = std::make_shared<Function::State>();

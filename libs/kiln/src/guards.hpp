@@ -35,17 +35,4 @@ struct TensorGuard {
   std::vector<std::int64_t> sizes, strides;
 };
 
-/// Which of a list of tensors are the same object or share memory: for each, the first that it
-/// equals.
-class AliasGuard {
- public:
-  explicit AliasGuard(const std::vector<at::Tensor>& tensors);
-
-  [[nodiscard]] bool holds(const std::vector<at::Tensor>& tensors) const;
-
- private:
-  std::vector<std::uint32_t> same_object_, same_storage_;
-  std::vector<std::int64_t> offsets_;  // Of tensors that share memory.
-};
-
 }  // namespace kiln

@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kiln/testing/catch2.hpp"
@@ -12,6 +14,7 @@
 namespace kiln::testing {
 
 using Tensors = std::vector<torch::Tensor>;
+using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// How far floating-point results may be apart: fused kernels round at other places than eager's.
 struct Tolerance {
@@ -19,76 +22,291 @@ struct Tolerance {
   double absolute = 1e-5;
 };
 
+/// What a function is called with, and the leaves whose gradients are to be compared.
+struct Inputs {
+  Inputs(Tensors both)
+      : leaves(both), arguments(std::move(both)) {}  // NOLINT: a plain list will do
+  Inputs(Tensors leaves_given, Tensors arguments_given)
+      : leaves(std::move(leaves_given)), arguments(std::move(arguments_given)) {}
+
+  Tensors leaves;
+  Tensors arguments;
+};
+
 inline bool close(const torch::Tensor& a, const torch::Tensor& b, Tolerance tolerance) {
-  if (!a.is_floating_point()) {
+  if (!a.defined() || !b.defined()) {
+    return a.defined() == b.defined();
+  }
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) {
+    return false;
+  }
+  if (!a.is_floating_point() && !a.is_complex()) {
     return torch::equal(a, b);
   }
-  return torch::allclose(a, b, tolerance.relative, tolerance.absolute, /*equal_nan=*/true);
+  return torch::allclose(
+      a.detach(), b.detach(), tolerance.relative, tolerance.absolute, /*equal_nan=*/true);
 }
 
-/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike) and
-/// checks outputs (values, dtype, sizes, strides, requires_grad), the inputs after the call
-/// (values, sizes, strides, version raised or not) and the gradients of all inputs with one
-/// backward through each output in turn.
-inline void check_like_eager(const std::function<Tensors(const Tensors&)>& eager,
-                             const std::function<Tensors(const Tensors&)>& compiled,
-                             const std::function<Tensors()>& make,
-                             Tolerance tolerance = {}) {
-  const auto run = [&](const std::function<Tensors(const Tensors&)>& function,
-                       Tensors& inputs,
-                       Tensors& outputs) {
-    torch::manual_seed(1);
-    inputs = make();
-    std::vector<std::uint32_t> versions;
-    for (const torch::Tensor& input : inputs) {
-      versions.push_back(input._version());
-    }
-    torch::manual_seed(2);
-    outputs = function(inputs);
-    std::vector<bool> raised;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      raised.push_back(inputs[i]._version() != versions[i]);
-    }
-    return raised;
-  };
-  Tensors inputs, expected_inputs, outputs, expected;
-  const std::vector<bool> expected_raised = run(eager, expected_inputs, expected);
-  const std::vector<bool> raised = run(compiled, inputs, outputs);
+namespace detail {
 
-  CHECK(raised == expected_raised);
-  REQUIRE(outputs.size() == expected.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    CAPTURE(i);
-    CHECK(outputs[i].scalar_type() == expected[i].scalar_type());
-    CHECK(outputs[i].sizes() == expected[i].sizes());
-    CHECK(outputs[i].strides() == expected[i].strides());
-    CHECK(outputs[i].requires_grad() == expected[i].requires_grad());
-    CHECK(close(outputs[i], expected[i], tolerance));
+/// One side of the comparison: what a call was given, and what came back.
+struct Side {
+  Tensors leaves, arguments, outputs;
+  std::vector<bool> version_raised;
+  torch::Tensor generator;
+  bool grad_mode = true;
+  std::optional<std::string> error;
+};
+
+inline Side run(const TensorFunction& function, const std::function<Inputs()>& make) {
+  Side side;
+  torch::manual_seed(1);
+  Inputs inputs = make();
+  side.leaves = std::move(inputs.leaves);
+  side.arguments = std::move(inputs.arguments);
+  const auto version = [](const torch::Tensor& tensor) {
+    return tensor.defined() && !tensor.is_inference() ? tensor._version() : 0;
+  };
+  std::vector<std::int64_t> versions;
+  for (const torch::Tensor& argument : side.arguments) {
+    versions.push_back(version(argument));
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    CAPTURE(i);
-    CHECK(inputs[i].sizes() == expected_inputs[i].sizes());
-    CHECK(inputs[i].strides() == expected_inputs[i].strides());
-    CHECK(close(inputs[i], expected_inputs[i], tolerance));
+  torch::manual_seed(2);
+  {
+    const at::AutoGradMode mode(c10::GradMode::is_enabled());
+    side.outputs = function(side.arguments);
+    side.grad_mode = c10::GradMode::is_enabled();
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!expected[i].requires_grad()) {
+  side.generator = at::globalContext().defaultGenerator(at::kCPU).get_state();
+  for (std::size_t i = 0; i < side.arguments.size(); ++i) {
+    side.version_raised.push_back(version(side.arguments[i]) != versions[i]);
+  }
+  return side;
+}
+
+/// Position of `tensor` itself among arguments and outputs; -1 if it is none of them.
+inline int position(const Side& side, const torch::Tensor& tensor) {
+  int position = 0;
+  for (const Tensors* list : {&side.arguments, &side.outputs}) {
+    for (const torch::Tensor& other : *list) {
+      if (other.defined() && other.is_same(tensor)) {
+        return position;
+      }
+      ++position;
+    }
+  }
+  return -1;
+}
+
+/// What every tensor has to do with every other, as one line for each.
+inline std::vector<std::string> relations(const Side& side) {
+  const auto base = [](const torch::Tensor& tensor) {
+    return tensor.is_view() ? torch::Tensor(tensor._base()) : torch::Tensor();
+  };
+  Tensors all = side.arguments;
+  all.insert(all.end(), side.outputs.begin(), side.outputs.end());
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::string line = std::to_string(i) + ":";
+    if (!all[i].defined()) {
+      lines.push_back(line + " undefined");
       continue;
     }
+    line += " same as " + std::to_string(position(side, all[i]));
+    const torch::Tensor its_base = base(all[i]);
+    if (its_base.defined() && position(side, its_base) >= 0) {
+      line += ", view of " + std::to_string(position(side, its_base));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!all[j].defined()) {
+        continue;
+      }
+      if (all[i].is_alias_of(all[j])) {
+        line += ", on the memory of " + std::to_string(j);
+      }
+      if (its_base.defined() && base(all[j]).defined() && its_base.is_same(base(all[j]))) {
+        line += ", view of the same as " + std::to_string(j);
+      }
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+/// "none", "view" or "computed".
+inline std::string history_kind(const torch::Tensor& tensor) {
+  if (!tensor.grad_fn()) {
+    return "none";
+  }
+  return tensor.is_view() ? "view" : "computed";
+}
+
+inline void check_tensor(const torch::Tensor& found,
+                         const torch::Tensor& expected,
+                         Tolerance tolerance) {
+  REQUIRE(found.defined() == expected.defined());
+  if (!found.defined()) {
+    return;
+  }
+  CHECK(found.scalar_type() == expected.scalar_type());
+  CHECK(found.sizes() == expected.sizes());
+  if (expected.layout() == torch::kStrided) {
+    CHECK(found.strides() == expected.strides());
+  }
+  CHECK(found.is_conj() == expected.is_conj());
+  CHECK(found.is_neg() == expected.is_neg());
+  CHECK(found.requires_grad() == expected.requires_grad());
+  CHECK(found.is_leaf() == expected.is_leaf());
+  CHECK(found.is_inference() == expected.is_inference());
+  CHECK(close(found, expected, tolerance));
+}
+
+inline void check_arguments(const Side& found, const Side& expected, Tolerance tolerance) {
+  for (std::size_t i = 0; i < expected.arguments.size(); ++i) {
+    CAPTURE(i);
+    const torch::Tensor& argument = found.arguments[i];
+    const torch::Tensor& wanted = expected.arguments[i];
+    check_tensor(argument, wanted, tolerance);
+    if (!wanted.defined() || !wanted.has_storage()) {
+      continue;
+    }
+    CHECK(argument.storage_offset() == wanted.storage_offset());
+    CHECK(argument.storage().nbytes() == wanted.storage().nbytes());
+    CHECK(history_kind(argument) == history_kind(wanted));
+    if (expected.version_raised[i]) {
+      CHECK(found.version_raised[i]);
+    }
+  }
+}
+
+inline std::optional<std::string> error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+/// One backward through every output, then through every argument with a history, in turn; the
+/// gradients of all leaves after each.
+inline void check_gradients(Side& found, Side& expected, Tolerance tolerance) {
+  const auto backward = [](torch::Tensor& tensor) {
     torch::manual_seed(3);
-    const torch::Tensor tangent = torch::randn_like(expected[i]);
-    expected[i].backward(tangent, /*retain_graph=*/true);
-    outputs[i].backward(tangent, /*retain_graph=*/true);
-    for (std::size_t j = 0; j < inputs.size(); ++j) {
-      CAPTURE(i, j);
-      const torch::Tensor& wanted = expected_inputs[j].grad();
-      const torch::Tensor& found = inputs[j].grad();
-      CHECK(found.defined() == wanted.defined());
-      if (found.defined() && wanted.defined()) {
-        CHECK(close(found, wanted, tolerance));
+    const torch::Tensor tangent = torch::randn_like(tensor.detach());
+    tensor.backward(tangent, /*retain_graph=*/true);
+  };
+  const auto check_through = [&](torch::Tensor& ours, torch::Tensor& theirs) {
+    if (!theirs.defined() || !theirs.requires_grad() || !ours.requires_grad()) {
+      return;
+    }
+    const auto wanted = error_of([&] { backward(theirs); });
+    const auto got = error_of([&] { backward(ours); });
+    CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
+    if (wanted) {
+      CHECK(got.has_value());
+      return;
+    }
+    REQUIRE_FALSE(got.has_value());
+    for (std::size_t j = 0; j < expected.leaves.size(); ++j) {
+      CAPTURE(j);
+      if (expected.leaves[j].defined()) {
+        CHECK(close(found.leaves[j].grad(), expected.leaves[j].grad(), tolerance));
+      }
+    }
+  };
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    CAPTURE(i);
+    check_through(found.outputs[i], expected.outputs[i]);
+  }
+  for (std::size_t i = 0; i < expected.arguments.size(); ++i) {
+    CAPTURE(i);
+    if (expected.arguments[i].defined() && !expected.arguments[i].is_leaf()) {
+      check_through(found.arguments[i], expected.arguments[i]);
+    }
+  }
+}
+
+/// Doubles each output in place, in turn: what eager refuses must be refused, and what shares
+/// memory must see it.
+inline void check_writable(Side& found, Side& expected, Tolerance tolerance) {
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    CAPTURE(i);
+    if (!expected.outputs[i].defined()) {
+      continue;
+    }
+    const auto wanted = error_of([&] { expected.outputs[i].mul_(2); });
+    const auto got = error_of([&] { found.outputs[i].mul_(2); });
+    CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
+    CHECK(got.has_value() == wanted.has_value());
+    for (std::size_t j = 0; j < expected.outputs.size(); ++j) {
+      CAPTURE(j);
+      CHECK(close(found.outputs[j], expected.outputs[j], tolerance));
+    }
+    for (std::size_t j = 0; j < expected.arguments.size(); ++j) {
+      CAPTURE(j);
+      CHECK(close(found.arguments[j], expected.arguments[j], tolerance));
+    }
+  }
+}
+
+/// Lets go of everything and counts the memory that stays.
+inline int storages_left(Side side) {
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> watched;
+  for (const Tensors* list : {&side.arguments, &side.outputs}) {
+    for (const torch::Tensor& tensor : *list) {
+      if (tensor.defined() && tensor.has_storage()) {
+        watched.push_back(tensor.storage().getWeakStorageImpl());
       }
     }
   }
+  side = Side();
+  int left = 0;
+  for (const auto& storage : watched) {
+    left += storage.expired() ? 0 : 1;
+  }
+  return left;
+}
+
+}  // namespace detail
+
+/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike).
+///
+/// Compared are outputs (values, dtype, geometry, requires_grad, leaf or not, who is a view of
+/// whom, who shares memory, who is the same object), arguments after the call (all of that, storage
+/// size, version raised, kind of history), the random generator, grad mode, the gradients of all
+/// leaves by one backward through each output and argument in turn, the effect of writing to each
+/// output, and whether memory is released. If eager throws, compiled must.
+inline void check_like_eager(const TensorFunction& eager,
+                             const TensorFunction& compiled,
+                             const std::function<Inputs()>& make,
+                             Tolerance tolerance = {}) {
+  using namespace detail;
+  Side expected, found;
+  const auto wanted = error_of([&] { expected = run(eager, make); });
+  const auto got = error_of([&] { found = run(compiled, make); });
+  CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
+  if (wanted) {
+    CHECK(got.has_value());
+    return;
+  }
+  REQUIRE_FALSE(got.has_value());
+  REQUIRE(found.outputs.size() == expected.outputs.size());
+
+  CHECK(found.grad_mode == expected.grad_mode);
+  CHECK(torch::equal(found.generator, expected.generator));
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    CAPTURE(i);
+    check_tensor(found.outputs[i], expected.outputs[i], tolerance);
+  }
+  check_arguments(found, expected, tolerance);
+  CHECK(relations(found) == relations(expected));
+  check_gradients(found, expected, tolerance);
+  check_writable(found, expected, tolerance);
+  const int expected_left = storages_left(std::move(expected));
+  CHECK(storages_left(std::move(found)) == expected_left);
 }
 
 }  // namespace kiln::testing

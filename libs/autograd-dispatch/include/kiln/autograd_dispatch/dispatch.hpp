@@ -14,8 +14,8 @@ namespace kiln::autograd_dispatch {
 struct DispatchOptions {
   Compiler forward = interpret;  ///< For the forward of a function that trains.
   Compiler backward = interpret;
-  Compiler inference = interpret;  ///< For a function without gradients.
-  PartitionFunction partition;     ///< Required for a function that trains.
+  Compiler inference = interpret;    ///< For a function without gradients.
+  PartitionFunction partition = {};  ///< Required for a function that trains.
   /// Compile the backward when it first runs instead of with the forward.
   bool lazy_backward = true;
 };
@@ -23,10 +23,15 @@ struct DispatchOptions {
 /// A traced function, compiled. Copyable, and callable from many threads.
 class CompiledFunction {
  public:
-  /// Runs on one tensor per traced input, captured tensors after the function's own.
+  /// Whether the function was compiled for arguments that are related like these: which are the
+  /// same object or share memory, which require grad. Metadata is the caller's to compare.
+  [[nodiscard]] bool accepts(const Tensors& arguments) const;
+
+  /// Runs on one tensor per traced argument, captured tensors after the function's own.
   ///
-  /// The tensors must have the metadata they were traced with: nothing is checked here.
-  Tensors operator()(const Tensors& inputs) const;
+  /// The tensors must have the metadata they were traced with: that is not checked. Throws `Error`
+  /// with `kInvalidArgument` for arguments that it does not accept, saying why.
+  Tensors operator()(const Tensors& arguments) const;
 
   /// Whether it was compiled with a backward.
   [[nodiscard]] bool trains() const;

@@ -12,9 +12,9 @@ namespace kiln::autograd_dispatch {
 
 /// A traced function, functional, with what the runtime needs to know of it.
 struct JointTrace {
-  /// Inputs: the function's (kind `kUser`), the captured tensors (kind `kConstant`), then one of
-  /// kind `kTangent` for each differentiable output. Outputs: mutations, computed user outputs,
-  /// then one of kind `kGradient` for each input that requires grad. Without differentiable outputs
+  /// Inputs: `plan.inputs` (the function's of kind `kUser`, captured tensors of kind `kConstant`),
+  /// then one of kind `kTangent` for each differentiable result. Outputs: mutations, results, then
+  /// one of kind `kGradient` for each input that requires grad. Without differentiable results
   /// there are neither tangents nor gradients.
   ir::Graph graph;
   Tensors captured;
@@ -23,10 +23,20 @@ struct JointTrace {
   [[nodiscard]] bool differentiable() const { return !plan.tangents.empty(); }
 };
 
-/// Runs `function` on twins of `inputs`, differentiates what it returns, and records both.
+struct TraceOptions {
+  /// Let the graph write inputs itself where autograd does not see it; otherwise all new contents
+  /// are results, which the runtime copies.
+  bool keep_mutations_in_graph = true;
+};
+
+/// Runs `function` on twins of `inputs`, differentiates what it returns and what it wrote, and
+/// records both.
 ///
-/// Throws what the function throws, and `Error` with `kUnsupported` naming an output or input whose
-/// aliasing is not handled.
-[[nodiscard]] JointTrace trace_joint(const TensorFunction& function, const Tensors& inputs);
+/// Throws what the function throws, and `Error` with `kUnsupported` for what no compiled function
+/// can do: `backward()` inside, writes to captured tensors that autograd sees, writes during the
+/// backward, memory shared in a way that cannot be had again.
+[[nodiscard]] JointTrace trace_joint(const TensorFunction& function,
+                                     const Tensors& inputs,
+                                     const TraceOptions& options = {});
 
 }  // namespace kiln::autograd_dispatch

@@ -1,47 +1,125 @@
 // How a call of a compiled function is put together from its compiled graphs: plain data, so that a
 // cache can keep it.
+//
+// Three lists of tensors meet here. *Arguments* are what the caller passes: the function's own,
+// then the captured tensors. *Inputs* are what the compiled graph takes: an argument, or the tensor
+// that several arguments are views of. *Results* are what the compiled graph returns.
 
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::autograd_dispatch {
 
+/// A window on a storage, in elements.
+struct Geometry {
+  std::vector<std::int64_t> sizes = {}, strides = {};
+  std::int64_t offset = 0;
+
+  bool operator==(const Geometry&) const = default;
+};
+
+/// How a tensor is made again from one that it shares memory with.
+struct ViewPlan {
+  /// What autograd knows of it.
+  enum class History {
+    kView,      ///< A differentiable view.
+    kNoGrad,    ///< A view that was made with grad mode off.
+    kDetached,  ///< Only the memory is shared.
+  };
+  History history = History::kView;
+  /// The views that lead from the base to it, or, where they cannot be replayed, nothing: then
+  /// `geometry` is set directly.
+  std::optional<ir::Graph> views = {};
+  /// Its window; the offset counts from the base's.
+  Geometry geometry = {};
+};
+
 /// Where one of the function's outputs comes from.
 struct OutputPlan {
   enum class Kind {
     kNone,             ///< Undefined.
-    kComputed,         ///< Result `index` of the compiled forward.
-    kInput,            ///< Input `index` itself, the same object.
-    kAliasOfInput,     ///< A view of input `index`, made anew after mutations were applied.
-    kAliasOfComputed,  ///< A view of result `index`, which other outputs see too.
+    kComputed,         ///< Result `index`.
+    kArgument,         ///< Argument `index` itself, the same object.
     kSameAs,           ///< The function's output `index` itself.
+    kAliasOfArgument,  ///< Shares memory with argument `index`; made after arguments were updated.
+    kAliasOfComputed,  ///< Shares memory with result `index`.
+    kAliasOfOutput,    ///< Shares memory with the function's output `index`.
   };
   Kind kind = Kind::kComputed;
   std::uint32_t index = 0;
   bool requires_grad = false;
-  /// For aliases: the views that lead from the base to the output, or, where they cannot be
-  /// replayed, nothing: then the geometry is set directly.
-  std::optional<ir::Graph> views = {};
-  std::vector<std::int64_t> sizes = {}, strides = {};
-  std::int64_t offset = 0;
+  ViewPlan view = {};  ///< For aliases.
+
+  [[nodiscard]] bool is_alias() const {
+    return kind == Kind::kAliasOfArgument || kind == Kind::kAliasOfComputed ||
+           kind == Kind::kAliasOfOutput;
+  }
 };
 
-/// The runtime's part of a compiled function. Inputs count the captured tensors after the
-/// function's own.
+/// Where a graph input comes from.
+struct InputPlan {
+  std::uint32_t argument = 0;
+  /// The input is not the argument but the tensor that it is a view of (or, if it is no view, the
+  /// argument: others are views of it), with this window on its storage.
+  std::optional<Geometry> base = {};
+};
+
+/// New contents of a graph input.
+struct WritePlan {
+  std::uint32_t input = 0;
+  /// The result that holds them; nothing if the graph writes them itself.
+  std::optional<std::uint32_t> result = {};
+  bool visible = false;  ///< Autograd sees the write: the input's history goes on through it.
+};
+
+/// What else happens to an argument.
+struct ChangePlan {
+  std::uint32_t argument = 0;
+  std::optional<Geometry> geometry = {};     ///< Its window afterwards; offset from the old one's.
+  bool visible = false;                      ///< Autograd sees the change of geometry.
+  std::optional<std::uint32_t> memory = {};  ///< It moves onto the memory of `outputs[memory]`.
+  bool starts_requiring_grad = false;        ///< It becomes a leaf that requires grad.
+  bool stops_requiring_grad = false;         ///< It loses its history.
+};
+
+/// Among arguments that share memory, how they do.
+struct AliasPlan {
+  std::uint32_t first = 0;    ///< The first argument on the same storage: itself, if there is none.
+  std::uint32_t same_as = 0;  ///< The first argument that is the same object: itself, likewise.
+  std::int64_t offset = 0;    ///< From the first's, in elements.
+};
+
+/// The runtime's part of a compiled function.
 struct Plan {
-  std::uint32_t inputs = 0;
-  std::vector<OutputPlan> outputs;
-  std::uint32_t computed =
-      0;  ///< Results of the compiled forward that are not saved for the backward.
-  /// For each tangent of the backward: the computed result it belongs to.
-  std::vector<std::uint32_t> tangents;
+  std::uint32_t arguments = 0;
+  std::uint32_t captured = 0;  ///< How many of them, at the end, are captured tensors.
+  std::vector<InputPlan> inputs = {};
+  /// The function's own, then the new memories that `changes` mention.
+  std::vector<OutputPlan> outputs = {};
+  std::uint32_t returned = 0;  ///< How many outputs are the function's own.
+  /// Results of the compiled forward that are not saved for the backward.
+  std::uint32_t computed = 0;
+  /// Further results, made beside the graph's: each shares memory with an input but has a gradient
+  /// of its own (a custom autograd function that returns its input). `index` is the input.
+  std::vector<OutputPlan> node_aliases = {};
+  /// For each tangent of the backward: the result it belongs to.
+  std::vector<std::uint32_t> tangents = {};
   /// For each gradient the backward returns: the input it belongs to.
-  std::vector<std::uint32_t> gradients;
+  std::vector<std::uint32_t> gradients = {};
+
+  std::vector<WritePlan> writes = {};
+  std::vector<ChangePlan> changes = {};
+  std::vector<AliasPlan> aliases = {};       ///< By argument; empty if none share memory.
+  std::vector<bool> requires_grad = {};      ///< By argument.
+  std::optional<bool> grad_mode_after = {};  ///< The function leaves grad mode so.
+  bool grad_mode = true;                     ///< Grad mode when it was traced.
+  bool deterministic = false;                ///< Deterministic algorithms were asked for.
 };
 
 }  // namespace kiln::autograd_dispatch

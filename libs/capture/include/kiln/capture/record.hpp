@@ -25,6 +25,8 @@ struct RecordOptions {
   bool on_twins = true;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
+  /// Called with each captured tensor when it is first used, before the operator that uses it runs.
+  std::function<void(const at::Tensor&)> on_capture = {};
 };
 
 /// A trace.
@@ -54,6 +56,9 @@ struct Recording {
 
 /// Likewise: captures `tensor` if the trace does not know it.
 void note_use(const at::Tensor& tensor);
+
+/// Likewise: whether an operator recorded so far wrote elements of `storage`.
+[[nodiscard]] bool is_written(const c10::Storage& storage);
 
 /// Likewise: makes `tensor`, new to the trace, a further graph input of `kind`.
 void declare_input(const at::Tensor& tensor, ir::InputKind kind);

@@ -11,6 +11,6 @@ namespace kiln::capture {
 /// One twin per tensor: equal values, geometry and requires_grad; tensors that share memory have
 /// twins that share memory, and the same tensor twice has the same twin twice. Every twin is a
 /// leaf.
-std::vector<at::Tensor> make_twins(const std::vector<at::Tensor>& tensors);
+[[nodiscard]] std::vector<at::Tensor> make_twins(const std::vector<at::Tensor>& tensors);
 
 }  // namespace kiln::capture

@@ -1,0 +1,60 @@
+// How the arguments of a trace become the inputs of a graph.
+//
+// An argument that is passed twice is one input. Arguments that share memory without sharing an
+// element are strangers. Arguments that do overlap are inputs of their own as long as autograd sees
+// no write to them; else `merge` makes one input of them, the tensor they are views of, because
+// only there autograd can see what a write to one means for the others.
+
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/autograd_dispatch/plan.hpp"
+
+namespace kiln::autograd_dispatch {
+
+class InputLayout {
+ public:
+  explicit InputLayout(Tensors arguments);
+
+  /// Makes one input of all arguments on the storage of `argument`.
+  ///
+  /// Throws `Error` with `kUnsupported` if they are not views of one tensor.
+  void merge(std::uint32_t argument);
+  [[nodiscard]] bool is_merged(std::uint32_t argument) const;
+  /// Whether `argument` overlaps another argument that is not the same object.
+  [[nodiscard]] bool overlaps_another(std::uint32_t argument) const;
+
+  /// One tensor per graph input, to be recorded on twins of.
+  [[nodiscard]] Tensors sources() const;
+
+  /// A trace's side of things.
+  struct Twins {
+    Tensors arguments;  ///< What to call the function with.
+    Tensors inputs;     ///< For each graph input: the tensor that stands for it there.
+  };
+  /// From twins of `sources()`: tensors related to each other by memory and autograd as the
+  /// arguments are. What is no leaf has a history that ends at its twin.
+  [[nodiscard]] Twins twins(const Tensors& sources) const;
+
+  [[nodiscard]] std::uint32_t input_of(std::uint32_t argument) const { return input_of_[argument]; }
+  [[nodiscard]] const std::vector<InputPlan>& inputs() const { return inputs_; }
+  [[nodiscard]] std::vector<AliasPlan> aliases() const;
+  [[nodiscard]] const Tensors& arguments() const { return arguments_; }
+
+ private:
+  void arrange();
+  [[nodiscard]] at::Tensor common_base(std::uint32_t argument) const;
+
+  Tensors arguments_;
+  std::vector<std::uint32_t> same_as_;    // By argument: the first that is the same object,
+  std::vector<std::uint32_t> first_;      // the first on the same storage,
+  std::vector<std::uint32_t> component_;  // and the first that it overlaps, others between.
+  std::vector<bool> merged_;              // By argument, set on the first of a storage.
+  std::vector<InputPlan> inputs_;
+  std::vector<std::uint32_t> input_of_;
+};
+
+}  // namespace kiln::autograd_dispatch

@@ -1,0 +1,277 @@
+#include "joint_program.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "kiln/base/error.hpp"
+#include "kiln/capture/record.hpp"
+#include "relations.hpp"
+
+namespace kiln::autograd_dispatch {
+namespace {
+
+std::string argument_name(std::size_t position) {
+  return "argument " + std::to_string(position);
+}
+
+// Ones in the layout of `output`: some tangent, so that the backward can be recorded.
+at::Tensor tangent_for(const at::Tensor& output) {
+  const capture::PauseRecording unrecorded;
+  const at::NoGradGuard no_grad;
+  return at::ones_like(output.detach());
+}
+
+// Autograd has a new idea of where `now` comes from.
+bool has_new_history(const TensorState& before, const TensorState& now) {
+  return now.requires_grad && !now.leaf && now.history.function != before.history.function;
+}
+
+struct AutocastState {
+  bool cpu = at::autocast::is_autocast_enabled(at::kCPU);
+  bool cuda = at::autocast::is_autocast_enabled(at::kCUDA);
+
+  void restore() const {
+    at::autocast::set_autocast_enabled(at::kCPU, cpu);
+    at::autocast::set_autocast_enabled(at::kCUDA, cuda);
+  }
+  bool operator==(const AutocastState&) const = default;
+};
+
+std::vector<TensorState> states_of(const Tensors& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+// Nothing that the forward was given may be written while gradients are computed: the backward runs
+// at another time, on what was saved.
+void require_unwritten(const Tensors& tensors,
+                       const std::vector<TensorState>& before,
+                       const std::string& what) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) {
+      continue;
+    }
+    if (geometry_of(tensors[i]) != before[i].geometry) {
+      throw Error(ErrorCode::kUnsupported,
+                  what + " " + std::to_string(i) +
+                      " is an input that had its metadata mutated in the backward");
+    }
+    if (version_of(tensors[i]) != before[i].version) {
+      throw Error(ErrorCode::kUnsupported,
+                  what + " " + std::to_string(i) +
+                      " is an input to the backward that was mutated during the backward");
+    }
+  }
+}
+
+}  // namespace
+
+Tensors JointProgram::call(const Tensors& arguments) {
+  const AutocastState autocast;
+  Tensors outputs;
+  {
+    const at::AutoGradMode mode(c10::GradMode::is_enabled());
+    const bool before = c10::GradMode::is_enabled();
+    outputs = function_(arguments);
+    if (c10::GradMode::is_enabled() != before) {
+      grad_mode_after_ = !before;
+    }
+  }
+  if (AutocastState() != autocast) {
+    autocast.restore();
+    throw Error(ErrorCode::kUnsupported, "the function leaves autocast switched on or off");
+  }
+  return outputs;
+}
+
+Tensors JointProgram::run(const Tensors& sources) {
+  InputLayout::Twins twins = layout_.twins(sources);
+  const std::vector<TensorState> arguments_before = states_of(twins.arguments);
+  const std::vector<TensorState> inputs_before = states_of(twins.inputs);
+
+  Tensors originals;
+  for (const at::Tensor& argument : twins.arguments) {
+    const capture::PauseRecording unrecorded;
+    originals.push_back(argument.defined() ? argument.detach() : argument);
+  }
+
+  Tensors outputs = call(twins.arguments);
+
+  for (const at::Tensor& source : sources) {
+    if (source.defined() && source.is_leaf() && source.grad().defined()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the function calls backward() inside, which writes gradients that no compiled "
+                  "function can; use torch::autograd::grad");
+    }
+  }
+  for (const at::Tensor& output : outputs) {
+    if (output.defined()) {
+      capture::note_use(output);
+    }
+  }
+  captured_.require_unchanged();
+  captured_.require_independent();
+  captured_tensors_ = capture::captured_so_far();
+  require_apart(twins, arguments_before);
+
+  find_writes(twins, inputs_before);
+  if (must_merge_) {
+    return {};
+  }
+  returned_ = static_cast<std::uint32_t>(outputs.size());
+  Tensors arguments = twins.arguments, inputs = twins.inputs;
+  arguments.insert(arguments.end(), captured_tensors_.begin(), captured_tensors_.end());
+  inputs.insert(inputs.end(), captured_tensors_.begin(), captured_tensors_.end());
+  originals.insert(originals.end(), captured_tensors_.begin(), captured_tensors_.end());
+  outputs_.emplace(
+      std::move(arguments), std::move(originals), std::move(inputs), std::move(outputs));
+  find_changes(twins, arguments_before);
+  for (WritePlan& write : writes_) {
+    write.result = outputs_->add_computed(twins.inputs[write.input]);
+  }
+  outputs_->run();
+
+  const Tensors gradients = differentiate(sources, twins.inputs);
+  Tensors results = outputs_->computed();
+  results.insert(results.end(), gradients.begin(), gradients.end());
+  results.insert(results.end(), outputs_->arguments().begin(), outputs_->arguments().end());
+  results.insert(results.end(), outputs_->outputs().begin(), outputs_->outputs().end());
+  return results;
+}
+
+// A captured tensor that an argument shares memory with: the trace has the argument's twin apart
+// from it, which is right only as long as neither is written.
+void JointProgram::require_apart(const InputLayout::Twins& twins,
+                                 const std::vector<TensorState>& before) const {
+  for (std::size_t i = 0; i < twins.arguments.size(); ++i) {
+    for (const at::Tensor& captured : captured_tensors_) {
+      if (share_storage(layout_.arguments()[i], captured) &&
+          (capture::is_written(before[i].storage) || capture::is_written(captured.storage()))) {
+        throw Error(ErrorCode::kUnsupported,
+                    argument_name(i) +
+                        " shares memory with a tensor that the function captures, and one of them "
+                        "is written");
+      }
+    }
+  }
+}
+
+void JointProgram::find_writes(const InputLayout::Twins& twins,
+                               const std::vector<TensorState>& before) {
+  for (std::uint32_t i = 0; i < twins.inputs.size(); ++i) {
+    if (!twins.inputs[i].defined() || !before[i].storage ||
+        !capture::is_written(before[i].storage) ||
+        !has_new_history(before[i], TensorState(twins.inputs[i]))) {
+      continue;
+    }
+    const std::uint32_t argument = layout_.inputs()[i].argument;
+    if (!layout_.inputs()[i].base && layout_.overlaps_another(argument)) {
+      must_merge_ = argument;
+      return;
+    }
+    writes_.push_back({.input = i, .result = {}, .visible = true});
+  }
+}
+
+void JointProgram::find_changes(const InputLayout::Twins& twins,
+                                const std::vector<TensorState>& before) {
+  for (std::uint32_t i = 0; i < twins.arguments.size(); ++i) {
+    const at::Tensor& argument = twins.arguments[i];
+    const bool repeated = std::any_of(
+        twins.arguments.begin(), twins.arguments.begin() + i, [&](const at::Tensor& other) {
+          return other.defined() && other.is_same(argument);
+        });
+    if (!argument.defined() || repeated) {
+      continue;
+    }
+    const TensorState now(argument);
+    ChangePlan change{.argument = i};
+    bool changed = false;
+    if (now.storage.unsafeGetStorageImpl() != before[i].storage.unsafeGetStorageImpl()) {
+      if (has_new_history(before[i], now)) {
+        throw Error(ErrorCode::kUnsupported,
+                    argument_name(i) +
+                        " is set_ to other memory, but the input has other mutations that we "
+                        "cannot keep with it: autograd sees a write to it");
+      }
+      change.memory = outputs_->add_memory_of(i);
+      changed = true;
+    } else if (now.bytes != before[i].bytes) {
+      throw Error(
+          ErrorCode::kUnsupported,
+          "the function resizes the storage of " + argument_name(i) + ", which is not supported");
+    } else if (now.geometry != before[i].geometry) {
+      change.geometry = now.geometry;
+      change.geometry->offset -= before[i].geometry.offset;
+      change.visible = layout_.is_merged(i) ? now.requires_grad : has_new_history(before[i], now);
+      changed = true;
+    }
+    if (now.requires_grad && !before[i].requires_grad && now.leaf) {
+      change.starts_requiring_grad = changed = true;
+    }
+    if (!now.requires_grad && before[i].requires_grad) {
+      change.stops_requiring_grad = changed = true;
+    }
+    if (changed) {
+      changes_.push_back(std::move(change));
+    }
+  }
+}
+
+Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watched) {
+  torch::autograd::variable_list differentiable, tangents, targets;
+  const auto add = [&](const at::Tensor& result, std::size_t position) {
+    tangents_.push_back(static_cast<std::uint32_t>(position));
+    differentiable.push_back(result);
+    tangents.push_back(tangent_for(result));
+    capture::declare_input(tangents.back(), ir::InputKind::kTangent);
+  };
+  const Tensors& computed = outputs_->computed();
+  for (std::uint32_t i = 0; i < computed.size(); ++i) {
+    if (computed[i].requires_grad() && !outputs_->is_new_leaf(i)) {
+      add(computed[i], i);
+    }
+  }
+  for (std::size_t i = 0; i < outputs_->node_aliases().size(); ++i) {
+    add(outputs_->node_aliases()[i].tensor, computed.size() + i);
+  }
+  if (differentiable.empty()) {
+    return {};
+  }
+  for (std::uint32_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].defined() && sources[i].requires_grad() && sources[i].is_leaf()) {
+      gradients_.push_back(i);
+      targets.push_back(sources[i]);
+    }
+  }
+  for (std::size_t i = 0; i < captured_tensors_.size(); ++i) {
+    if (captured_tensors_[i].requires_grad()) {
+      gradients_.push_back(static_cast<std::uint32_t>(sources.size() + i));
+      targets.push_back(captured_tensors_[i]);
+    }
+  }
+  if (targets.empty()) {
+    return {};
+  }
+
+  const std::vector<TensorState> inputs_before = states_of(watched);
+  const std::vector<TensorState> captured_before = states_of(captured_tensors_);
+  const std::vector<TensorState> tangents_before = states_of(tangents);
+  const capture::BackwardScope backward;
+  torch::autograd::variable_list gradients = torch::autograd::grad(differentiable,
+                                                                   targets,
+                                                                   tangents,
+                                                                   /*retain_graph=*/false,
+                                                                   /*create_graph=*/false,
+                                                                   /*allow_unused=*/true);
+  require_unwritten(watched, inputs_before, "input");
+  require_unwritten(captured_tensors_, captured_before, "captured tensor");
+  require_unwritten(tangents, tangents_before, "the gradient of result");
+  return gradients;
+}
+
+}  // namespace kiln::autograd_dispatch

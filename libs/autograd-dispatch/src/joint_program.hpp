@@ -1,0 +1,64 @@
+// A function and its gradients as one program, to be run once under the tracer, and what the run
+// taught.
+
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "input_layout.hpp"
+#include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/autograd_dispatch/plan.hpp"
+#include "output_analysis.hpp"
+#include "tensor_state.hpp"
+
+namespace kiln::autograd_dispatch {
+
+class JointProgram {
+ public:
+  JointProgram(const TensorFunction& function, const InputLayout& layout)
+      : function_(function), layout_(layout) {}
+
+  /// Runs on twins of `layout.sources()`. Returns results, gradients, then, to be taken off the
+  /// recorded graph again, arguments and outputs; or nothing, if `must_merge()` says why.
+  Tensors run(const Tensors& sources);
+
+  /// To be called with each tensor that the trace captures.
+  void note_capture(const at::Tensor& tensor) { captured_.note(tensor); }
+  /// Undoes what the function did to captured tensors beyond writing their elements.
+  void restore_captured() { captured_.restore(); }
+
+  /// An argument that must be merged with those it overlaps before the trace is right.
+  [[nodiscard]] std::optional<std::uint32_t> must_merge() const { return must_merge_; }
+  [[nodiscard]] const OutputAnalysis& outputs() const { return *outputs_; }
+  [[nodiscard]] std::uint32_t returned() const { return returned_; }
+  /// Writes that autograd sees.
+  [[nodiscard]] const std::vector<WritePlan>& writes() const { return writes_; }
+  [[nodiscard]] const std::vector<ChangePlan>& changes() const { return changes_; }
+  /// For each tangent its result, node aliases counted on from the graph's; for each gradient its
+  /// input.
+  [[nodiscard]] const std::vector<std::uint32_t>& tangents() const { return tangents_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& gradients() const { return gradients_; }
+  [[nodiscard]] std::optional<bool> grad_mode_after() const { return grad_mode_after_; }
+
+ private:
+  Tensors call(const Tensors& arguments);
+  void require_apart(const InputLayout::Twins& twins, const std::vector<TensorState>& before) const;
+  void find_writes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
+  void find_changes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
+  Tensors differentiate(const Tensors& sources, const Tensors& watched);
+
+  const TensorFunction& function_;
+  const InputLayout& layout_;
+  CapturedStates captured_;
+  Tensors captured_tensors_;
+  std::optional<OutputAnalysis> outputs_;
+  std::uint32_t returned_ = 0;
+  std::optional<std::uint32_t> must_merge_;
+  std::vector<WritePlan> writes_;
+  std::vector<ChangePlan> changes_;
+  std::vector<std::uint32_t> tangents_, gradients_;
+  std::optional<bool> grad_mode_after_;
+};
+
+}  // namespace kiln::autograd_dispatch
