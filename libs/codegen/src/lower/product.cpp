@@ -22,8 +22,11 @@ struct Product {
   TensorId right;
   DType type;  // what is added in
 
-  [[nodiscard]] Formula term(const Lowering& l, Index m, Index k, Index n) const {
-    return l.read(left, {m, k}).to(type) * l.read(right, {std::move(k), std::move(n)}).to(type);
+  [[nodiscard]] Formula term(const Lowering& l,
+                             const Index& m,
+                             const Index& k,
+                             const Index& n) const {
+    return l.read(left, {m, k}).to(type) * l.read(right, {k, n}).to(type);
   }
 };
 
