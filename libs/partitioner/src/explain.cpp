@@ -1,15 +1,12 @@
 #include "kiln/partitioner/explain.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <unordered_set>
 
-#include "human_bytes.hpp"
-#include "kiln/ir/print.hpp"
 #include "kiln/partitioner/memory.hpp"
+#include "words.hpp"
 
 namespace kiln::partitioner {
 namespace {
@@ -34,19 +31,18 @@ std::string table(const std::vector<std::vector<std::string>>& lines) {
   return text;
 }
 
-}  // namespace
-
-std::string human_bytes(double bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
+// By value: "input", or "parameter fc.weight"; empty for what a node makes.
+std::vector<std::string> input_words(const ir::Graph& graph) {
+  std::vector<std::string> words(graph.values().size());
+  for (const ir::Input& input : graph.inputs()) {
+    const bool is_user = input.kind == ir::InputKind::kUser;
+    words[input.value.index()] = (is_user ? "input" : std::string(ir::to_string(input.kind))) +
+                                 (input.name.empty() ? "" : " " + input.name);
   }
-  std::array<char, 32> text = {};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
-  return text.data();
+  return words;
 }
+
+}  // namespace
 
 std::vector<SavedValue> saved_values(const Partition& partition, const CostModel& cost) {
   const ir::Graph& forward = partition.forward;
@@ -61,6 +57,7 @@ std::vector<SavedValue> saved_values(const Partition& partition, const CostModel
     return partition.backward.value(value).is_tensor();
   });
 
+  const std::vector<std::string> inputs = input_words(forward);
   std::vector<SavedValue> saved;
   for (const ir::Output& output : forward.outputs()) {
     if (output.kind != ir::OutputKind::kSaved) {
@@ -70,8 +67,9 @@ std::vector<SavedValue> saved_values(const Partition& partition, const CostModel
     const std::size_t position = saved.size();
     saved.push_back(
         {.name = value.name,
-         .type = ir::print_type(value.meta),
-         .made_by = value.producer.valid() ? forward.node(value.producer).target : "input",
+         .type = short_type(value.meta),
+         .made_by = value.producer.valid() ? forward.node(value.producer).target
+                                           : inputs[output.value.index()],
          .reason = position < partition.reasons.size() ? partition.reasons[position] : "",
          .bytes = cost.bytes(forward, output.value),
          .forward = output.value,

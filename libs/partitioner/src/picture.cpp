@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "aten_operators.hpp"
-#include "human_bytes.hpp"
-#include "kiln/ir/print.hpp"
 #include "kiln/partitioner/explain.hpp"
 #include "kiln/partitioner/memory.hpp"
+#include "words.hpp"
 
 namespace kiln::partitioner {
 namespace {
@@ -36,19 +35,6 @@ std::string escaped(const std::string& text) {
     }
   }
   return result;
-}
-
-// "f32[8, 16]": what people ask of a type.
-std::string short_type(const ir::ValueMeta& meta) {
-  const auto* tensor = std::get_if<ir::TensorMeta>(&meta);
-  if (tensor == nullptr) {
-    return ir::print_type(meta);
-  }
-  ir::TensorMeta plain;
-  plain.dtype = tensor->dtype;
-  plain.sizes = tensor->sizes;
-  plain.strides = ir::contiguous_strides(plain.sizes);
-  return ir::print_type(plain);
 }
 
 // "mm" for "aten.mm.default".

@@ -131,8 +131,66 @@ TEST_CASE("PT-14 parameters are free to save, other inputs are not", "[partition
   CHECK(saved_with("user").size() == 1);
 }
 
-TEST_CASE("PT-15 reductions and what the backward reads anyway are not recomputed",
+TEST_CASE("PT-14 a value that fusion keeps out of memory costs twice", "[partitioner][min_cut]") {
+  const auto saved_with = [](const std::string& user_of_exp) {
+    return saved_names(min_cut_partition(ir::parse(R"(graph g {
+  input %x: f32[64, 64] parameter
+  input %w: f32[64, 64] parameter grad
+  input %tangent: f32[64, 64] tangent
+  %mm: f32[64, 64] = aten.mm.default(%x, %w)
+  %exp: f32[64, 64] = aten.exp.default(%mm)
+  %out: f32[64, 64] = )" + user_of_exp + R"(
+  %g: f32[64, 64] = aten.mul.Tensor(%tangent, %exp) backward
+  output %out user
+  output none gradient 0
+  output %g gradient 1
+})")));
+  };
+
+  CHECK(saved_with("aten.sin.default(%exp)") == Names{"mm"});
+  CHECK(saved_with("aten.mm.default(%exp, %w)") == Names{"exp"});
+}
+
+TEST_CASE("PT-15 unlisted operators and what the backward needs in memory are not recomputed",
           "[partitioner][min_cut]") {
+  // The backward multiplies by %gelu, and %softmax is no pointwise operator.
+  const ir::Graph joint = ir::parse(R"(graph g {
+  input %x: f32[64, 64] parameter
+  input %w: f32[64, 64] parameter grad
+  input %tangent: f32[64, 64] tangent
+  %gelu: f32[64, 64] = aten.gelu.default(%x, "none")
+  %mm: f32[64, 64] = aten.mm.default(%gelu, %w)
+  %softmax: f32[64, 64] = aten._softmax.default(%mm, 1, false)
+  %g: f32[64, 64] = aten._softmax_backward_data.default(%tangent, %softmax, 1, f32) backward
+  %t: f32[64, 64]{1, 64} = aten.t.default(%gelu) view(0:0) backward
+  %gw: f32[64, 64] = aten.mm.default(%t, %g) backward
+  output %softmax user
+  output none gradient 0
+  output %gw gradient 1
+})");
+
+  const Partition partition = min_cut_partition(joint);
+  CHECK(saved_names(partition) == Names{"softmax", "t"});
+  CHECK(partition.reasons.front() == "not an operator that is cheap to compute");
+  CHECK(saved_names(min_cut_partition(joint, {.ban_materialized_backward = false})) ==
+        Names{"x", "softmax"});
+}
+
+TEST_CASE("PT-18 aggressive recomputation runs again whatever is no product",
+          "[partitioner][min_cut]") {
+  const ir::Graph joint = ir::parse(kExpOfProduct);
+  CostModel cost = aten_cost_model();
+  cost.is_recomputable = [](const ir::Graph&, ir::NodeId) { return false; };
+
+  CHECK_FALSE(runs(min_cut_partition(joint, {.cost = cost}).backward, "aten.exp.default"));
+  const Partition aggressive =
+      min_cut_partition(joint, {.cost = cost, .aggressive_recomputation = true});
+  CHECK(runs(aggressive.backward, "aten.exp.default"));
+  CHECK(targets(aggressive.forward) ==
+        Names{"aten.mm.default", "aten.exp.default", "aten.sin.default", "aten.t.default"});
+}
+
+TEST_CASE("PT-15 reductions are not recomputed", "[partitioner][min_cut]") {
   const ir::Graph joint = ir::parse(R"(graph g {
   input %x: f32[64, 256] user grad
   input %w: f32[64, 256] parameter grad

@@ -7,6 +7,7 @@
 #include "joint_graphs.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
+#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::partitioner {
@@ -229,8 +230,12 @@ TEST_CASE("PT-22 writes stay on their side, and the backward reads what was befo
 
 TEST_CASE("unused tangents, outputs that are inputs and graphs without backward are handled",
           "[partitioner][partition]") {
+  using Split = Partition (*)(const ir::Graph&);
+  const Split split = GENERATE(Split(default_partition),
+                               Split([](const ir::Graph& g) { return min_cut_partition(g); }));
+
   SECTION("unused tangents keep their places") {
-    const Partition partition = default_partition(ir::parse(R"(graph g {
+    const Partition partition = split(ir::parse(R"(graph g {
   input %x: f32[4] user grad
   input %first: f32[4] tangent
   input %second: f32[4] tangent
@@ -246,7 +251,7 @@ TEST_CASE("unused tangents, outputs that are inputs and graphs without backward 
   }
 
   SECTION("an output that is an input") {
-    const Partition partition = default_partition(ir::parse(R"(graph g {
+    const Partition partition = split(ir::parse(R"(graph g {
   input %x: f32[4] user grad
   input %tangent: f32[4] tangent
   output %x user
@@ -257,7 +262,7 @@ TEST_CASE("unused tangents, outputs that are inputs and graphs without backward 
   }
 
   SECTION("no backward at all") {
-    const Partition partition = default_partition(ir::parse(R"(graph g {
+    const Partition partition = split(ir::parse(R"(graph g {
   input %x: f32[4] user
   %y: f32[4] = aten.neg.default(%x)
   output %y user
@@ -268,7 +273,7 @@ TEST_CASE("unused tangents, outputs that are inputs and graphs without backward 
   }
 
   SECTION("an undefined result of a node that has several") {
-    const Partition partition = default_partition(ir::parse(R"(graph g {
+    const Partition partition = split(ir::parse(R"(graph g {
   input %x: f32[4] user grad
   input %tangent: f32[4] tangent
   %y: f32[4], none, %mask: bool[4] = test.three.default(%x)

@@ -16,7 +16,7 @@ namespace kiln::partitioner {
 struct SavedValue {
   std::string name;     ///< Without '%'.
   std::string type;     ///< "f32[8, 16]", "int(s0)".
-  std::string made_by;  ///< The operator, or "input".
+  std::string made_by;  ///< The operator, or "input", "parameter fc.weight".
   std::string reason;   ///< Why it is not recomputed.
   double bytes = 0;
   ir::ValueId forward;   ///< In the forward.
