@@ -1,5 +1,6 @@
 #include "budget.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "cut.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 Choice solve(const Facts& facts, const MinCutOptions& rules, const std::vector<bool>& lifted = {}) {
   Bans bans = find_bans(facts, rules, lifted);
-  std::vector<bool> saved = minimum_cut(facts, bans, rules.recompute_views);
+  std::vector<bool> saved = minimum_cut(facts, bans);
   return {.saved = std::move(saved), .bans = std::move(bans)};
 }
 
@@ -85,7 +86,7 @@ Budget::Level Budget::level(Choice choice) const {
   return {.choice = std::move(choice), .bytes = bytes};
 }
 
-Choice Budget::within(double share) const {
+Choice Budget::within(double share, bool spare_largest) const {
   const Level& most = levels_.front();
   const Level& least = levels_.back();
   const double limit = least.bytes + share * (most.bytes - least.bytes);
@@ -94,20 +95,27 @@ Choice Budget::within(double share) const {
       return levels_[i].choice;
     }
   }
-  return spare_some(limit);
+  return spare_some(limit, spare_largest);
 }
 
-Choice Budget::spare_some(double limit) const {
+Choice Budget::spare_some(double limit, bool spare_largest) const {
+  std::vector<Item> items = items_;
+  double unlimited = 0;
+  if (spare_largest && !items.empty()) {
+    const auto largest = std::max_element(
+        items.begin(), items.end(), [](const Item& a, const Item& b) { return a.size < b.size; });
+    unlimited = std::exchange(largest->size, 0);
+  }
   // Sizes of nodes are not sizes of what the cut then saves, so the capacity is found by trying.
   double capacity = limit - levels_.back().bytes;
   for (int attempt = 0; attempt < 6; ++attempt) {
-    const std::vector<bool> spared = fill_knapsack(items_, capacity);
+    const std::vector<bool> spared = fill_knapsack(items, capacity);
     std::vector<bool> lifted(facts_.joint.graph.nodes().size());
     for (std::size_t i = 0; i < expensive_.size(); ++i) {
       lifted[expensive_[i].index()] = !spared[i];
     }
     Choice choice = solve(facts_, rules_, lifted);
-    if (activation_bytes(facts_, choice) <= limit) {
+    if (activation_bytes(facts_, choice) <= limit + unlimited) {
       return choice;
     }
     capacity *= 0.7;

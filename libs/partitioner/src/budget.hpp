@@ -25,8 +25,10 @@ class Budget {
   Budget(const Facts& facts, const MinCutOptions& options, const Choice& free);
 
   /// The cut that saves at most `share` (0..1) of what lies between `free` and saving as little as
-  /// possible. Of the nodes that are expensive to run again it spares those that cost most.
-  [[nodiscard]] Choice within(double share) const;
+  /// possible. Of the nodes that are expensive to run again it spares those that cost most; with
+  /// `spare_largest` also the one with the largest result, beyond the budget: what ends the forward
+  /// and starts the backward, as a loss does, takes no less memory if it is made again.
+  [[nodiscard]] Choice within(double share, bool spare_largest) const;
 
  private:
   struct Level {
@@ -35,7 +37,7 @@ class Budget {
   };
 
   [[nodiscard]] Level level(Choice choice) const;
-  [[nodiscard]] Choice spare_some(double limit) const;
+  [[nodiscard]] Choice spare_some(double limit, bool spare_largest) const;
 
   const Facts& facts_;
   MinCutOptions rules_;

@@ -33,7 +33,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 class Network {
  public:
-  Network(const Facts& facts, const Bans& bans, bool recompute_views)
+  Network(const Facts& facts, const Bans& bans)
       : facts_(facts),
         joint_(facts.joint),
         bans_(bans),
@@ -41,7 +41,7 @@ class Network {
         node_vertex_(joint_.graph.nodes().size(), kAbsent) {
     number();
     for (std::size_t i = 0; i < joint_.primal_count; ++i) {
-      add_value(kSource, joint_.graph.inputs()[i].value, recompute_views);
+      add_value(kSource, joint_.graph.inputs()[i].value);
     }
     for (std::size_t i = 0; i < joint_.graph.nodes().size(); ++i) {
       if (node_vertex_[i] == kAbsent || node_vertex_[i] == kSink) {
@@ -49,7 +49,7 @@ class Network {
       }
       for (const ir::ValueId result : joint_.graph.nodes()[i].results) {
         if (result.valid()) {
-          add_value(node_vertex_[i], result, recompute_views);
+          add_value(node_vertex_[i], result);
         }
       }
     }
@@ -120,9 +120,9 @@ class Network {
     }
   }
 
-  void add_value(std::uint32_t maker, ir::ValueId value, bool recompute_views) {
+  void add_value(std::uint32_t maker, ir::ValueId value) {
     const std::uint32_t vertex = value_vertex_[value.index()] = size_++;
-    edges_.push_back({maker, vertex, facts_.weight(value, recompute_views)});
+    edges_.push_back({maker, vertex, facts_.weight[value.index()]});
     for (const ir::NodeId user : joint_.users.of(value)) {
       const std::uint32_t to = node_vertex_[user.index()];
       if (to != kAbsent && to != kSource) {
@@ -272,8 +272,8 @@ class Flow {
 
 }  // namespace
 
-std::vector<bool> minimum_cut(const Facts& facts, const Bans& bans, bool recompute_views) {
-  const Network network(facts, bans, recompute_views);
+std::vector<bool> minimum_cut(const Facts& facts, const Bans& bans) {
+  const Network network(facts, bans);
   if (const auto path = uncuttable_path(network)) {
     throw Error(
         ErrorCode::kInvalidArgument,

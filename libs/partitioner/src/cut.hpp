@@ -14,8 +14,6 @@ namespace kiln::partitioner {
 /// backward.
 ///
 /// Throws `Error` with `kInvalidArgument` and a path of names if there is no such choice.
-[[nodiscard]] std::vector<bool> minimum_cut(const Facts& facts,
-                                            const Bans& bans,
-                                            bool recompute_views);
+[[nodiscard]] std::vector<bool> minimum_cut(const Facts& facts, const Bans& bans);
 
 }  // namespace kiln::partitioner

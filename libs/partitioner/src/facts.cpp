@@ -21,6 +21,9 @@ Facts::Facts(const Joint& joint_graph,
   judge(options, origin);
   find_writes();
   measure_distances();
+  for (std::size_t i = 0; i < joint.graph.values().size(); ++i) {
+    weight.push_back(weigh(ir::ValueId(i), options.recompute_views));
+  }
 }
 
 void Facts::judge(const MinCutOptions& options, const std::vector<ir::NodeId>& origin) {
@@ -119,6 +122,7 @@ bool Facts::fuses(ir::ValueId value, ir::NodeId user) const {
   return producer.valid() && is_fusible[producer.index()] && is_fusible[user.index()];
 }
 
+// Whether `value` is in memory even if it is not saved.
 bool Facts::is_materialized(ir::ValueId value) const {
   if (!joint.graph.value(value).producer.valid()) {
     return true;
@@ -128,7 +132,7 @@ bool Facts::is_materialized(ir::ValueId value) const {
       users.begin(), users.end(), [&](ir::NodeId user) { return fuses(value, user); });
 }
 
-double Facts::weight(ir::ValueId value, bool recompute_views) const {
+double Facts::weigh(ir::ValueId value, bool recompute_views) const {
   if (!joint.graph.value(value).is_tensor()) {
     return 1;
   }

@@ -32,22 +32,21 @@ class Facts {
   std::vector<bool> is_static;   ///< A parameter, buffer or constant that nothing writes to.
   std::vector<bool> is_scratch;  ///< Memory that the graph itself makes and overwrites.
   std::vector<int> distance;     ///< Steps to the first use in the backward.
+  std::vector<double> weight;    ///< What saving it costs; infinite if it cannot be saved.
 
   /// Whether `value` need not reach memory between its producer and `user`.
   [[nodiscard]] bool fuses(ir::ValueId value, ir::NodeId user) const;
-  /// Whether `value` is in memory even if it is not saved.
-  [[nodiscard]] bool is_materialized(ir::ValueId value) const;
   /// Whether the choice concerns `node`: the backward may need it and it needs no tangent.
   [[nodiscard]] bool is_eligible(ir::NodeId node) const {
     return joint.required_backward[node.index()] && !joint.needs_tangent[node.index()];
   }
-  /// What saving `value` costs; infinite if it cannot be saved.
-  [[nodiscard]] double weight(ir::ValueId value, bool recompute_views) const;
 
  private:
   void judge(const MinCutOptions& options, const std::vector<ir::NodeId>& origin);
   void find_writes();
   void measure_distances();
+  [[nodiscard]] bool is_materialized(ir::ValueId value) const;
+  [[nodiscard]] double weigh(ir::ValueId value, bool recompute_views) const;
 
   std::vector<bool> is_concatenation_;
 };

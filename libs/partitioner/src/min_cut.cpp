@@ -19,7 +19,7 @@ namespace kiln::partitioner {
 namespace {
 
 // Budgets are looked at in steps, so that every budget compares the same larger ones.
-constexpr int kBudgetSteps = 20;
+constexpr int kBudgetSteps = 50;
 
 // By node of `graph`, which was made from `original`: the node it was there. Names survive.
 std::vector<ir::NodeId> origins(const ir::Graph& graph, const ir::Graph& original) {
@@ -78,8 +78,15 @@ Partition min_cut_partition(const ir::Graph& graph, const MinCutOptions& options
   // larger one unless its own has a lower peak.
   const Budget budget(facts, options, free);
   MemoryProfile best_profile = simulate_memory(best, options.cost);
-  for (int step = kBudgetSteps - 1; step >= target; --step) {
-    Partition next = partition_by(joint, budget.within(static_cast<double>(step) / kBudgetSteps));
+  std::vector<bool> last = free.saved;
+  for (int half_step = 2 * kBudgetSteps - 1; half_step >= 2 * target; --half_step) {
+    const double share = static_cast<double>(half_step / 2) / kBudgetSteps;
+    const Choice choice = budget.within(share, half_step % 2 == 0);
+    if (choice.saved == last) {
+      continue;
+    }
+    last = choice.saved;
+    Partition next = partition_by(joint, choice);
     const MemoryProfile profile = simulate_memory(next, options.cost);
     if (std::pair(profile.peak(), profile.saved) <
         std::pair(best_profile.peak(), best_profile.saved)) {

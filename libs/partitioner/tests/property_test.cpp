@@ -209,7 +209,7 @@ std::vector<double> run_split(const Partition& partition) {
 
 TEST_CASE("PT-25 forward then backward gives what the joint graph gives",
           "[partitioner][property]") {
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
     const ir::Graph joint = Maker(seed).make();
     INFO("seed " << seed << "\n" << ir::print(joint));
     const std::vector<double> expected = run_joint(joint);
@@ -227,7 +227,7 @@ TEST_CASE("PT-25 forward then backward gives what the joint graph gives",
 }
 
 TEST_CASE("the simulated peak never rises when the budget falls", "[partitioner][property]") {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     const ir::Graph joint = Maker(seed).make();
     INFO("seed " << seed);
     double last = simulate_memory(min_cut_partition(joint)).peak();
