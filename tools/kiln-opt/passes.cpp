@@ -5,6 +5,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/ir/common_subexpressions.hpp"
 #include "kiln/ir/dead_code.hpp"
+#include "kiln/ir/decompose.hpp"
 #include "kiln/ir/functionalize.hpp"
 #include "kiln/ir/json.hpp"
 #include "kiln/ir/propagate_constants.hpp"
@@ -24,6 +25,12 @@ const std::vector<Pass>& passes() {
       {"common-subexpressions",
        "compute nothing twice",
        [](const ir::Graph& graph) { return ir::merge_common_subexpressions(graph); }},
+      {"decompose",
+       "expand what is not in core ATen",
+       [](const ir::Graph& graph) { return ir::decompose(graph); }},
+      {"decompose-all",
+       "expand all that has an expansion, core ATen or not",
+       [](const ir::Graph& graph) { return ir::decompose(graph, {.keep = nullptr}); }},
       {"constants",
        "write known integers where they are used",
        [](const ir::Graph& graph) { return ir::propagate_constants(graph); }},
