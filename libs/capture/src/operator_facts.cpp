@@ -49,6 +49,9 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
     if (is_generator(*argument.real_type())) {
       facts.generator = i;
     }
+    if (argument.name() == "dropout_p") {
+      facts.dropout = i;
+    }
   }
   facts.random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.reads_value = op.hasTag(at::Tag::data_dependent_output);

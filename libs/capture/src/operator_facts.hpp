@@ -22,6 +22,9 @@ struct OperatorFacts {
   bool shape_from_data = false;
   bool in_place_view = false;
   std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
+  /// Position of the probability with which attention drops. At 0 it draws nothing, whatever the
+  /// schema says.
+  std::optional<std::uint32_t> dropout;
 };
 
 /// Reads the facts of `op`.

@@ -239,7 +239,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   for (const std::uint32_t argument : undeclared_mutations(known.target, arguments)) {
     node.mutates.push_back(argument);
   }
-  node.random = known.random;
+  node.random = known.random && !(known.dropout && arguments[*known.dropout].toDouble() == 0);
   node.grad_mode = c10::GradMode::is_enabled();
   node.autocast =
       at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
@@ -262,8 +262,9 @@ void Recorder::call(const c10::OperatorHandle& op,
     }
   });
 
+  const bool draws = node.random;
   const auto run = [&] { op.redispatchBoxed(below, &stack); };
-  if (known.random && options_.on_twins) {
+  if (draws && options_.on_twins) {
     generator_.run(stack, count, known.generator, run);
   } else {
     run();

@@ -150,6 +150,25 @@ TEST_CASE("random numbers are eager's, and the generator goes on as if nothing w
                     [](const ir::Node& node) { return node.random; }));
 }
 
+TEST_CASE("attention is random only if it drops something", "[capture][record]") {
+  const torch::Tensor x = torch::randn({1, 2, 8, 4});
+  const auto random_nodes = [&](double dropout) {
+    const Recording recording = record(
+        [&](const Tensors& in) {
+          return Tensors{
+              torch::scaled_dot_product_attention(in[0], in[0], in[0], std::nullopt, dropout)};
+        },
+        {x});
+    CHECK_FALSE(recording.graph.nodes().empty());
+    return std::count_if(recording.graph.nodes().begin(),
+                         recording.graph.nodes().end(),
+                         [](const ir::Node& node) { return node.random; });
+  };
+
+  CHECK(random_nodes(0.0) == 0);
+  CHECK(random_nodes(0.5) > 0);
+}
+
 TEST_CASE("EX-17 reading a value is refused by name", "[capture][record]") {
   const auto reads = [](const Tensors& in) { return Tensors{in[0] * in[0].sum().item<float>()}; };
   const auto shapes = [](const Tensors& in) { return Tensors{torch::nonzero(in[0])}; };

@@ -17,6 +17,7 @@ class Copier {
  public:
   Copier(const ir::Graph& source, std::string name)
       : source_(source), target_(std::move(name)), image_(source.values().size()) {
+    target_.reserve(source.nodes().size(), source.values().size());
     for (const ir::Value& value : source.values()) {
       if (value.is_tensor() && value.tensor().storage.valid()) {
         target_.reserve_storage(value.tensor().storage);

@@ -92,6 +92,14 @@ def storage_of(node):
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
 
+def draws(node):
+    """Whether it draws random numbers. Attention does only if it drops something."""
+    names = [argument.name for argument in node.target._schema.arguments]
+    if "dropout_p" in names and names.index("dropout_p") < len(node.args):
+        return node.args[names.index("dropout_p")] > 0
+    return torch.Tag.nondeterministic_seeded in node.target.tags and "dropout_p" not in names
+
+
 def flags_text(node, is_backward):
     arguments = [(i, storage_of(argument)) for i, argument in enumerate(node.args) if isinstance(argument, torch.fx.Node)]
     views = [
@@ -104,7 +112,7 @@ def flags_text(node, is_backward):
     writes = [str(i) for i, alias in enumerate(aliases) if alias and alias.is_write]
     text = f" mutates({', '.join(writes)})" if writes else ""
     text += f" view({', '.join(views)})" if views else ""
-    text += " random" if torch.Tag.nondeterministic_seeded in node.target.tags else ""
+    text += " random" if draws(node) else ""
     return text + (" backward" if is_backward else "")
 
 

@@ -85,7 +85,8 @@ def sweep(name, folder):
         forward, backward, _ = partition_with_pytorch(joint, forward_outputs, static, budget)
         peak = max(ours["forward_peak_bytes"], ours["backward_peak_bytes"])
         theirs = simulation.peak_bytes(forward, backward, forward_outputs)
-        rows.append({"budget": budget, "kiln": peak, "pytorch": theirs, "recomputed": ours["recomputed_share"]})
+        rows.append({"budget": budget, "kiln": peak, "pytorch": theirs, "recomputed": ours["recomputed_share"],
+                     "pytorch_draws_again": simulation.draws_again(forward, backward)})  # fmt: skip
     return {"model": name, "rows": rows}
 
 
@@ -131,6 +132,8 @@ def print_sweep(sweeps):
         for who, label in (("kiln", "  Kiln"), ("pytorch", "  PyTorch")):
             print(f"{label:12s}" + "".join(f"{row[who] / 1e6:9.0f}" for row in one["rows"]))
         print(f"{'  again':12s}" + "".join(f"{100 * row['recomputed']:7.0f} %" for row in one["rows"]))
+        if most := max(row["pytorch_draws_again"] for row in one["rows"]):
+            print(f"  PyTorch's backward draws the numbers of up to {most} random operators again, and gets others")
 
 
 def main():
@@ -148,6 +151,7 @@ def main():
         if arguments.graphs:
             write_graphs(models, pathlib.Path(arguments.graphs))
             return
+        compare(models[0], False, False, folder)  # The first call of PyTorch's partitioner imports modules.
         rows = []
         for name in models:
             for full in (False, True):

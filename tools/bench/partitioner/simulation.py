@@ -5,6 +5,8 @@ import operator
 
 import torch
 
+from joint_graph import draws
+
 
 def outputs_of(module):
     return list(module.graph.find_nodes(op="output")[0].args[0])
@@ -63,6 +65,12 @@ def peak_bytes(forward, backward, forward_outputs):
             saved.update(storages_of(node))
     held = {storage: size for storage, size in saved.items() if storage not in inputs}
     return max(peak_of(forward.graph, {}), peak_of(backward.graph, held))
+
+
+def draws_again(forward, backward):
+    """How many random operators of the forward the backward runs again, without a state to start from."""
+    drawn = lambda graph: {node.name for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload) and draws(node)}
+    return len(drawn(forward.graph) & drawn(backward.graph))
 
 
 def picture(sweeps):
