@@ -16,6 +16,7 @@ constexpr const char* kExamples = R"(Examples:
   kiln bench compiled.pt2 --instances 4
   kiln inspect compiled.pt2
   kiln inspect model.pt2 --svg graph.svg
+  kiln inspect model.pt2 --partition --svg step.svg
   kiln doctor
 
 Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong use.)";

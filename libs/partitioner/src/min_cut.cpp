@@ -38,13 +38,16 @@ std::vector<ir::NodeId> origins(const ir::Graph& graph, const ir::Graph& origina
 }
 
 Partition partition_by(const Joint& joint, const Choice& choice) {
+  // A view is saved for the sake of what it looks at.
   const auto reason = [&](ir::ValueId value) -> std::string {
-    const ir::NodeId producer = joint.graph.value(value).producer;
+    const ir::ValueId base = joint.base[value.index()];
+    const std::string what = base == value ? "" : "a view of " + joint.describe(base) + ": ";
+    const ir::NodeId producer = joint.graph.value(base).producer;
     if (!producer.valid()) {
-      return "an input, which is there anyway";
+      return what + "an input, which is there anyway";
     }
     const char* ban = choice.bans.reason[producer.index()];
-    return ban == nullptr ? "cheaper to keep than what it is computed from" : ban;
+    return what + (ban == nullptr ? "cheaper to keep than what it is computed from" : ban);
   };
   return extract(joint, choice.saved, reason, [&](std::vector<ir::NodeId> nodes) {
     return recompute_late(joint, std::move(nodes));

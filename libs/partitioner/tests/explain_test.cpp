@@ -23,6 +23,10 @@ TEST_CASE("the table says why min-cut kept a value and what runs twice", "[parti
   CHECK_THAT(sum, testing::contains("cheaper to keep than what it is computed from"));
   CHECK_THAT(sum, testing::contains("1 of 7 nodes of the backward are recomputed: "));
 
+  const std::string shapes = explain(min_cut_partition(joint_graph("shapes_min_cut")));
+  CHECK_THAT(shapes, testing::contains("a view of %mm (aten.mm.default): expensive to compute"));
+  CHECK_THAT(shapes, testing::contains("a view of %a: an input, which is there anyway"));
+
   const std::string sizes = explain(min_cut_partition(joint_graph("sum_rows")));
   CHECK_THAT(sizes, testing::contains("a size that the backward mentions"));
 }
