@@ -1,15 +1,41 @@
 #include "kiln/codegen/compile.hpp"
 
 #include <chrono>
+#include <string_view>
+#include <unordered_set>
 
 #include "compile_schedule.hpp"
 #include "kiln/codegen/schedule.hpp"
 #include "kiln/codegen/target.hpp"
+#include "kiln/ir/decompose.hpp"
+#include "lower/lowering.hpp"
 #include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
+namespace {
 
-Report compile(const ir::Graph& graph,
+/// What has no lowering is expanded where the parts have one, so that they can join other kernels.
+ir::Graph expanded(const ir::Graph& graph) {
+  // These are faster whole: products, and what would become scatters.
+  static const std::unordered_set<std::string_view> whole = {"aten.addbmm.default",
+                                                             "aten.addmv.default",
+                                                             "aten.addr.default",
+                                                             "aten.baddbmm.default",
+                                                             "aten.celu.default",
+                                                             "aten.dot.default",
+                                                             "aten.mv.default",
+                                                             "aten.nll_loss_backward.default",
+                                                             "aten.nll_loss2d_backward.default",
+                                                             "aten.select_backward.default",
+                                                             "aten.slice_backward.default"};
+  return ir::decompose(graph, {.keep = [](std::string_view target) {
+                         return has_lowering(target) || whole.contains(target);
+                       }});
+}
+
+}  // namespace
+
+Report compile(const ir::Graph& program,
                const std::filesystem::path& library,
                const Options& options) {
   if (options.progress) {
@@ -17,6 +43,7 @@ Report compile(const ir::Graph& graph,
   }
   const auto start = std::chrono::steady_clock::now();
   const Target target = resolve_target(options.isa);
+  const ir::Graph graph = expanded(program);
   const Schedule plan = schedule(graph, target, options.bind_constants);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (options.progress) {

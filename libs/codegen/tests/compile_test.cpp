@@ -52,6 +52,32 @@ TEST_CASE("CG-01 a multi-layer perceptron equals eager", "[codegen][compile]") {
   CHECK(model.report().extern_calls == 2);
 }
 
+TEST_CASE("operators without a kernel of their own are made of those that have one",
+          "[codegen][compile]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[2, 6, 5, 4] user
+    input %w: f32[6] user
+    input %y: f32[2, 6, 5, 4] user
+    %n: f32[2, 6, 5, 4], %m: f32[2, 3], %s: f32[2, 3] = aten.native_group_norm.default(%x, %w, none, 2, 6, 20, 3, 1e-05)
+    %h: f32[2, 6, 5, 4] = aten.hardswish.default(%n)
+    %p: f32[2, 6, 5, 4] = aten.softplus.default(%h, 1, 20)
+    %l: f32[] = aten.mse_loss.default(%p, %y, 1)
+    output %l user
+    output %p user
+  })");
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({2, 6, 5, 4});
+  const at::Tensor w = torch::rand({6});
+  const at::Tensor y = torch::randn({2, 6, 5, 4});
+
+  const Tensors outputs = model({x, w, y});
+
+  const at::Tensor p = at::softplus(at::hardswish(at::group_norm(x, 3, w)));
+  CHECK(torch::allclose(outputs[0], at::mse_loss(p, y), 1e-4, 1e-5));
+  CHECK(torch::allclose(outputs[1], p, 1e-4, 1e-5));
+  CHECK(model.report().extern_calls == 0);
+}
+
 TEST_CASE("kernels, library calls and views meet in one program", "[codegen][compile]") {
   const ir::Graph graph = graph_of(R"(graph g {
     input %x: f32[6, 10] user

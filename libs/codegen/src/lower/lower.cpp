@@ -94,6 +94,10 @@ bool try_lower(const ir::Graph& graph, LoopProgram& program, ir::NodeId id) {
 
 }  // namespace
 
+bool has_lowering(std::string_view target) {
+  return all_lowerings().contains(target);
+}
+
 std::vector<std::string> lowered_targets() {
   std::vector<std::string> result;
   for (const auto& [target, function] : all_lowerings()) {

@@ -121,6 +121,9 @@ void add_product_lowerings(Lowerings& lowerings);
 /// Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
 [[nodiscard]] LoopProgram lower(const ir::Graph& graph);
 
+/// Whether `target` ("aten.add.Tensor") has a lowering.
+[[nodiscard]] bool has_lowering(std::string_view target);
+
 /// Every target that has a lowering, in order.
 [[nodiscard]] std::vector<std::string> lowered_targets();
 
