@@ -1,5 +1,6 @@
-// kiln cache: the disk cache.
+// kiln cache: what is in the cache, why something was not, and how it gets in and out.
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,69 +14,192 @@ namespace kiln::tool {
 namespace {
 
 using autograd_cache::Cache;
+using autograd_cache::CounterName;
+using autograd_cache::Counters;
+using autograd_cache::Difference;
+using autograd_cache::EntrySummary;
+using autograd_cache::Key;
+using autograd_cache::KeyComponent;
+using nlohmann::json;
 
-int stats(bool json) {
+std::string size_text(std::uint64_t bytes) {
+  return describe_bytes(static_cast<double>(bytes));
+}
+
+// Prints one or the other.
+int report(bool as_json, const json& object, const std::string& text) {
+  std::cout << (as_json ? object.dump(2, ' ', false, json::error_handler_t::replace) : text)
+            << "\n";
+  return 0;
+}
+
+double seconds_since(std::filesystem::file_time_type time) {
+  return std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - time)
+      .count();
+}
+
+json to_json(const Counters& counters) {
+  json object;
+  for (const CounterName& counter : autograd_cache::kCounterNames) {
+    object[counter.name] = counters.*counter.member;
+  }
+  object["bypass_reasons"] = counters.bypass_reasons;
+  return object;
+}
+
+int stats(bool as_json) {
   const Cache cache;
   const autograd_cache::StoreStats stats = cache.stats();
-  if (json) {
-    std::cout << nlohmann::json{{"directory", cache.directory().string()},
-                                {"bytes", stats.bytes},
-                                {"blobs", stats.blobs},
-                                {"files", stats.files},
-                                {"entries", stats.variants}}
-                     .dump(2)
-              << "\n";
-  } else {
-    std::cout << cache.directory().string() << ": " << stats.variants << " entries, " << stats.files
-              << " libraries, " << stats.blobs << " objects, "
-              << describe_bytes(static_cast<double>(stats.bytes)) << "\n";
-  }
-  return 0;
-}
-
-int list(bool json) {
-  const Cache cache;
-  nlohmann::json rows = nlohmann::json::array();
-  for (const autograd_cache::EntrySummary& entry : cache.list()) {
-    if (json) {
-      rows.push_back(
-          {{"key", entry.key.hex()}, {"bytes", entry.bytes_on_disk}, {"files", entry.files}});
-    } else {
-      std::cout << entry.key.hex() << "  "
-                << describe_bytes(static_cast<double>(entry.bytes_on_disk)) << "\n";
+  const Counters totals = cache.totals();
+  std::string text = cache.directory().string() + ": " + std::to_string(stats.variants) +
+                     " entries, " + std::to_string(stats.files) + " libraries, " +
+                     std::to_string(stats.blobs) + " objects, " + size_text(stats.bytes) + " of " +
+                     size_text(autograd_cache::default_limit()) + "\n";
+  for (const CounterName& counter : autograd_cache::kCounterNames) {
+    if (totals.*counter.member > 0) {
+      text += std::string(counter.name) + " " + std::to_string(totals.*counter.member) + "  ";
     }
   }
-  if (json) {
-    std::cout << rows.dump(2) << "\n";
+  for (const auto& [reason, count] : totals.bypass_reasons) {
+    text += "\n" + std::to_string(count) + " bypassed: " + reason;
   }
-  return 0;
+  return report(as_json,
+                {{"directory", cache.directory().string()},
+                 {"enabled", cache.enabled()},
+                 {"bytes", stats.bytes},
+                 {"limit", autograd_cache::default_limit()},
+                 {"blobs", stats.blobs},
+                 {"files", stats.files},
+                 {"entries", stats.variants},
+                 {"counters", to_json(totals)}},
+                text);
 }
 
-int explain(const std::string& text) {
-  const Cache cache;
-  const auto digest = Digest::parse(text);
-  const auto key = digest ? cache.stored_key(*digest) : std::nullopt;
+int list(bool as_json) {
+  json rows = json::array();
+  std::string text;
+  for (const EntrySummary& entry : Cache().list()) {
+    const double age = seconds_since(entry.last_used);
+    rows.push_back({{"key", entry.key.hex()},
+                    {"bytes", entry.bytes_on_disk},
+                    {"file_bytes", entry.file_bytes},
+                    {"seconds_since_use", age},
+                    {"guards", entry.guards},
+                    {"blobs", entry.blobs},
+                    {"files", entry.files}});
+    text += (text.empty() ? "" : "\n") + entry.key.hex() + "  " +
+            size_text(entry.bytes_on_disk + entry.file_bytes) + ", used " +
+            std::to_string(static_cast<long>(age)) + " s ago";
+  }
+  return report(as_json, rows, text.empty() ? "the cache is empty" : text);
+}
+
+// A key of the cache, or the beginning of one; LAST is what was looked for in vain.
+Key find_key(const Cache& cache, const std::string& text) {
+  std::optional<Key> key;
+  if (text == "LAST") {
+    key = cache.last_miss();
+    if (!key) {
+      throw Error(ErrorCode::kInvalidArgument, "nothing was looked for in vain so far");
+    }
+    return *key;
+  }
+  constexpr std::size_t kShortest = 4;
+  for (const EntrySummary& entry : cache.list()) {
+    if (text.size() >= kShortest && entry.key.hex().starts_with(text)) {
+      if (key && key->digest() != entry.key) {
+        throw Error(ErrorCode::kInvalidArgument, "several entries begin with '" + text + "'");
+      }
+      key = cache.stored_key(entry.key);
+    }
+  }
   if (!key) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the cache has no entry '" + text + "'; `kiln cache list` shows them");
   }
-  for (const autograd_cache::KeyComponent& component : key->components()) {
-    std::cout << component.name << "  " << component.digest.hex().substr(0, 16) << "\n";
-  }
-  if (const auto nearest = cache.explain(*key)) {
-    std::cout << "nearest other entry " << nearest->nearest.hex().substr(0, 16) << " differs in";
-    for (const autograd_cache::Difference& difference : nearest->differences) {
-      std::cout << " " << difference.name;
-    }
-    std::cout << "\n";
-  }
-  return 0;
+  return *key;
 }
 
-int verify() {
-  const autograd_cache::VerifyReport report = Cache().verify();
-  std::cout << report.checked << " files checked, " << report.removed << " damaged ones removed\n";
-  return report.removed == 0 ? 0 : 1;
+std::string quoted(const std::string& summary) {
+  return summary.empty() ? "(long)" : "'" + summary + "'";
+}
+
+int explain(const std::string& wanted, bool as_json) {
+  const Cache cache;
+  const Key key = find_key(cache, wanted);
+  json object{{"key", key.digest().hex()}};
+  std::string text = key.digest().hex();
+  for (const KeyComponent& component : key.components()) {
+    object["components"].push_back({{"name", component.name},
+                                    {"digest", component.digest.hex()},
+                                    {"summary", component.summary}});
+    text += "\n  " + component.name + "  " +
+            (component.summary.empty() ? component.digest.hex().substr(0, 16)
+                                       : "'" + component.summary + "'");
+  }
+  for (const EntrySummary& entry : cache.list()) {
+    if (entry.key == key.digest()) {
+      object["guards"].push_back(entry.guards);
+      text += "\nan entry under this key holds where\n" + entry.guards;
+    }
+  }
+  if (const auto nearest = cache.explain(key)) {
+    object["nearest"] = nearest->nearest.hex();
+    object["differences"] = json::array();
+    text += "\nthe nearest other entry, " + nearest->nearest.hex().substr(0, 16) + ", differs in";
+    for (const Difference& difference : nearest->differences) {
+      object["differences"].push_back(
+          {{"name", difference.name}, {"here", difference.here}, {"there", difference.there}});
+      text += "\n  " + difference.name + ": " + quoted(difference.here) + " here, " +
+              quoted(difference.there) + " there";
+    }
+  }
+  return report(as_json, object, text);
+}
+
+int verify(bool as_json) {
+  const autograd_cache::VerifyReport done = Cache().verify();
+  report(as_json,
+         {{"checked", done.checked}, {"removed", done.removed}},
+         std::to_string(done.checked) + " files checked, " + std::to_string(done.removed) +
+             " damaged ones removed");
+  return done.removed == 0 ? 0 : 1;
+}
+
+int evict(const std::string& limit, bool as_json) {
+  const auto bytes = autograd_cache::parse_byte_count(limit);
+  if (!bytes) {
+    throw Error(ErrorCode::kInvalidArgument, "'" + limit + "' is no size; try 500M or 10G");
+  }
+  const std::uint64_t removed = Cache().evict(*bytes);
+  return report(as_json, {{"removed_bytes", removed}}, size_text(removed) + " removed");
+}
+
+int clear(bool as_json) {
+  Cache cache;
+  const std::uint64_t bytes = cache.stats().bytes;
+  cache.clear();
+  const std::uint64_t removed = bytes - cache.stats().bytes;
+  return report(as_json, {{"removed_bytes", removed}}, size_text(removed) + " removed");
+}
+
+int export_bundle(const std::string& path, const std::vector<std::string>& keys, bool as_json) {
+  const Cache cache;
+  std::vector<Digest> wanted;
+  for (const std::string& key : keys) {
+    wanted.push_back(find_key(cache, key).digest());
+  }
+  const std::uint64_t entries = cache.export_bundle(path, wanted);
+  const std::uint64_t bytes = std::filesystem::file_size(path);
+  return report(as_json,
+                {{"bundle", path}, {"entries", entries}, {"bytes", bytes}},
+                path + ": " + std::to_string(entries) + " entries, " + size_text(bytes));
+}
+
+int import_bundle(const std::string& path, bool as_json) {
+  const std::uint64_t entries = Cache().import_bundle(path);
+  return report(
+      as_json, {{"entries", entries}}, std::to_string(entries) + " entries taken from " + path);
 }
 
 }  // namespace
@@ -83,34 +207,42 @@ int verify() {
 void add_cache(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("cache", "The disk cache ($KILN_CACHE_DIR)");
   command->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, std::function<int()> action) {
+  const auto add = [&](const char* name, const char* help, std::function<int(bool)> action) {
     CLI::App* part = command->add_subcommand(name, help);
     part->add_flag("--json", session.json, "Print JSON");
-    part->callback([action, &session] { session.action = action; });
+    part->callback([action, &session] {
+      session.action = [action, &session] { return action(session.json); };
+    });
     return part;
   };
-  add("stats", "How much is in it", [&session] { return stats(session.json); });
-  add("list", "Every entry", [&session] { return list(session.json); });
-  add("verify", "Check every file, remove damaged ones", [] { return verify(); });
-  add("clear", "Remove everything", [] {
-    Cache().clear();
-    return 0;
-  });
-  const auto key = std::make_shared<std::string>();
+  add("stats", "How much is in it, and what happened so far", stats);
+  add("list", "Every entry, the most recently used first", list);
+  add("verify", "Check every file, remove damaged ones", verify);
+  add("clear", "Remove everything", clear);
+
+  const auto text = std::make_shared<std::string>();
+  const auto keys = std::make_shared<std::vector<std::string>>();
   add("explain",
-      "What an entry's key is made of, and what sets it apart",
-      [key] { return explain(*key); })
-      ->add_option("key", *key, "A key of `kiln cache list`")
+      "What a key is made of, and what sets it apart from the nearest entry",
+      [text](bool as_json) { return explain(*text, as_json); })
+      ->add_option("key", *text, "A key of `kiln cache list`, or LAST: the last one not found")
       ->required();
-  const auto limit = std::make_shared<std::uint64_t>(0);
   add("evict",
       "Remove the least recently used",
-      [limit] {
-        std::cout << describe_bytes(static_cast<double>(Cache().evict(*limit))) << " removed\n";
-        return 0;
-      })
-      ->add_option("bytes", *limit, "How many bytes may stay")
+      [text](bool as_json) { return evict(*text, as_json); })
+      ->add_option("size", *text, "How much may stay: 500M, 10G, or bytes")
       ->required();
+  CLI::App* out = add("export",
+                      "Write entries to a bundle, for machines that have no compiler",
+                      [text, keys](bool as_json) { return export_bundle(*text, *keys, as_json); });
+  out->add_option("bundle", *text, "The file to write")->required();
+  out->add_option("keys", *keys, "Which entries; all if none is named");
+  add("import",
+      "Take the entries of a bundle",
+      [text](bool as_json) { return import_bundle(*text, as_json); })
+      ->add_option("bundle", *text, "A file of `kiln cache export`")
+      ->required()
+      ->check(CLI::ExistingFile);
 }
 
 }  // namespace kiln::tool

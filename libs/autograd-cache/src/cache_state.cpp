@@ -53,6 +53,9 @@ Cache::State::State(const CacheOptions& options)
       journal(options.directory),
       memory(options.memory_bytes),
       remote(remote_for(options), options.secret) {
+  // OpenSSL cleans up when the program ends, by what it registered at its first use. If that is
+  // before a cache is there, a cache that lives as long as the program is closed while it works.
+  static_cast<void>(digest(""));
   if (mode == Mode::kOff) {
     return;
   }

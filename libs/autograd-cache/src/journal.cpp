@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kLastMiss = "last-miss";
 constexpr const char* kRecentKeys = "recent-keys";
-constexpr std::int64_t kLargestJournal = 256 << 10;
+constexpr std::int64_t kLargestJournal = 64 << 10;
 
 // One key: its length, its digest, its components. The digest finds what two writers tore.
 std::string frame(const Key& key) {

@@ -22,7 +22,7 @@ class Journal {
   [[nodiscard]] std::optional<KeyComponents> last_miss() const;
 
   void remember_saved(const Key& key) const;
-  /// The keys of the last few hundred saves, the latest last.
+  /// The keys of the last hundred or so saves, the latest last.
   [[nodiscard]] std::vector<KeyComponents> recently_saved() const;
 
   void clear() const;

@@ -5,16 +5,27 @@
 #include <utility>
 
 #include "kiln/base/log.hpp"
+#include "seal.hpp"
 
 namespace kiln::autograd_cache {
 
+namespace {
+
+// Values that are signed with different secrets live side by side: nobody overwrites what is good
+// for others, or finds a name taken by what is no good.
+std::string space_of(const std::string& secret) {
+  constexpr std::size_t kEnough = 8;
+  return secret.empty() ? "open:" : authenticate(secret, "space").hex().substr(0, kEnough) + ":";
+}
+
+}  // namespace
+
 RemoteTier::RemoteTier(std::shared_ptr<RemoteStore> store, std::string secret)
-    : secret_(std::move(secret)), store_(std::move(store)) {}
+    : secret_(std::move(secret)), space_(space_of(secret_)), store_(std::move(store)) {}
 
 std::vector<MappedBlob> RemoteTier::variants(const Digest& key) {
   std::map<std::string, std::string> group;
-  attempt(
-      [&](RemoteStore& store) { group = store.load_group(value_name(ValueKind::kVariant, key)); });
+  attempt([&](RemoteStore& store) { group = store.load_group(name_of(ValueKind::kVariant, key)); });
   std::vector<MappedBlob> found;
   for (const auto& [member, sealed] : group) {
     if (std::optional<MappedBlob> variant = open(ValueKind::kVariant, key, sealed)) {
@@ -26,7 +37,7 @@ std::vector<MappedBlob> RemoteTier::variants(const Digest& key) {
 
 void RemoteTier::put_variant(const Digest& key, std::span<const std::byte> variant) {
   attempt([&](RemoteStore& store) {
-    store.save_member(value_name(ValueKind::kVariant, key),
+    store.save_member(name_of(ValueKind::kVariant, key),
                       digest(variant).hex(),
                       seal_value(ValueKind::kVariant, key, variant, secret_));
   });
@@ -64,12 +75,16 @@ void RemoteTier::attempt(const std::function<void(RemoteStore&)>& work) {
   }
 }
 
+std::string RemoteTier::name_of(ValueKind kind, const Digest& key) const {
+  return space_ + value_name(kind, key);
+}
+
 std::optional<MappedBlob> RemoteTier::open(ValueKind kind,
                                            const Digest& key,
                                            const std::string& sealed) {
   std::optional<MappedBlob> value = open_value(kind, key, sealed, secret_);
   if (!value) {
-    const std::string name = value_name(kind, key);
+    const std::string name = name_of(kind, key);
     KILN_LOG(kInfo, "autograd-cache", "the remote value " << name << " is refused");
     const std::lock_guard lock(mutex_);
     ++refused_;
@@ -80,14 +95,14 @@ std::optional<MappedBlob> RemoteTier::open(ValueKind kind,
 
 std::optional<MappedBlob> RemoteTier::load(ValueKind kind, const Digest& key) {
   std::optional<std::string> sealed;
-  attempt([&](RemoteStore& store) { sealed = store.load(value_name(kind, key)); });
+  attempt([&](RemoteStore& store) { sealed = store.load(name_of(kind, key)); });
   return sealed ? open(kind, key, *sealed) : std::nullopt;
 }
 
 void RemoteTier::save(ValueKind kind, const Digest& key, std::span<const std::byte> bytes) {
   // Content is sent once, and again where what is there was no good.
   attempt([&](RemoteStore& store) {
-    const std::string name = value_name(kind, key);
+    const std::string name = name_of(kind, key);
     if (refused_names_.contains(name) || !store.contains(name)) {
       store.save(name, seal_value(kind, key, bytes, secret_));
       refused_names_.erase(name);

@@ -41,12 +41,14 @@ class RemoteTier {
   [[nodiscard]] std::uint64_t refused() const;
 
  private:
+  [[nodiscard]] std::string name_of(ValueKind kind, const Digest& key) const;
   void attempt(const std::function<void(RemoteStore&)>& work);
   [[nodiscard]] std::optional<MappedBlob> open(ValueKind kind,
                                                const Digest& key,
                                                const std::string& sealed);
 
   std::string secret_;
+  std::string space_;
   mutable std::mutex mutex_;  // Guards what follows.
   std::shared_ptr<RemoteStore> store_;
   std::uint64_t faults_ = 0;

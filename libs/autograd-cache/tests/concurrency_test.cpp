@@ -162,6 +162,32 @@ TEST_CASE("ten processes that need one entry compile it once", "[autograd-cache]
   CHECK(files_below(directory.path() / "cache" / "flights").empty());
 }
 
+TEST_CASE("CA-15 sixteen processes that need the same entries make each once, without an error",
+          "[autograd-cache][concurrency]") {
+  constexpr int kProcesses = 16;
+  const TemporaryDirectory directory;
+  fs::create_directory(directory.path() / "compiles");
+  const int good = count_successful_processes(kProcesses, [&](int number) {
+    Cache cache(options_for(directory.path() / "cache"));
+    for (int i = 0; i < kKeys; ++i) {
+      const int key = (i + number) % kKeys;  // Not all of them in the same order.
+      const auto obtained = cache.obtain(key_of(key), {}, [&] {
+        const std::string name = std::to_string(key) + "." + std::to_string(number);
+        write_file_atomically(directory.path() / "compiles" / name, "", Durability::kEventual);
+        std::this_thread::sleep_for(2ms);
+        return Entry{.guards = "", .blobs = {{"key", std::to_string(key)}}, .files = {}};
+      });
+      if (obtained.entry.blobs.at("key") != std::to_string(key)) {
+        return false;
+      }
+    }
+    const Counters counters = cache.counters();
+    return counters.hit + counters.miss == kKeys && counters.corrupt + counters.failed == 0;
+  });
+  CHECK(good == kProcesses);
+  CHECK(files_below(directory.path() / "compiles").size() == kKeys);
+}
+
 TEST_CASE("a flight is waited for no longer than asked", "[autograd-cache][concurrency]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory.path()));

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::autograd_cache {
@@ -93,6 +95,38 @@ TEST_CASE("CA-17 the cache is on unless it is switched off", "[autograd-cache][s
   CHECK(default_mode() == Mode::kStrict);
   const Variable wrong("KILN_CACHE", "on");
   CHECK(default_mode() == Mode::kWrite);
+}
+
+TEST_CASE("CA-19 the remote tier and how saves reach the disk come from outside",
+          "[autograd-cache][settings]") {
+  {
+    const Variable remote("KILN_CACHE_REMOTE", nullptr);
+    const Variable sync("KILN_CACHE_SYNC", nullptr);
+    CHECK(default_remote().empty());
+    CHECK(default_durability() == Durability::kFlushed);
+  }
+  const Variable remote("KILN_CACHE_REMOTE", "redis://host");
+  const Variable sync("KILN_CACHE_SYNC", "off");
+  CHECK(default_remote() == "redis://host");
+  CHECK(default_durability() == Durability::kEventual);
+}
+
+TEST_CASE("CA-19 a secret that cannot be read is no reason to take unsigned code",
+          "[autograd-cache][settings]") {
+  const TemporaryDirectory directory;
+  const std::string path = (directory.path() / "secret").string();
+  const Variable none("KILN_CACHE_SECRET", nullptr);
+  {
+    const Variable file("KILN_CACHE_SECRET_FILE", nullptr);
+    CHECK(default_secret().empty());
+  }
+  const Variable file("KILN_CACHE_SECRET_FILE", path.c_str());
+  CHECK(default_secret().size() == 32);
+  CHECK(default_secret() != default_secret());
+  write_file_atomically(path, "from a file\nand more");
+  CHECK(default_secret() == "from a file");
+  const Variable given("KILN_CACHE_SECRET", "given");
+  CHECK(default_secret() == "given");
 }
 
 }  // namespace

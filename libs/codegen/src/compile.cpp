@@ -58,4 +58,8 @@ std::string compiler_version(const Options& options) {
   return find_compiler(options.compiler, options.compiler_timeout).version;
 }
 
+std::optional<std::string> compiler_stamp(const Options& options) {
+  return stamp_of_compiler(options.compiler);
+}
+
 }  // namespace kiln::codegen

@@ -1,8 +1,13 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include <tuple>
+
+#include "archive_weights.hpp"
+#include "cache_use.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "kiln/program.hpp"
@@ -10,6 +15,8 @@
 #include "stopwatch.hpp"
 
 namespace kiln {
+namespace fs = std::filesystem;
+
 namespace {
 
 bool is_constant(const ir::Input& input) {
@@ -59,75 +66,164 @@ std::string pickled_samples(const ExportedProgram& program) {
   return {pickled.begin(), pickled.end()};
 }
 
-}  // namespace
+// What becomes a package: the library, its weights, and what it takes along.
+struct Product {
+  ModelLibrary library;
+  std::vector<codegen::ConstantData> constants;
+  std::string sample_inputs;
+};
 
-std::filesystem::path aot_compile(const ExportedProgram& program,
-                                  const std::filesystem::path& out,
-                                  CompileOptions options,
-                                  GraphReport* report) {
-  const std::string extension = out.extension().string();
-  if (extension != ".so" && extension != ".pt2") {
+void require_supported(const fs::path& out, const CompileOptions& options) {
+  if (out.extension() != ".so" && out.extension() != ".pt2") {
     throw Error(ErrorCode::kInvalidArgument, "'" + out.string() + "' ends in neither .pt2 nor .so");
   }
   if (options.dynamic) {
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
-  const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
-  codegen::Options generator = codegen_options(options, cache.get());
+}
+
+codegen::Options generator_for(const CompileOptions& options, autograd_cache::Cache* cache) {
+  codegen::Options generator = codegen_options(options, cache);
   generator.bind_constants = true;
+  return generator;
+}
+
+// `owners` keep the constants alive.
+Product compile_program(const ExportedProgram& program,
+                        const CompileOptions& options,
+                        autograd_cache::Cache* cache,
+                        const fs::path& scratch,
+                        Tensors& owners,
+                        GraphReport& report) {
+  codegen::Options generator = generator_for(options, cache);
   generator.in_spec = program.in_spec;
   generator.out_spec = program.out_spec;
-  const auto [constants, owners] = constant_data(program);
-  generator.constants = constants;
+  std::tie(generator.constants, owners) = constant_data(program);
+  ModelLibrary library = obtain_library(program.graph, generator, options, cache, scratch, report);
+  return {std::move(library), std::move(generator.constants), pickled_samples(program)};
+}
 
-  GraphReport done;
-  done.name = program.graph.name();
-  done.nodes = static_cast<int>(program.graph.nodes().size());
-  const Stopwatch watch;
+void write_product(const Product& product, const fs::path& out) {
+  const TemporaryDirectory scratch("kiln-out");
+  const fs::path library = scratch.path() / "model.so";
+  fs::copy_file(product.library.path, library);
+  codegen::append_weights(library, product.constants);
+  const fs::path& extern_nodes = product.library.extern_nodes;
+  if (out.has_parent_path()) {
+    fs::create_directories(out.parent_path());
+  }
+  if (out.extension() == ".so") {
+    const auto overwrite = fs::copy_options::overwrite_existing;
+    fs::copy_file(library, out, overwrite);
+    if (!extern_nodes.empty()) {
+      fs::copy_file(extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
+    }
+    return;
+  }
+  container_runtime::write_package(
+      out,
+      {.library = library,
+       .source = product.library.source,
+       .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
+       .sample_inputs = product.sample_inputs});
+}
+
+// A library may have a file beside it, and a package has not.
+void note_product(autograd_cache::Cache& cache,
+                  const autograd_cache::Key& key,
+                  const fs::path& out) {
+  if (out.extension() == ".pt2") {
+    cache.note_product(out, key);
+  }
+}
+
+// False if there is none, or if it vanishes while it is read.
+bool write_cached_product(autograd_cache::Cache& cache,
+                          const autograd_cache::Key& key,
+                          const codegen::Options& generator,
+                          const fs::path& archive,
+                          const fs::path& out,
+                          GraphReport& report) {
+  const auto entry =
+      cache.find(key, [&](std::string_view guards) { return guards_hold(guards, generator); });
+  if (!entry) {
+    return false;
+  }
+  read_report(*entry, report);
+  if (cache.is_product(out, key)) {
+    return true;  // A build that is run again: nothing is to be done.
+  }
   const TemporaryDirectory scratch("kiln-aot");
-  const std::filesystem::path library = scratch.path() / "model.so";
-  std::filesystem::path extern_nodes;
-  std::string source;
+  try {
+    const ArchivedWeights weights(archive, entry->blobs.at("weights"));
+    write_product(
+        {library_of(*entry, scratch.path()), weights.constants(), entry->blobs.at("sample_inputs")},
+        out);
+  } catch (const std::exception& failure) {
+    KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
+    report = {};
+    return false;
+  }
+  note_product(cache, key, out);
+  return true;
+}
+
+}  // namespace
+
+fs::path aot_compile(const ExportedProgram& program,
+                     const fs::path& out,
+                     CompileOptions options,
+                     GraphReport* report) {
+  require_supported(out, options);
+  const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
+  GraphReport done;
+  const TemporaryDirectory scratch("kiln-aot");
+  Tensors owners;
+  write_product(compile_program(program, options, cache.get(), scratch.path(), owners, done), out);
+  if (report != nullptr) {
+    *report = std::move(done);
+  }
+  return out;
+}
+
+fs::path aot_compile(const fs::path& archive,
+                     const fs::path& out,
+                     CompileOptions options,
+                     GraphReport* report) {
+  require_supported(out, options);
+  const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
+  const codegen::Options generator = generator_for(options, cache.get());
+  GraphReport done;
   std::optional<autograd_cache::Key> key;
   if (cache) {
-    key = key_of(program.graph, generator, options.identity);
-    if (const auto entry = cache->find(*key)) {
-      std::filesystem::copy_file(entry->files.at("library"), library);
-      source = entry->blobs.at("source");
-      done.cache_hit = true;
-    }
+    key = environment_key(generator, options.identity)
+              .add("archive", cache->digest_of_file(archive).hex())
+              .build();
   }
-  if (!done.cache_hit) {
-    codegen::Report compiled = codegen::compile(program.graph, library, generator);
-    done.kernels = compiled.kernels;
-    done.extern_calls = compiled.extern_calls;
-    done.compile_ms = watch.milliseconds();
-    extern_nodes = compiled.extern_nodes;
-    if (key) {
-      store(*cache, *key, library, compiled);
+  if (!key || !write_cached_product(*cache, *key, generator, archive, out, done)) {
+    const TemporaryDirectory scratch("kiln-aot");
+    if (options.progress) {
+      options.progress({"trace", 0, 1});
     }
-    source = std::move(compiled.source);
-  }
-  codegen::append_weights(library, constants);
-
-  if (out.has_parent_path()) {
-    std::filesystem::create_directories(out.parent_path());
-  }
-  const auto overwrite = std::filesystem::copy_options::overwrite_existing;
-  if (extension == ".so") {
-    std::filesystem::copy_file(library, out, overwrite);
-    if (!extern_nodes.empty()) {
-      std::filesystem::copy_file(
-          extern_nodes, std::filesystem::path(out).replace_extension(".json"), overwrite);
+    const Stopwatch watch;
+    const ExportedProgram program = load_program(archive);
+    done.trace_ms = watch.milliseconds();
+    Tensors owners;
+    const Product product =
+        compile_program(program, options, cache.get(), scratch.path(), owners, done);
+    const auto places =
+        product.library.guards.empty() ? std::nullopt : locate_weights(archive, product.constants);
+    if (places) {
+      autograd_cache::Entry entry = entry_of(product.library, done);
+      entry.blobs.emplace("sample_inputs", product.sample_inputs);
+      entry.blobs.emplace("weights", *places);
+      cache->put(*key, entry);
     }
-  } else {
-    container_runtime::write_package(
-        out,
-        {.library = library,
-         .source = source,
-         .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
-         .sample_inputs = pickled_samples(program)});
+    write_product(product, out);
+    if (places) {
+      note_product(*cache, *key, out);
+    }
   }
   if (report != nullptr) {
     *report = std::move(done);

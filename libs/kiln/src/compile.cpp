@@ -4,6 +4,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "cache_use.hpp"
 #include "guards.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"

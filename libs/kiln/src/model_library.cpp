@@ -1,19 +1,19 @@
 #include "model_library.hpp"
 
-#include <torch/version.h>
-
 #include <algorithm>
 #include <optional>
 #include <span>
 
+#include "cache_use.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
-#include "kiln/codegen/target.hpp"
 #include "kiln/container_runtime/runner.hpp"
-#include "kiln/ir/canonical.hpp"
 #include "stopwatch.hpp"
 
 namespace kiln {
+namespace fs = std::filesystem;
+
 namespace {
 
 // Outputs that have a value. The others (an input without a gradient) are no outputs of the
@@ -24,18 +24,6 @@ ir::Graph without_absent_outputs(ir::Graph graph) {
 }
 
 }  // namespace
-
-std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options) {
-  if (!options.use_cache) {
-    return nullptr;
-  }
-  autograd_cache::CacheOptions cache;
-  if (!options.cache_directory.empty()) {
-    cache.directory = options.cache_directory;
-  }
-  auto opened = std::make_shared<autograd_cache::Cache>(cache);
-  return opened->enabled() ? opened : nullptr;
-}
 
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache) {
   codegen::Options result;
@@ -62,86 +50,123 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   return result;
 }
 
-autograd_cache::Key key_of(const ir::Graph& graph,
-                           const codegen::Options& options,
-                           const std::string& identity) {
-  const codegen::Target target = codegen::resolve_target(options.isa);
-  // Where the constants lie, not what they are: the values are appended to the library afterwards.
-  std::string constants;
-  for (const std::uint64_t offset : codegen::weight_offsets(options.constants)) {
-    constants += std::to_string(offset) + " ";
+ModelLibrary library_of(const autograd_cache::Entry& entry, const fs::path& scratch) {
+  ModelLibrary library{.path = entry.files.at("library"),
+                       .extern_nodes = {},
+                       .source = entry.blobs.at("source"),
+                       .guards = entry.guards};
+  if (const auto nodes = entry.blobs.find("extern_nodes"); nodes != entry.blobs.end()) {
+    const fs::path link = scratch / "cached.so";
+    fs::create_symlink(library.path, link);
+    library.path = link;
+    library.extern_nodes = scratch / "cached.json";
+    write_file_atomically(library.extern_nodes, nodes->second, Durability::kEventual);
   }
-  return autograd_cache::KeyBuilder()
-      .add("kiln", "2")
-      .add("libtorch", TORCH_VERSION)
-      .add("compiler", codegen::compiler_version(options))
-      .add("target",
-           target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
-      .add("options",
-           std::string(options.check_inputs ? "checked" : "unchecked") +
-               (options.bind_constants ? " bound" : ""))
-      .add("call", options.in_spec + "\n" + options.out_spec)
-      .add("identity", identity)
-      .add("constants", constants)
-      .add("graph", ir::canonical_bytes(graph))
-      .build();
+  return library;
 }
 
-void store(autograd_cache::Cache& cache,
-           const autograd_cache::Key& key,
-           const std::filesystem::path& library,
-           const codegen::Report& report) {
-  if (report.extern_nodes.empty()) {
-    cache.put(
-        key, {.guards = {}, .blobs = {{"source", report.source}}, .files = {{"library", library}}});
-  } else {
-    cache.bypass("operators that only the host's proxy executor can call");
+autograd_cache::Entry entry_of(const ModelLibrary& library, const GraphReport& report) {
+  autograd_cache::Entry entry{.guards = library.guards,
+                              .blobs = {{"source", library.source},
+                                        {"name", report.name},
+                                        {"nodes", std::to_string(report.nodes)},
+                                        {"kernels", std::to_string(report.kernels)},
+                                        {"extern_calls", std::to_string(report.extern_calls)}},
+                              .files = {{"library", library.path}}};
+  if (!library.extern_nodes.empty()) {
+    entry.blobs.emplace("extern_nodes", read_file(library.extern_nodes));
   }
+  return entry;
+}
+
+void read_report(const autograd_cache::Entry& entry, GraphReport& report) {
+  report.cache_hit = true;
+  report.name = entry.blobs.at("name");
+  report.nodes = std::stoi(entry.blobs.at("nodes"));
+  report.kernels = std::stoi(entry.blobs.at("kernels"));
+  report.extern_calls = std::stoi(entry.blobs.at("extern_calls"));
+}
+
+ModelLibrary obtain_library(const ir::Graph& graph,
+                            const codegen::Options& generator,
+                            const CompileOptions& options,
+                            autograd_cache::Cache* cache,
+                            const fs::path& scratch,
+                            GraphReport& report) {
+  report.name = graph.name();
+  report.nodes = static_cast<int>(graph.nodes().size());
+  ModelLibrary library{
+      .path = scratch / "model.so", .extern_nodes = {}, .source = {}, .guards = {}};
+  const auto build = [&] {
+    const Stopwatch watch;
+    codegen::Report done = codegen::compile(graph, library.path, generator);
+    library.extern_nodes = done.extern_nodes;
+    library.source = std::move(done.source);
+    report.kernels = done.kernels;
+    report.extern_calls = done.extern_calls;
+    report.compile_ms = watch.milliseconds();
+  };
+  if (cache != nullptr) {
+    if (const auto reason = reason_not_to_cache(graph)) {
+      cache->bypass(*reason);
+      cache = nullptr;
+    }
+  }
+  if (cache == nullptr) {
+    build();
+    return library;
+  }
+
+  const autograd_cache::Key key = key_of(graph, generator, options.identity);
+  const auto make = [&] {
+    if (const auto explanation = cache->explain_quickly(key)) {
+      report.cache_miss_reason = explanation->differences.front().name;
+    }
+    build();
+    library.guards = guards_of(graph, generator);
+    return entry_of(library, report);
+  };
+  const autograd_cache::Cache::Obtained obtained = cache->obtain(
+      key, [&](std::string_view guards) { return guards_hold(guards, generator); }, make);
+  if (!obtained.hit) {
+    return library;
+  }
+  read_report(obtained.entry, report);
+  return library_of(obtained.entry, scratch);
 }
 
 autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
                                                const CompileOptions& options,
                                                autograd_cache::Cache* cache,
                                                GraphReport& report) {
-  report.name = graph.name();
-  report.nodes = static_cast<int>(graph.nodes().size());
   const ir::Graph complete = without_absent_outputs(graph);
   codegen::Options generator = codegen_options(options, cache);
   generator.check_inputs = false;  // The guards have checked them.
 
-  std::filesystem::path library;
-  std::optional<autograd_cache::Key> key;
-  if (cache != nullptr) {
-    key = key_of(complete, generator, options.identity);
-    if (const auto entry = cache->find(*key)) {
-      library = entry->files.at("library");
-      report.cache_hit = true;
-    } else if (const auto explanation = cache->explain_quickly(*key);
-               explanation && !explanation->differences.empty()) {
-      report.cache_miss_reason = explanation->differences.front().name;
-    }
-  }
-
-  std::optional<TemporaryDirectory> scratch;
-  if (library.empty()) {
+  const auto load = [&](autograd_cache::Cache* source) {
+    const TemporaryDirectory scratch("kiln-jit");
+    const ModelLibrary library =
+        obtain_library(complete, generator, options, source, scratch.path(), report);
     const Stopwatch watch;
-    scratch.emplace("kiln-jit");
-    library = scratch->path() / (graph.name() + ".so");
-    const codegen::Report done = codegen::compile(complete, library, generator);
-    report.kernels = done.kernels;
-    report.extern_calls = done.extern_calls;
-    report.compile_ms = watch.milliseconds();
-    if (key) {
-      store(*cache, *key, library, done);
+    if (options.progress) {
+      options.progress({"load", 0, 1});
     }
+    auto loaded = std::make_shared<container_runtime::Runner>(library.path);
+    report.load_ms = watch.milliseconds();
+    return loaded;
+  };
+  std::shared_ptr<container_runtime::Runner> runner;
+  try {
+    runner = load(cache);
+  } catch (const Error&) {
+    if (!report.cache_hit) {
+      throw;
+    }
+    // Another process may evict a library between the moment it is found and the moment it is
+    // loaded.
+    report = {};
+    runner = load(nullptr);
   }
-
-  const Stopwatch watch;
-  if (options.progress) {
-    options.progress({"load", 0, 1});
-  }
-  const auto runner = std::make_shared<container_runtime::Runner>(library);
-  report.load_ms = watch.milliseconds();
 
   std::vector<bool> present;
   for (const ir::Output& output : graph.outputs()) {

@@ -16,26 +16,40 @@
 
 namespace kiln {
 
-/// Opens the cache that `options` ask for, or null.
-std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options);
-
 /// The code generator's options that follow from `options`.
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache);
 
-/// Everything that a compiled graph depends on.
-autograd_cache::Key key_of(const ir::Graph& graph,
-                           const codegen::Options& options,
-                           const std::string& identity);
+/// A model library on disk.
+struct ModelLibrary {
+  std::filesystem::path path;
+  /// JSON beside it, under its name, for operators that only the host's proxy executor can call;
+  /// empty if there are none.
+  std::filesystem::path extern_nodes;
+  std::string source;  ///< What calls the kernels, for people to read.
+  std::string guards;  ///< Of its entry in the cache; empty if it has none.
+};
 
-/// Keeps `library` under `key`. One that needs a file beside it (`report.extern_nodes`) is left
-/// out: the cache names files by their content.
-void store(autograd_cache::Cache& cache,
-           const autograd_cache::Key& key,
-           const std::filesystem::path& library,
-           const codegen::Report& report);
+/// Finds what `graph` compiles to in `cache` (which may be null), or compiles it. What is not in
+/// the cache lies in `scratch`. `report` is filled in.
+ModelLibrary obtain_library(const ir::Graph& graph,
+                            const codegen::Options& generator,
+                            const CompileOptions& options,
+                            autograd_cache::Cache* cache,
+                            const std::filesystem::path& scratch,
+                            GraphReport& report);
 
-/// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. What was done is
-/// added to `reports`.
+/// The library of an entry that was found. Its JSON, if it has one, is put into `scratch`, with a
+/// link to the library beside it.
+ModelLibrary library_of(const autograd_cache::Entry& entry, const std::filesystem::path& scratch);
+
+/// What an entry needs to become `library` again. The counts of `report` travel with it.
+autograd_cache::Entry entry_of(const ModelLibrary& library, const GraphReport& report);
+
+/// Reads the counts back.
+void read_report(const autograd_cache::Entry& entry, GraphReport& report);
+
+/// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. `report` is filled
+/// in.
 autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
                                                const CompileOptions& options,
                                                autograd_cache::Cache* cache,

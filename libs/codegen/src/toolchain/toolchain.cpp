@@ -103,6 +103,25 @@ const Compiler& find_compiler(const std::string& wanted, std::chrono::millisecon
   return known.emplace(command, try_compiler(command, timeout)).first->second;
 }
 
+std::optional<std::string> stamp_of_compiler(const std::string& wanted) {
+  std::string stamp;
+  try {
+    for (const std::string& word : choose_command(wanted)) {
+      stamp += word + " ";
+      // Behind "ccache g++" stand two programs, and either may be replaced.
+      if (const auto program = find_program(word)) {
+        const std::filesystem::path path = std::filesystem::canonical(*program);
+        stamp += path.string() + " " + std::to_string(std::filesystem::file_size(path)) + " " +
+                 std::to_string(std::filesystem::last_write_time(path).time_since_epoch().count()) +
+                 " ";
+      }
+    }
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return stamp;
+}
+
 void run_compiler(const Compiler& compiler,
                   const std::vector<std::string>& arguments,
                   std::chrono::milliseconds timeout,

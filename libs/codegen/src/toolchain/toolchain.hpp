@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Compiler {
 /// Throws `Error` with `kIo` if there is none or it does not work.
 [[nodiscard]] const Compiler& find_compiler(const std::string& wanted,
                                             std::chrono::milliseconds timeout);
+
+/// What tells the compiler that `wanted` leads to from another, without running it; nothing if
+/// there is none.
+[[nodiscard]] std::optional<std::string> stamp_of_compiler(const std::string& wanted);
 
 /// Runs `compiler` with `arguments`.
 ///

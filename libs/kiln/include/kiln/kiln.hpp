@@ -11,8 +11,17 @@
 
 #pragma once
 
+#include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/compile.hpp"
 #include "kiln/model.hpp"
 #include "kiln/options.hpp"
 #include "kiln/program.hpp"
+
+namespace kiln {
+
+/// Programs with custom operators are cached once these have an identity:
+/// `kiln::declare_identity("mylib::scale", "1")`.
+using autograd_cache::declare_identity;
+
+}  // namespace kiln

@@ -53,6 +53,7 @@ struct GraphReport {
   bool cache_hit = false;
   std::string cache_miss_reason =
       {};                 ///< The first key component that differs from the nearest entry.
+  double trace_ms = 0;    ///< To read and trace an archive; 0 if that was not needed.
   double compile_ms = 0;  ///< Code generation, compiler and linker; 0 on a hit.
   double load_ms = 0;
 };

@@ -57,4 +57,11 @@ std::filesystem::path aot_compile(const ExportedProgram& program,
                                   CompileOptions options = {},
                                   GraphReport* report = nullptr);
 
+/// Compiles an archive of `torch.export.save`. One that was compiled before, with the same options,
+/// is neither read nor traced again: it is known by its content.
+std::filesystem::path aot_compile(const std::filesystem::path& archive,
+                                  const std::filesystem::path& out,
+                                  CompileOptions options = {},
+                                  GraphReport* report = nullptr);
+
 }  // namespace kiln

@@ -25,10 +25,11 @@ namespace kiln::autograd_cache {
 
 /// What a compile leaves behind. The cache does not look into any of it.
 struct Entry {
-  std::string guards;                                  ///< What must hold for this entry to fit.
-  std::map<std::string, std::string> blobs;            ///< Small things by name, such as metadata.
-  std::map<std::string, std::filesystem::path> files;  ///< Things that must be files, such as model
-                                                       ///< libraries; after a hit, in the cache.
+  std::string guards = {};  ///< What must hold for this entry to fit.
+  /// Small things by name, such as metadata.
+  std::map<std::string, std::string> blobs = {};
+  /// Things that must be files, such as model libraries; after a hit, in the cache.
+  std::map<std::string, std::filesystem::path> files = {};
 };
 
 /// How a cache is opened.
@@ -109,6 +110,15 @@ class Cache {
   [[nodiscard]] std::optional<MappedBlob> find_object(const Digest& key);
   bool put_object(const Digest& key, std::span<const std::byte> object);
 
+  /// The digest of a file's content. A large file that is where it was, with the size and the times
+  /// that it had, is not read again. Throws `Error` with `kIo` if it cannot be read.
+  [[nodiscard]] Digest digest_of_file(const std::filesystem::path& path);
+
+  /// Notes that the file `path`, as it is now, is what `key` leads to.
+  void note_product(const std::filesystem::path& path, const Key& key);
+  /// Whether that was noted of it, and it has not changed since.
+  [[nodiscard]] bool is_product(const std::filesystem::path& path, const Key& key) const;
+
   /// Records that a program cannot be cached. Throws `kUnsupported` in `Mode::kStrict`.
   void bypass(std::string_view reason);
 
@@ -126,7 +136,7 @@ class Cache {
 
   /// Compares `key` with the nearest other key in the cache; nothing if there is none.
   [[nodiscard]] std::optional<Explanation> explain(const Key& key) const;
-  /// The same, but only among the last few hundred keys that were saved: quick enough for a
+  /// The same, but only among the last hundred or so keys that were saved: quick enough for a
   /// compile.
   [[nodiscard]] std::optional<Explanation> explain_quickly(const Key& key) const;
   /// The key that was last looked for in vain, by whichever process.

@@ -100,6 +100,10 @@ void append_weights(const std::filesystem::path& library, std::span<const Consta
 /// Throws `Error` with `kIo` if there is none.
 [[nodiscard]] std::string compiler_version(const Options& options);
 
+/// What tells that compiler from another without running it: its command, and the path, size and
+/// time of each program in it. Nothing if there is no compiler.
+[[nodiscard]] std::optional<std::string> compiler_stamp(const Options& options);
+
 /// The archive that is linked into models: $KILN_RUNTIME_DIR, beside the running program, or in its
 /// ../lib.
 [[nodiscard]] std::filesystem::path find_runtime_archive();

@@ -1,0 +1,77 @@
+// Files outside the cache that it knows something of.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "kiln/autograd_cache/cache.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "store_testing.hpp"
+
+namespace kiln::autograd_cache {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Key kKey = KeyBuilder().add("graph", "g").build();
+
+TEST_CASE("CA-15 a file is known by its content, however it changes",
+          "[autograd-cache][file_digest]") {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "archive";
+  Cache cache(options_for(directory.path() / "cache"));
+  const std::size_t size = GENERATE(100, 2'000'000);
+  std::string content = noise(size);
+  for (int round = 0; round < 20; ++round) {
+    content[static_cast<std::size_t>(round)] ^= 1;
+    if (round % 2 == 0) {
+      write_file_atomically(file, content, Durability::kEventual);
+    } else {
+      std::ofstream(file, std::ios::binary) << content;  // In place: the same file, the same size.
+    }
+    CHECK(cache.digest_of_file(file) == digest(content));
+    CHECK(cache.digest_of_file(file) == digest(content));
+  }
+  CHECK_THROWS_AS(cache.digest_of_file(directory.path() / "none"), Error);
+}
+
+TEST_CASE("a large file that has settled is read once", "[autograd-cache][file_digest]") {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "archive";
+  const std::string content = noise(2'000'000);
+  write_file_atomically(file, content);
+  Cache cache(options_for(directory.path() / "cache"));
+  CHECK(cache.digest_of_file(file) == digest(content));
+  CHECK(cache.stats().blobs == 0);  // It may still be being written.
+
+  std::this_thread::sleep_for(std::chrono::milliseconds(4'100));
+  CHECK(cache.digest_of_file(file) == digest(content));
+  CHECK(cache.stats().blobs == 1);
+  CHECK(cache.digest_of_file(file) == digest(content));
+}
+
+TEST_CASE("a product is one until it is changed, moved or made anew",
+          "[autograd-cache][file_digest]") {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "product";
+  write_file_atomically(file, "content");
+  Cache cache(options_for(directory.path() / "cache"));
+  CHECK_FALSE(cache.is_product(file, kKey));
+  cache.note_product(file, kKey);
+  CHECK(cache.is_product(file, kKey));
+  CHECK_FALSE(cache.is_product(file, KeyBuilder().add("graph", "h").build()));
+
+  switch (GENERATE(0, 1, 2)) {
+    case 0: std::ofstream(file) << "c0ntent"; break;
+    case 1: write_file_atomically(file, "content"); break;
+    default: fs::remove(file);
+  }
+  CHECK_FALSE(cache.is_product(file, kKey));
+}
+
+}  // namespace
+}  // namespace kiln::autograd_cache

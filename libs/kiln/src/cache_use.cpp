@@ -1,0 +1,165 @@
+#include "cache_use.hpp"
+
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "kiln/autograd_cache/identity.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/codegen/target.hpp"
+#include "kiln/ir/canonical.hpp"
+
+namespace kiln {
+namespace {
+
+// Operators of these come with libtorch, whose version is in the key, or are ours.
+bool is_built_in(std::string_view library) {
+  constexpr std::array<std::string_view, 9> kLibraries = {
+      "aten", "prim", "prims", "quantized", "_quantized", "mkldnn", "mkl", "onednn", "kiln"};
+  return std::find(kLibraries.begin(), kLibraries.end(), library) != kLibraries.end();
+}
+
+// "mylib::scale" of "mylib.scale.default".
+std::set<std::string> custom_operators(const ir::Graph& graph) {
+  std::set<std::string> names;
+  for (const ir::Node& node : graph.nodes()) {
+    const std::size_t first = node.target.find('.');
+    const std::size_t second = node.target.find('.', first + 1);
+    const std::string library = node.target.substr(0, first);
+    if (first != std::string::npos && !is_built_in(library)) {
+      names.insert(library + "::" + node.target.substr(first + 1, second - first - 1));
+    }
+  }
+  return names;
+}
+
+// The code that is linked into every model: another build of Kiln makes other models.
+std::string runtime_digest(const codegen::Options& options) {
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, std::string> known;
+  std::filesystem::path archive = options.runtime_archive;
+  try {
+    if (archive.empty()) {
+      archive = codegen::find_runtime_archive();
+    }
+    const std::lock_guard lock(mutex);
+    std::string& text = known[archive];
+    if (text.empty()) {
+      text = digest(read_file(archive)).hex();
+    }
+    return text;
+  } catch (const Error&) {
+    return "none";  // Nothing can be compiled here; what was compiled elsewhere can be run.
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options) {
+  if (!options.use_cache) {
+    return nullptr;
+  }
+  autograd_cache::CacheOptions wanted;
+  if (!options.cache_directory.empty()) {
+    wanted.directory = options.cache_directory;
+  }
+  using Settings =
+      std::tuple<std::filesystem::path, autograd_cache::Mode, std::string, std::string>;
+  static const Digest first = digest("");  // The caches below must be closed before OpenSSL is.
+  static_cast<void>(first);
+  static std::mutex mutex;
+  static std::map<Settings, std::shared_ptr<autograd_cache::Cache>> opened;
+  const std::lock_guard lock(mutex);
+  auto& cache = opened[{wanted.directory, wanted.mode, wanted.remote, wanted.secret}];
+  if (!cache) {
+    cache = std::make_shared<autograd_cache::Cache>(wanted);
+  }
+  return cache->enabled() ? cache : nullptr;
+}
+
+autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
+                                           const std::string& identity) {
+  const codegen::Target target = codegen::resolve_target(options.isa);
+  autograd_cache::KeyBuilder builder;
+  builder.add("kiln", "3")
+      .add("runtime", runtime_digest(options))
+      .add("libtorch", TORCH_VERSION)
+      .add("target",
+           target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
+      .add("options",
+           std::string(options.check_inputs ? "checked" : "unchecked") +
+               (options.bind_constants ? " bound" : ""))
+      .add("identity", identity);
+  return builder;
+}
+
+autograd_cache::Key key_of(const ir::Graph& graph,
+                           const codegen::Options& options,
+                           const std::string& identity) {
+  // Where the constants lie, not what they are: the values are appended to the library afterwards.
+  std::string constants;
+  for (const std::uint64_t offset : codegen::weight_offsets(options.constants)) {
+    constants += std::to_string(offset) + " ";
+  }
+  // A package shows its inputs' names to its users; a function does not, and so equal layers of one
+  // model are one.
+  return environment_key(options, identity)
+      .add("call", options.in_spec + "\n" + options.out_spec)
+      .add("constants", constants)
+      .add("graph", ir::canonical_bytes(graph, {.user_names = options.bind_constants}))
+      .build();
+}
+
+// One line each: "stamp …", "version …", "operator NAME IDENTITY".
+std::string guards_of(const ir::Graph& graph, const codegen::Options& options) {
+  std::string guards = "stamp " + codegen::compiler_stamp(options).value_or("") + "\nversion " +
+                       codegen::compiler_version(options) + "\n";
+  for (const std::string& name : custom_operators(graph)) {
+    guards += "operator " + name + " " + autograd_cache::identity_of(name).value_or("") + "\n";
+  }
+  return guards;
+}
+
+bool guards_hold(std::string_view guards, const codegen::Options& options) {
+  const std::optional<std::string> here = codegen::compiler_stamp(options);
+  bool same_compiler = !here;
+  bool same_operators = true;
+  std::istringstream lines{std::string(guards)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    const std::string kind = line.substr(0, space);
+    const std::string rest = line.substr(space + 1);
+    if (kind == "stamp") {
+      same_compiler = same_compiler || rest == *here;
+    } else if (kind == "version") {
+      // Moved or installed anew it has another stamp. To ask it costs milliseconds, so this is
+      // last.
+      same_compiler = same_compiler || rest == codegen::compiler_version(options);
+    } else if (kind == "operator") {
+      const std::size_t end = rest.find(' ');
+      same_operators = same_operators &&
+                       autograd_cache::identity_of(rest.substr(0, end)) == rest.substr(end + 1);
+    } else {
+      return false;
+    }
+  }
+  return same_compiler && same_operators;
+}
+
+std::optional<std::string> reason_not_to_cache(const ir::Graph& graph) {
+  for (const std::string& name : custom_operators(graph)) {
+    if (!autograd_cache::identity_of(name)) {
+      return "the operator " + name + " declares no identity";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kiln

@@ -1,0 +1,134 @@
+"""./dev bench cache: what the cache costs, and what it saves.
+
+usage: run.py [--json FILE] [--no-compile]
+
+The first table is the library's own benchmark (libs/autograd-cache/benchmarks), built here without libtorch. The second
+is `kiln compile` in fresh processes: a new archive, the same archive again, and what is left when the time that the process
+takes to start and to end is taken off (`kiln doctor --help`, the same program doing nothing).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+KILN = ROOT / "build" / "bin" / "kiln"
+BUILD = ROOT / "build" / "bench-cache"
+
+# The benchmark's names, what they mean, and what they must stay under (microseconds), if anything.
+ROWS = {
+    "hit_in_memory/1048576": ("hit, entry in memory", 5000),
+    "hit_on_disk/102400": ("hit on disk, library of 100 kB", 5000),
+    "hit_on_disk/1048576": ("hit on disk, library of 1 MB", 5000),
+    "hit_on_disk/5242880": ("hit on disk, library of 5 MB", 5000),
+    "miss/0/iterations:2000": ("miss, empty store", 100),
+    "miss/100000/iterations:2000": ("miss, 100,000 entries", 100),
+    "explain_after_miss": ("why it missed, among the last keys", None),
+    "save/flushed/iterations:100": ("save, library of 200 kB, flushed", None),
+    "save/not_flushed/iterations:100": ("save, not flushed (KILN_CACHE_SYNC=off)", None),
+    "key_of_graph/102400": ("key over 100 kB", None),
+    "key_of_graph/1048576": ("key over 1 MB", None),
+}
+
+
+def run(command, **options):
+    return subprocess.run(command, check=True, **options)
+
+
+def library_rows():
+    quiet = {"stdout": subprocess.DEVNULL}
+    run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         "-DKILN_LIBRARIES=base;autograd-cache", "-DKILN_BUILD_BENCHMARKS=ON", "-DKILN_BUILD_TESTS=OFF"], **quiet)
+    run(["cmake", "--build", BUILD], **quiet)
+    program = BUILD / "libs" / "autograd-cache" / "kiln-autograd-cache-benchmarks"
+    answer = run([program, "--benchmark_format=json"], capture_output=True, text=True).stdout
+    return {row["name"]: row for row in json.loads(answer)["benchmarks"]}
+
+
+def describe_library(rows):
+    lines = ["microseconds a call", ""]
+    scale = {"us": 1, "ms": 1e3, "ns": 1e-3}
+    for name, (what, limit) in ROWS.items():
+        taken = rows[name]["real_time"] * scale[rows[name]["time_unit"]]
+        target = "" if limit is None else f"   target {limit:,}: {'met' if taken < limit else 'MISSED'}"
+        lines.append(f"  {what:42s} {taken:10.1f}{target}")
+    together = next(row for name, row in rows.items() if name.startswith("sixteen_processes"))
+    lines += ["", f"16 processes that all need the same 20 entries: {together['compiles_per_key']:.2f} compiles an entry, "
+                  f"{together['errors']:.0f} errors"]
+    return "\n".join(lines)
+
+
+def milliseconds(command, environment):
+    start = time.perf_counter()
+    run(command, env=environment, capture_output=True)
+    return (time.perf_counter() - start) * 1e3
+
+
+def make_archives(folder):
+    """Two models as torch.export saves them: one small, one with weights worth copying."""
+    import torch
+
+    def mlp(width, layers):
+        parts = [part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())]
+        return torch.nn.Sequential(*parts).eval()
+
+    torch.manual_seed(0)
+    for name, width in {"mlp 4 x 256": 256, "mlp 4 x 1024 (17 MB of weights)": 1024}.items():
+        path = folder / f"{width}.pt2"
+        torch.export.save(torch.export.export(mlp(width, 4), (torch.randn(1, width),)), path)
+        yield name, path
+
+
+def command_rows(folder):
+    environment = dict(os.environ, KILN_CACHE_DIR=str(folder / "cache"), KILN_CACHE="strict")
+    rows = []
+    start = statistics.median(milliseconds([KILN, "doctor", "--help"], environment) for _ in range(5))
+    for name, archive in make_archives(folder):
+        out = folder / "out.pt2"
+        command = [KILN, "compile", archive, "-o", out, "--json"]
+        cold = milliseconds(command, environment)
+        time.sleep(4)  # A file that was only just written is read again: its time may not show a change.
+        milliseconds(command, environment)
+        again = [milliseconds(command, environment) for _ in range(5)]
+        answer = json.loads(run(command, env=environment, capture_output=True, text=True).stdout)
+        if not answer["cache_hit"] or answer["trace_ms"] != 0:
+            raise SystemExit(f"{name}: the second compile did not come from the cache")
+        rows.append({"name": name, "start_ms": start, "cold_ms": cold, "again_ms": statistics.median(again),
+                     "inside_ms": answer["total_ms"]})
+    return rows
+
+
+def describe_commands(rows):
+    lines = ["`kiln compile` in a new process, milliseconds", "",
+             f"  {'':34s} {'new':>8s} {'again':>8s} {'of it: start':>13s} {'the rest':>9s}   target 100"]
+    for row in rows:
+        rest = row["again_ms"] - row["start_ms"]
+        lines.append(f"  {row['name']:34s} {row['cold_ms']:8.0f} {row['again_ms']:8.0f} {row['start_ms']:13.0f} {rest:9.0f}   "
+                     f"{'met' if rest < 100 else 'MISSED'}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", default=str(ROOT / "build" / "bench-cache.json"))
+    parser.add_argument("--no-compile", action="store_true", help="only the library's own benchmark")
+    arguments = parser.parse_args()
+    library = library_rows()
+    print(describe_library(library))
+    commands = []
+    if not arguments.no_compile:
+        with tempfile.TemporaryDirectory() as folder:
+            commands = command_rows(pathlib.Path(folder))
+        print("\n" + describe_commands(commands))
+    pathlib.Path(arguments.json).write_text(json.dumps({"library": library, "commands": commands}, indent=2) + "\n")
+    print(f"\n{arguments.json} has the same as data")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
