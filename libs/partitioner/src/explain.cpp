@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "kiln/partitioner/memory.hpp"
 #include "words.hpp"
@@ -75,8 +76,11 @@ std::vector<SavedValue> saved_values(const Partition& partition, const CostModel
          .forward = output.value,
          .backward = handed[position]});
   }
-  std::stable_sort(saved.begin(), saved.end(), [](const SavedValue& a, const SavedValue& b) {
-    return a.bytes > b.bytes;
+  const auto is_input = [&](const SavedValue& value) {
+    return !forward.value(value.forward).producer.valid();
+  };
+  std::stable_sort(saved.begin(), saved.end(), [&](const SavedValue& a, const SavedValue& b) {
+    return std::pair(is_input(a), -a.bytes) < std::pair(is_input(b), -b.bytes);
   });
   return saved;
 }

@@ -23,7 +23,7 @@ struct SavedValue {
   ir::ValueId backward;  ///< In the backward.
 };
 
-/// What crosses, largest first.
+/// What crosses, largest first; inputs, which are there anyway, after what is computed.
 [[nodiscard]] std::vector<SavedValue> saved_values(const Partition& partition,
                                                    const CostModel& cost = aten_cost_model());
 
@@ -37,7 +37,7 @@ struct Recomputation {
 [[nodiscard]] Recomputation recomputation(const Partition& partition,
                                           const CostModel& cost = aten_cost_model());
 
-/// A table of the saved values, largest first: bytes, type, the operator that makes it, and why it
+/// A table of `saved_values`: bytes, type, the operator that makes it, and why it
 /// is not recomputed; then how many nodes run twice and what is kept in memory.
 [[nodiscard]] std::string explain(const Partition& partition,
                                   const CostModel& cost = aten_cost_model());
