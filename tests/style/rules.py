@@ -82,6 +82,14 @@ def check_includes(files: list[str]) -> None:
     )
 
 
+def check_calls(files: list[str]) -> None:
+    forbid(
+        select(files, r"^(libs|tools)/.*\.[ch]pp$"),
+        r"filesystem::remove_all\(|\bfs::remove_all\(",
+        "some libtorch builds export a remove_all that crashes: kiln::remove_tree",
+    )
+
+
 def check_cmake(files: list[str]) -> None:
     ours = select(files, r"^(CMakeLists\.txt|(libs|tools|cmake)/.*(CMakeLists\.txt|\.cmake))$")
     forbid(ours, r"\bfile\s*\(\s*GLOB", "sources are listed, not globbed")
@@ -144,6 +152,7 @@ def check_text(files: list[str]) -> None:
 def main() -> int:
     files = tracked_files()
     check_includes(files)
+    check_calls(files)
     check_cmake(files)
     check_libraries(files)
     check_text(files)

@@ -107,7 +107,7 @@ Report compile_schedule(const ir::Graph& graph,
       .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
       .out_spec =
           options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
-      .isa = target.isa,
+      .cpu_features = target.cpu_features,
       .check_inputs = options.check_inputs,
       .constants = {},
       .weights_bytes = 0};

@@ -1,14 +1,45 @@
 #include "kiln/codegen/target.hpp"
 
+#include <array>
+#include <string_view>
+
+#include "kiln/base/cpu_features.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {
 
 namespace {
 
+// Each level has the ones before it.
+constexpr const char* kLevel2 = "popcnt sse4_1 sse4_2 ssse3";
+constexpr const char* kLevel3 = "popcnt sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma movbe";
+constexpr const char* kLevel4 =
+    "popcnt sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma movbe avx512f avx512bw avx512cd "
+    "avx512dq "
+    "avx512vl";
+
+// What a compiler may use in kernels when it is told "native", of either architecture.
+constexpr std::array<std::string_view, 31> kUsedFeatures = {
+    "popcnt",   "sse4_1",   "sse4_2",      "ssse3",      "avx",        "avx2",        "bmi1",
+    "bmi2",     "f16c",     "fma",         "movbe",      "avx512f",    "avx512bw",    "avx512cd",
+    "avx512dq", "avx512vl", "avx512_vnni", "avx512ifma", "avx512vbmi", "avx512_bf16", "avx512_fp16",
+    "avx_vnni", "asimd",    "atomics",     "fphp",       "asimdhp",    "asimdrdm",    "asimddp",
+    "sve",      "sve2",     "bf16"};
+
+std::string native_features() {
+  std::string features;
+  for (const std::string& feature : cpu_features()) {
+    if (std::find(kUsedFeatures.begin(), kUsedFeatures.end(), feature) != kUsedFeatures.end()) {
+      features += (features.empty() ? "" : " ") + feature;
+    }
+  }
+  return features;
+}
+
 Target native_target() {
   Target target{
       .isa = "native", .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=native"};
+  target.cpu_features = native_features();
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
 #elif defined(__x86_64__) || defined(__i386__)
@@ -31,16 +62,25 @@ Target resolve_target(const std::string& isa) {
     return native_target();
   }
   if (isa == "x86-64-v2") {
-    return {.isa = isa, .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=x86-64-v2"};
+    return {.isa = isa,
+            .vector_bytes = 16,
+            .threads = 0,
+            .compiler_flags = "-march=x86-64-v2",
+            .cpu_features = kLevel2};
   }
   if (isa == "x86-64-v3") {
-    return {.isa = isa, .vector_bytes = 32, .threads = 0, .compiler_flags = "-march=x86-64-v3"};
+    return {.isa = isa,
+            .vector_bytes = 32,
+            .threads = 0,
+            .compiler_flags = "-march=x86-64-v3",
+            .cpu_features = kLevel3};
   }
   if (isa == "x86-64-v4") {
     return {.isa = isa,
             .vector_bytes = 64,
             .threads = 0,
-            .compiler_flags = "-march=x86-64-v4 -mprefer-vector-width=512"};
+            .compiler_flags = "-march=x86-64-v4 -mprefer-vector-width=512",
+            .cpu_features = kLevel4};
   }
   if (isa == "neon") {
     return {.isa = isa, .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=armv8-a+simd"};
@@ -50,7 +90,8 @@ Target resolve_target(const std::string& isa) {
     return {.isa = isa,
             .vector_bytes = 32,
             .threads = 0,
-            .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256"};
+            .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
+            .cpu_features = "asimd atomics sve"};
   }
   throw Error(ErrorCode::kInvalidArgument,
               "there is no instruction set \"" + isa +

@@ -21,6 +21,7 @@ endfunction ()
 
 kiln_test_model(affine affine)
 kiln_test_model(affine_without_weights affine KILN_TEST_WEIGHTS_BEHIND)
+kiln_test_model(affine_elsewhere affine KILN_TEST_CPU_FEATURES="asimd_of_tomorrow")
 kiln_test_model(counter counter)
 
 # A library that is no model.

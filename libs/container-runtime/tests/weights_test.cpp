@@ -61,6 +61,33 @@ TEST_CASE("weights in a package stay in it", "[container-runtime][weights]") {
   CHECK(at::allclose(runner.run({x})[0], affine(x, kScale, kShift)));
 }
 
+// What this process has copied of the file's pages, in kB: the others are the file's own.
+std::size_t copied_kilobytes(const fs::path& file) {
+  std::ifstream smaps("/proc/self/smaps");
+  std::size_t total = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find('-') < line.find(' ')) {
+      inside = line.ends_with(file.string());
+    } else if (inside && line.starts_with("Anonymous:")) {
+      total += std::stoul(line.substr(line.find_first_of("0123456789")));
+    }
+  }
+  return total;
+}
+
+TEST_CASE("weights that nobody writes are no process's own", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path package = directory.path() / "affine.pt2";
+  write_package(package, {.library = with_weights(directory.path())});
+  Runner runner(package);
+
+  (void)runner.run({at::ones({2, 4})});
+
+  REQUIRE(is_mapped(package));
+  CHECK(copied_kilobytes(package) == 0);
+}
+
 TEST_CASE("two containers do not see each other's updates", "[container-runtime][weights]") {
   const TemporaryDirectory directory;
   const fs::path library = with_weights(directory.path());

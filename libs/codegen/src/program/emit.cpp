@@ -43,7 +43,7 @@ struct KilnModel {
   int device_type, num_inputs, num_outputs, num_constants, check_inputs, mutates_constants;
   const KilnTensor *inputs, *outputs;
   const KilnConstant* constants;
-  const char *in_spec, *out_spec, *isa;
+  const char *in_spec, *out_spec, *cpu_features;
   unsigned char* weights;
   U64 weights_bytes;
   void* (*create)(void);

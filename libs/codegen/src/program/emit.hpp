@@ -23,7 +23,7 @@ struct ConstantPlace {
 struct ModelDescription {
   std::string in_spec;
   std::string out_spec;
-  std::string isa;
+  std::string cpu_features;
   bool check_inputs = true;
   std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
   std::uint64_t weights_bytes = 0;

@@ -112,7 +112,7 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line(inputs + ", " + outputs + ", " + constants + ",");
   text.line(quoted(description.in_spec) + ",");
   text.line(quoted(description.out_spec) + ",");
-  text.line(quoted(description.isa) + ",");
+  text.line(quoted(description.cpu_features) + ",");
   text.line("nullptr, " + std::to_string(description.weights_bytes) +
             ",  // weights: behind the library");
   text.line("create, destroy, run, nullptr");

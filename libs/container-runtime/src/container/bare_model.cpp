@@ -43,7 +43,7 @@ void require_rank(std::int64_t rank) {
 
 BareModel::BareModel(const KilnModel& model)
     : model_(model),
-      weights_(require_known_version(model)),
+      weights_(require_runnable(model)),
       instance_(nullptr),
       constants_(std::make_unique<ConstantSet>(model, kCurrentDevice)) {
   const NoGrad no_grad;

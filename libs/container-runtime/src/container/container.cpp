@@ -22,7 +22,7 @@ void* make_instance(const KilnModel& model) {
 Container::Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index)
     : model_(model),
       device_index_(device_index),
-      weights_(require_known_version(model)),
+      weights_(require_runnable(model)),
       active_(std::make_unique<ConstantSet>(model, device_index)),
       inactive_(std::make_unique<ConstantSet>(model, device_index)) {
   if (num_instances == 0) {

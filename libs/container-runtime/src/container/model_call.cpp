@@ -5,13 +5,20 @@
 #include <vector>
 
 #include "container/failure.hpp"
+#include "kiln/base/cpu_features.hpp"
 
 namespace kiln::container {
 
-const KilnModel& require_known_version(const KilnModel& model) {
+const KilnModel& require_runnable(const KilnModel& model) {
   if (model.version != KILN_MODEL_VERSION) {
     throw Failure("the model's table has version " + std::to_string(model.version) +
                   ", its container version " + std::to_string(KILN_MODEL_VERSION));
+  }
+  const std::string missing = missing_cpu_features(model.cpu_features, cpu_features());
+  if (!missing.empty()) {
+    throw Failure(
+        "the model was compiled for a CPU with " + missing +
+        ", which this machine does not have; compile it for the instruction set it runs on");
   }
   return model;
 }
@@ -22,7 +29,9 @@ void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, Kiln
       throw Failure(call.error);
     }
     const std::string message = shim_message();
-    throw Failure(message.empty() ? "the model failed and gave no reason" : message);
+    throw Failure(message.empty() ? "a call of libtorch failed; this version of it says why on "
+                                    "standard error only"
+                                  : message);
   }
 }
 

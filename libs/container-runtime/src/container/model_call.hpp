@@ -17,8 +17,8 @@ struct Stream {
   AOTIProxyExecutorHandle proxy_executor = nullptr;
 };
 
-/// Throws unless the model's table is one that this archive understands.
-const KilnModel& require_known_version(const KilnModel& model);
+/// Returns `model`; throws unless this archive understands its table and this machine its kernels.
+const KilnModel& require_runnable(const KilnModel& model);
 
 /// Calls `run` or `fold` of the model; throws with its reason if it fails.
 void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call);

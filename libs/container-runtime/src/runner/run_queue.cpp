@@ -3,6 +3,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -105,6 +106,7 @@ void RunQueue::run_next() {
 Tensors RunQueue::counted_call(Tensors&& inputs) {
   struct Count {
     RunQueue& queue;
+    const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     bool ok = false;
     explicit Count(RunQueue& owner) : queue(owner) {
       const std::lock_guard lock(queue.mutex_);
@@ -114,6 +116,7 @@ Tensors RunQueue::counted_call(Tensors&& inputs) {
       const std::lock_guard lock(queue.mutex_);
       --queue.counts_.running;
       ++queue.counts_.finished;
+      queue.counts_.latency.add(std::chrono::steady_clock::now() - start);
       queue.counts_.failed += ok ? 0 : 1;
     }
   } count(*this);

@@ -11,6 +11,10 @@
 
 #include "kiln/container_runtime/model.h"
 
+#ifndef KILN_TEST_CPU_FEATURES
+#define KILN_TEST_CPU_FEATURES ""
+#endif
+
 namespace {
 
 constexpr std::int32_t kFloat = 6;
@@ -137,7 +141,7 @@ const KilnModel kiln_model = {
     constants,
     R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", "children_spec": [{"type": null, "context": null, "children_spec": []}]}, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])",
     R"([1, {"type": null, "context": null, "children_spec": []}])",
-    "baseline",
+    KILN_TEST_CPU_FEATURES,
     weights_here,
     sizeof(Weights),
     create,

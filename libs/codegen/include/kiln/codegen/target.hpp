@@ -12,6 +12,9 @@ struct Target {
   int vector_bytes = 16;       ///< Width of a vector register.
   int threads = 0;             ///< Threads that loops may use; 0: as many as the run is given.
   std::string compiler_flags;  ///< "-march=native", "-mcpu=native", …
+  /// What a machine must have to run it beyond its architecture's baseline, as /proc/cpuinfo names
+  /// it.
+  std::string cpu_features = {};
 };
 
 /// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an

@@ -77,7 +77,9 @@ typedef struct KilnModel {
   const KilnConstant* constants;
   const char* in_spec; /* treespec JSON */
   const char* out_spec;
-  const char* isa; /* what the kernels need, for messages: "x86-64-v4", "neon" */
+  /* What the kernels need beyond the architecture's baseline, as /proc/cpuinfo names it, with
+   * blanks between. A container looks before it calls any of them. */
+  const char* cpu_features;
   /* The constants' bytes. Null with `weights_bytes` above 0: they stand behind the library in its
    * file, followed by a KilnWeightsTrailer, and each container maps them. */
   unsigned char* weights;

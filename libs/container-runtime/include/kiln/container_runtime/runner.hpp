@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -63,12 +65,22 @@ struct CallSpec {
   std::string outputs;
 };
 
+/// How long calls took: bucket i counts those of 2^i up to 2^(i+1) nanoseconds.
+struct LatencyHistogram {
+  std::array<std::size_t, 40> buckets = {};
+
+  void add(std::chrono::nanoseconds latency);
+  /// An upper bound of what a `share` of the calls (0.5: the median) took; 0 if there was none.
+  [[nodiscard]] std::chrono::nanoseconds percentile(double share) const;
+};
+
 /// What `run_async` and `run_multiple` are doing.
 struct RunStatistics {
   std::size_t queued = 0;
   std::size_t running = 0;
   std::size_t finished = 0;  ///< Failed ones included.
   std::size_t failed = 0;
+  LatencyHistogram latency = {};  ///< Of those that finished, without the time in the queue.
 };
 
 /// A loaded model. All members may be called from many threads, unless `single_threaded`.
