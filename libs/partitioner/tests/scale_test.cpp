@@ -12,6 +12,12 @@
 namespace kiln::partitioner {
 namespace {
 
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
+constexpr double kMostSeconds = 5;
+#else
+constexpr double kMostSeconds = 60;  // Not optimised, or instrumented.
+#endif
+
 ir::ValueId call(ir::Graph& graph,
                  const std::string& target,
                  std::vector<ir::Argument> arguments,
@@ -58,7 +64,7 @@ TEST_CASE("a joint graph of 100,000 nodes is split within five seconds, in time 
   const double of_small = std::min(seconds_for(small), seconds_for(small));
   const double of_large = std::min(seconds_for(large), seconds_for(large));
 
-  CHECK(of_large < 5);
+  CHECK(of_large < kMostSeconds);
   // 10 * log(100,000) / log(10,000) is 12.5; memory that no longer fits the caches adds to it.
   CHECK(of_large < 30 * of_small);
 }
