@@ -10,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/replay.hpp"
+#include "kiln/ir/verify.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::capture {
@@ -294,6 +295,29 @@ TEST_CASE("inputs that share memory have values that share a storage", "[capture
   CHECK((storage(0) == storage(1)));
   CHECK(torch::equal(recording.outputs[0], torch::ones({2})));
   CHECK(torch::equal(base, torch::zeros({4})));
+}
+
+TEST_CASE("what set_ and out= return is a view of what it lies in", "[capture][record]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor seen = in[0].alias();
+    seen.set_(in[1]);
+    torch::Tensor out = in[2];
+    torch::add_out(out, in[2], in[2]);
+    return Tensors{seen, out};
+  };
+
+  const Recording recording =
+      record(function, {torch::zeros({2}), torch::ones({3}), torch::ones({4})});
+
+  CHECK_NOTHROW(ir::verify(recording.graph));
+  for (const ir::Node& node : recording.graph.nodes()) {
+    if (node.target == "aten.set_.source_Tensor") {
+      CHECK(node.aliases.at(0).argument == 1);
+    } else if (node.target == "aten.add.out") {
+      CHECK(node.aliases.at(0).argument == 3);
+    }
+  }
+  CHECK(recording.graph.nodes().size() == 3);
 }
 
 }  // namespace

@@ -40,6 +40,22 @@ TEST_CASE("a graph that mutates its input mutates it", "[capture][replay]") {
   CHECK(results[0].data_ptr() == x.data_ptr());
 }
 
+TEST_CASE("an in-place view leaves the value it was called on as it was", "[capture][replay]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor same = in[0].alias();
+    in[0].t_();
+    return Tensors{same, in[0]};
+  };
+  const Recording recording = record(function, {torch::zeros({2, 3})});
+  const torch::Tensor x = torch::zeros({2, 3});
+
+  const Tensors results = Interpreter(recording.graph, {.check_metadata = true}).run({x});
+
+  CHECK(results[0].sizes() == at::IntArrayRef({2, 3}));
+  CHECK(results[1].sizes() == at::IntArrayRef({3, 2}));
+  CHECK(x.sizes() == at::IntArrayRef({2, 3}));
+}
+
 TEST_CASE("an output may be undefined", "[capture][replay]") {
   const Recording recording = record(
       [](const Tensors& in) { return Tensors{torch::Tensor(), in[0] * 2}; }, {torch::ones({2})});
