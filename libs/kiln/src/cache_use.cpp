@@ -17,6 +17,10 @@
 #include "kiln/ir/canonical.hpp"
 
 namespace kiln {
+
+/// Of the libraries that generate code, as they were when this one was built.
+extern const char* const kGeneratorDigest;
+
 namespace {
 
 // Operators of these come with libtorch, whose version is in the key, or are ours.
@@ -89,6 +93,7 @@ autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
   const codegen::Target target = codegen::resolve_target(options.isa);
   autograd_cache::KeyBuilder builder;
   builder.add("kiln", "3")
+      .add("generator", kGeneratorDigest)
       .add("runtime", runtime_digest(options))
       .add("libtorch", TORCH_VERSION)
       .add("target",
