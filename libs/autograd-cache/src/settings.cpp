@@ -25,6 +25,15 @@ std::optional<std::string> variable(const char* name) {
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
 }
 
+bool is_on(const char* name, bool otherwise) {
+  const std::string text = variable(name).value_or(otherwise ? "on" : "off");
+  if (text != "on" && text != "off") {
+    KILN_LOG(kWarning, "autograd-cache", name << "=" << text << " is neither on nor off");
+    return otherwise;
+  }
+  return text == "on";
+}
+
 // The power of 1024 that a suffix stands for.
 std::optional<unsigned> exponent_of(std::string_view suffix) {
   constexpr std::string_view kUnits = "kmgt";
@@ -91,11 +100,11 @@ Mode default_mode() {
 }
 
 Durability default_durability() {
-  const std::string text = variable("KILN_CACHE_SYNC").value_or("on");
-  if (text != "on" && text != "off") {
-    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE_SYNC=" << text << " is neither on nor off");
-  }
-  return text == "off" ? Durability::kEventual : Durability::kFlushed;
+  return is_on("KILN_CACHE_SYNC", true) ? Durability::kFlushed : Durability::kEventual;
+}
+
+bool default_allow_shared() {
+  return is_on("KILN_CACHE_ALLOW_SHARED", false);
 }
 
 std::string default_remote() {

@@ -111,6 +111,16 @@ TEST_CASE("CA-19 the remote tier and how saves reach the disk come from outside"
   CHECK(default_durability() == Durability::kEventual);
 }
 
+TEST_CASE("a directory that others can write to is taken only where that is said",
+          "[autograd-cache][settings]") {
+  for (const char* text : {static_cast<const char*>(nullptr), "", "off", "yes"}) {
+    const Variable shared("KILN_CACHE_ALLOW_SHARED", text);
+    CHECK_FALSE(default_allow_shared());
+  }
+  const Variable shared("KILN_CACHE_ALLOW_SHARED", "on");
+  CHECK(default_allow_shared());
+}
+
 TEST_CASE("CA-19 a secret that cannot be read is no reason to take unsigned code",
           "[autograd-cache][settings]") {
   const TemporaryDirectory directory;

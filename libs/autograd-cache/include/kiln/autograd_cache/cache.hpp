@@ -37,7 +37,7 @@ struct CacheOptions {
   std::filesystem::path directory = default_directory();
   std::uint64_t max_bytes = default_limit();
   Mode mode = default_mode();
-  bool allow_shared = false;  ///< Accept a directory that other users can write to.
+  bool allow_shared = default_allow_shared();
   Durability durability = default_durability();
   std::uint64_t memory_bytes = 64 << 20;  ///< What this process may keep in memory; 0: nothing.
 

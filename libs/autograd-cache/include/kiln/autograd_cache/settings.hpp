@@ -33,6 +33,10 @@ enum class Mode {
 /// $KILN_CACHE_SYNC (on, off), else on: whether an entry is on the disk before it has its name.
 [[nodiscard]] Durability default_durability();
 
+/// $KILN_CACHE_ALLOW_SHARED (on, off), else off: whether a directory that other users can write to
+/// is taken all the same.
+[[nodiscard]] bool default_allow_shared();
+
 /// $KILN_CACHE_REMOTE: the address of the remote tier, such as redis://host:6379; empty if unset.
 [[nodiscard]] std::string default_remote();
 
