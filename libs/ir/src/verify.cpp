@@ -13,6 +13,19 @@
 namespace kiln::ir {
 namespace {
 
+constexpr std::string_view kLetters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$";
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(kLetters) == std::string_view::npos;
+}
+
+/// What an expression reads as one symbol.
+bool is_symbol(std::string_view text) {
+  return is_name(text) && text.find_first_of(".$") == std::string_view::npos &&
+         (text[0] < '0' || text[0] > '9');
+}
+
 class Verifier {
  public:
   explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.values().size(), false) {}
@@ -68,12 +81,14 @@ class Verifier {
   void check_names() const {
     std::unordered_set<std::string_view> names;
     names.reserve(graph_.values().size());
+    for (const auto& [symbol, range] : graph_.symbols()) {
+      require(is_symbol(symbol), "rule 1: a symbol is named '", symbol, "'");
+    }
+    for (const Node& node : graph_.nodes()) {
+      require(is_name(node.target), "rule 1: an operator is named '", node.target, "'");
+    }
     for (const Value& value : graph_.values()) {
-      const bool legal = !value.name.empty() &&
-                         value.name.find_first_not_of(
-                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$") ==
-                             std::string::npos;
-      require(legal, "rule 1: a value is named '", value.name, "'");
+      require(is_name(value.name), "rule 1: a value is named '", value.name, "'");
       require(names.insert(value.name).second, "rule 1: two values are named %", value.name);
     }
   }

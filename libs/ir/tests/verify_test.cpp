@@ -40,6 +40,14 @@ TEST_CASE("each broken rule is named", "[ir][verify]") {
     graph.value(ValueId(2)).name = "a b";
     expect("rule 1");
   }
+  SECTION("1: an illegal operator") {
+    graph.node(NodeId(0)).target = "aten.view*.default";
+    expect("rule 1");
+  }
+  SECTION("1: an illegal symbol") {
+    graph.symbols()["s.0"] = {};
+    expect("rule 1");
+  }
   SECTION("2: an input twice") {
     graph.inputs().push_back({.value = ValueId(0)});
     expect("rule 2");

@@ -1,7 +1,8 @@
 // What must hold of every graph. Passes end with it where `verifies_passes()`, file tests always.
 //
-//  1. A value's name is not empty, has only letters, digits, '_', '.', '$', and is the value's
-//  alone.
+//  1. The name of a value, of an operator and of a symbol is not empty and has only letters,
+//  digits,
+//     '_', '.', '$', a symbol's no '.' or '$' and no digit at its front. A value's is its alone.
 //  2. A value is one graph input, or one result of one node, and says so (`producer`,
 //  `result_index`).
 //  3. An operand is a graph input or the result of an earlier node.
