@@ -39,6 +39,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
                                const std::shared_ptr<const Tensors>& inputs,
                                at::TensorList /*differentiated*/) {
     TrainingGraphs::Forward computed = graphs->run_forward(*inputs);
+    context->set_materialize_grads(false);
     context->save_for_backward(std::move(computed.saved));
     context->saved_data["graphs"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(graphs));
 
@@ -61,7 +62,12 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     for (const std::uint32_t result : graphs->tangents()) {
       tangents.push_back(std::move(gradients[result]));
     }
-    const variable_list incoming = c10::GradMode::is_enabled() ? tangents : variable_list();
+    variable_list incoming;
+    for (const at::Tensor& tangent : tangents) {
+      if (c10::GradMode::is_enabled() && tangent.defined()) {
+        incoming.push_back(tangent);
+      }
+    }
     variable_list computed;
     {
       const at::NoGradGuard no_grad;
@@ -76,6 +82,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
       }
       all.push_back(std::move(gradient));
     }
+    all.emplace_back();  // Of the tensor that stands in where no input requires grad.
     return all;
   }
 
@@ -86,11 +93,24 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   };
 };
 
-// The backward was compiled for tangents in the layout of the outputs; autograd may bring others.
+std::vector<std::int64_t> integers(const std::vector<ir::Expr>& expressions) {
+  std::vector<std::int64_t> values;
+  for (const ir::Expr& expression : expressions) {
+    values.push_back(*expression.constant());
+  }
+  return values;
+}
+
+// The backward was compiled for tangents in the layout of the outputs; autograd may bring others,
+// or none.
 at::Tensor in_layout_of(const at::Tensor& tangent, const ir::TensorMeta& meta) {
-  std::vector<std::int64_t> strides;
-  for (const ir::Expr& stride : meta.strides) {
-    strides.push_back(*stride.constant());
+  const std::vector<std::int64_t> strides = integers(meta.strides);
+  if (!tangent.defined()) {
+    const auto device = c10::Device(static_cast<c10::DeviceType>(meta.device.type),
+                                    static_cast<c10::DeviceIndex>(meta.device.index));
+    const auto options =
+        at::TensorOptions().dtype(static_cast<c10::ScalarType>(meta.dtype)).device(device);
+    return at::empty_strided(integers(meta.sizes), strides, options).zero_();
   }
   const at::Tensor resolved = tangent.resolve_conj().resolve_neg();
   if (resolved.layout() == c10::kStrided && resolved.strides() == strides) {
@@ -120,9 +140,15 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> saved_sharing(
   return pairs;
 }
 
+// Whether the storages of `a` and `b` are the same memory. Generated code may have wrapped it
+// twice.
+bool share_bytes(const at::Tensor& a, const at::Tensor& b) {
+  return a.has_storage() && b.has_storage() && a.storage().data() == b.storage().data();
+}
+
 // Makes `tensor` count writes together with `other`, whose memory it is on.
 void count_writes_with(const at::Tensor& tensor, const at::Tensor& other) {
-  if (!tensor.is_same(other) && share_storage(tensor, other) && !tensor.is_inference() &&
+  if (!tensor.is_same(other) && share_bytes(tensor, other) && !tensor.is_inference() &&
       !other.is_inference()) {
     torch::autograd::impl::set_version_counter(tensor,
                                                torch::autograd::impl::version_counter(other));
@@ -149,6 +175,7 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
     : computed_(plan.computed),
       tangents_(plan.tangents),
       gradients_(plan.gradients),
+      reached_by_(plan.reached_by),
       deterministic_(plan.deterministic),
       differentiates_(plan.inputs.size(), false),
       differentiable_(plan.computed + plan.node_aliases.size(), false),
@@ -198,6 +225,8 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
     count_writes_with(forward.saved[saved], all[result]);
   }
   forward.results = without_views(std::move(all));
+  // A view of a result would hold on to it, and it, through its history, to the view.
+  forward.saved = without_views(std::move(forward.saved));
   for (const auto& [alias, maker] : node_aliases_) {
     const bool of_input = alias.kind == OutputPlan::Kind::kAliasOfArgument;
     forward.results.push_back(
@@ -216,6 +245,11 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
   const CompiledGraph& compiled = backward();
   const std::span<const ir::Input> inputs = std::as_const(backward_graph_).inputs();
   const std::size_t first = inputs.size() - tangents.size();
+  const auto is_reached = [&](std::size_t gradient) {
+    return std::any_of(reached_by_[gradient].begin(),
+                       reached_by_[gradient].end(),
+                       [&](std::uint32_t tangent) { return tangents[tangent].defined(); });
+  };
   for (std::size_t i = 0; i < tangents.size(); ++i) {
     saved.push_back(in_layout_of(tangents[i], backward_graph_.tensor(inputs[first + i].value)));
   }
@@ -223,7 +257,7 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
   Tensors gradients;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (differentiates_[gradients_[i]]) {
-      gradients.push_back(computed[i]);
+      gradients.push_back(is_reached(i) ? computed[i] : at::Tensor());
     }
   }
   return gradients;

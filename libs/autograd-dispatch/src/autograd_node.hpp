@@ -32,8 +32,8 @@ class TrainingGraphs {
     Tensors saved;
   };
   [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
-  /// Saved tensors and one tangent per differentiable result in, one gradient per differentiated
-  /// input out.
+  /// Saved tensors and one tangent per differentiable result (undefined where there is none) in,
+  /// one gradient per differentiated input out.
   Tensors run_backward(Tensors saved, Tensors tangents);
 
   /// Whether result `result` has a gradient.
@@ -45,6 +45,7 @@ class TrainingGraphs {
 
   std::uint32_t computed_;
   std::vector<std::uint32_t> tangents_, gradients_;
+  std::vector<std::vector<std::uint32_t>> reached_by_;
   bool deterministic_;
   std::vector<bool> differentiates_;  // By input: autograd is to go on through it.
   std::vector<bool> differentiable_;  // By result.

@@ -204,7 +204,7 @@ InputLayout::Twins InputLayout::twins(const Tensors& sources) const {
       result.arguments.push_back(input);
     } else {
       const Link link = link_of(original);
-      const at::AutoGradMode mode(link == Link::kView);
+      const at::AutoGradMode mode(link == Link::kView || link == Link::kOneOfSeveral);
       const at::Tensor from = link == Link::kNone ? input.detach() : input;
       result.arguments.push_back(
           from.as_strided(original.sizes(), original.strides(), original.storage_offset()));

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "joint_program.hpp"
+#include "kiln/capture/convert.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
@@ -114,6 +115,7 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
   plan.computed = static_cast<std::uint32_t>(program.outputs().computed().size());
   plan.tangents = program.tangents();
   plan.gradients = program.gradients();
+  plan.reached_by = program.reached_by();
   plan.writes = program.writes();
   plan.changes = program.changes();
   plan.grad_mode = c10::GradMode::is_enabled();
@@ -152,6 +154,7 @@ JointTrace trace_joint(const TensorFunction& function,
     trace.graph = ir::functionalize(std::move(recording.graph));
     place_writes(trace.graph, trace.plan, options.keep_mutations_in_graph);
     trace.graph = ir::remove_dead_code(trace.graph);
+    capture::complete_signatures(trace.graph);
     trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
     trace.captured = std::move(recording.captured);
     return trace;

@@ -10,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
+#include "reachability.hpp"
 #include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -216,6 +217,9 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
     if (!now.requires_grad && before[i].requires_grad) {
       change.stops_requiring_grad = changed = true;
     }
+    if (!changed && now.version != before[i].version && !capture::is_written(before[i].storage)) {
+      change.touched = changed = true;
+    }
     if (changed) {
       changes_.push_back(std::move(change));
     }
@@ -258,6 +262,7 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
     return {};
   }
 
+  reached_by_ = autograd_dispatch::reached_by(differentiable, targets);
   const std::vector<TensorState> inputs_before = states_of(watched);
   const std::vector<TensorState> captured_before = states_of(captured_tensors_);
   const std::vector<TensorState> tangents_before = states_of(tangents);

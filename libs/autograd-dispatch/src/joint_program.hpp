@@ -39,6 +39,10 @@ class JointProgram {
   /// input.
   [[nodiscard]] const std::vector<std::uint32_t>& tangents() const { return tangents_; }
   [[nodiscard]] const std::vector<std::uint32_t>& gradients() const { return gradients_; }
+  /// For each gradient the tangents that it is reached from.
+  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& reached_by() const {
+    return reached_by_;
+  }
   [[nodiscard]] std::optional<bool> grad_mode_after() const { return grad_mode_after_; }
 
  private:
@@ -58,6 +62,7 @@ class JointProgram {
   std::vector<WritePlan> writes_;
   std::vector<ChangePlan> changes_;
   std::vector<std::uint32_t> tangents_, gradients_;
+  std::vector<std::vector<std::uint32_t>> reached_by_;
   std::optional<bool> grad_mode_after_;
 };
 

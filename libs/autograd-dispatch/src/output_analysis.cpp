@@ -27,15 +27,15 @@ std::optional<std::uint32_t> position_of(const at::Tensor& tensor, const Tensors
 bool has_own_gradient(const at::Tensor& tensor, bool view_of_base) {
   const Link link = link_of(tensor);
   return tensor.requires_grad() && !tensor.is_leaf() &&
-         !(view_of_base && (link == Link::kView || link == Link::kNoGrad));
+         !(view_of_base && link != Link::kNone && link != Link::kCustomFunction);
 }
 
 History history_of(const at::Tensor& tensor, bool view_of_base) {
   const Link link = link_of(tensor);
-  if (!view_of_base || link == Link::kNone || link == Link::kCustomFunction) {
+  if (!view_of_base || link == Link::kNone) {
     return History::kDetached;
   }
-  return link == Link::kNoGrad ? History::kNoGrad : History::kView;
+  return link == Link::kNoGrad || link == Link::kCustomFunction ? History::kNoGrad : History::kView;
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ std::optional<OutputAnalysis::Found> OutputAnalysis::among_outputs(std::uint32_t
   const bool shared = std::any_of(outputs_.begin(), outputs_.end(), [&](const at::Tensor& other) {
     return !other.is_same(output) && share_storage(other, output);
   });
-  if (!shared) {
+  if (!shared && link_of(output) != Link::kOneOfSeveral) {
     return std::nullopt;
   }
   const at::Tensor owner = owner_of(output);

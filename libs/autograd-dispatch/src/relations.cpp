@@ -29,6 +29,7 @@ Link link_of(const at::Tensor& tensor) {
     case CreationMeta::IN_CUSTOM_FUNCTION: return Link::kCustomFunction;
     case CreationMeta::NO_GRAD_MODE:
     case CreationMeta::INFERENCE_MODE: return Link::kNoGrad;
+    case CreationMeta::MULTI_OUTPUT_NODE: return Link::kOneOfSeveral;
     default: return Link::kView;
   }
 }

@@ -21,6 +21,7 @@ namespace kiln::autograd_dispatch {
 enum class Link {
   kNone,            ///< It is no view.
   kView,            ///< A differentiable view.
+  kOneOfSeveral,    ///< Likewise, of an operator that returns several: it may not be written.
   kNoGrad,          ///< A view that was made with grad mode off.
   kCustomFunction,  ///< A view that a custom autograd function returned: its gradient is its own.
 };

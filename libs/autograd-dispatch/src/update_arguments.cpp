@@ -20,8 +20,11 @@ class UpdateArguments : public Wrapper {
       }
     }
     for (const ChangePlan& change : changes_) {
+      const at::Tensor& argument = call.arguments[change.argument];
+      if (change.touched) {
+        raise_version(argument);
+      }
       if (change.geometry) {
-        const at::Tensor& argument = call.arguments[change.argument];
         const at::AutoGradMode mode(change.visible && c10::GradMode::is_enabled());
         argument.as_strided_(change.geometry->sizes,
                              change.geometry->strides,

@@ -1,6 +1,9 @@
 #include "kiln/capture/convert.hpp"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include "kiln/base/error.hpp"
+#include "operator_facts.hpp"
 
 namespace kiln::capture {
 
@@ -35,6 +38,18 @@ c10::OperatorName operator_name_of(const std::string& target) {
   const std::string overload = target.substr(last + 1);
   return {target.substr(0, first) + "::" + target.substr(first + 1, last - first - 1),
           overload == "default" ? "" : overload};
+}
+
+void complete_signatures(ir::Graph& graph) {
+  for (std::size_t i = 0; i < std::as_const(graph).nodes().size(); ++i) {
+    ir::Node& node = graph.node(ir::NodeId(i));
+    if (!node.signature.empty() || !node.target.starts_with("aten.")) {
+      continue;
+    }
+    if (const auto op = c10::Dispatcher::singleton().findSchema(operator_name_of(node.target))) {
+      node.signature = facts_of(*op).signature;
+    }
+  }
 }
 
 }  // namespace kiln::capture

@@ -85,7 +85,8 @@ struct ChangePlan {
   bool visible = false;                      ///< Autograd sees the change of geometry.
   std::optional<std::uint32_t> memory = {};  ///< It moves onto the memory of `outputs[memory]`.
   bool starts_requiring_grad = false;        ///< It becomes a leaf that requires grad.
-  bool stops_requiring_grad = false;         ///< It loses its history.
+  bool touched = false;               ///< Nothing of it changes, but autograd counts a write.
+  bool stops_requiring_grad = false;  ///< It loses its history.
 };
 
 /// Among arguments that share memory, how they do.
@@ -112,6 +113,9 @@ struct Plan {
   std::vector<std::uint32_t> tangents = {};
   /// For each gradient the backward returns: the input it belongs to.
   std::vector<std::uint32_t> gradients = {};
+  /// For each of them: the tangents that autograd reaches it from. If none of those is there, there
+  /// is no gradient either.
+  std::vector<std::vector<std::uint32_t>> reached_by = {};
 
   std::vector<WritePlan> writes = {};
   std::vector<ChangePlan> changes = {};

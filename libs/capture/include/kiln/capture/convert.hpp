@@ -19,4 +19,8 @@ namespace kiln::capture {
 /// The inverse. Throws `Error` with `kInvalidArgument` if `target` has no such form.
 [[nodiscard]] c10::OperatorName operator_name_of(const std::string& target);
 
+/// Gives nodes that a pass made, and that have no signature, the one of their operator's schema.
+/// Leaves those alone whose operator is not registered.
+void complete_signatures(ir::Graph& graph);
+
 }  // namespace kiln::capture

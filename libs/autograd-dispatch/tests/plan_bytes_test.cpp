@@ -1,0 +1,50 @@
+#include "kiln/autograd_dispatch/plan_bytes.hpp"
+
+#include <torch/torch.h>
+
+#include "kiln/autograd_dispatch/joint.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::autograd_dispatch {
+namespace {
+
+Plan some_plan() {
+  const auto function = [](const Tensors& in) {
+    in[0].mul_(2);
+    in[1].t_();
+    const torch::Tensor sum = in[0] + in[1];
+    return Tensors{sum.view({-1}), sum.t(), in[0].select(0, 1), in[2].detach()};
+  };
+  const torch::Tensor leaf = torch::ones({3, 3}, torch::requires_grad());
+  return trace_joint(function, {leaf * 2, torch::ones({3, 3}), leaf}).plan;
+}
+
+TEST_CASE("a plan comes back from its bytes", "[autograd-dispatch][plan_bytes]") {
+  const Plan plan = some_plan();
+
+  const std::string bytes = to_bytes(plan);
+  const Plan again = plan_from_bytes(bytes);
+
+  CHECK(to_bytes(again) == bytes);
+  REQUIRE(again.outputs.size() == plan.outputs.size());
+  CHECK(again.outputs[0].view.views->nodes().size() == plan.outputs[0].view.views->nodes().size());
+  CHECK(again.writes.size() == 1);
+  CHECK(again.changes[0].geometry == plan.changes[0].geometry);
+  CHECK(again.gradients == plan.gradients);
+  CHECK(again.reached_by == plan.reached_by);
+}
+
+TEST_CASE("bytes that are no plan are refused", "[autograd-dispatch][plan_bytes]") {
+  const std::string bytes = to_bytes(some_plan());
+
+  CHECK_THROWS_AS(plan_from_bytes(""), Error);
+  CHECK_THROWS_AS(plan_from_bytes("something else entirely"), Error);
+  CHECK_THROWS_AS(plan_from_bytes(bytes + "x"), Error);
+  for (std::size_t length = 0; length < bytes.size(); length += 7) {
+    CHECK_THROWS_AS(plan_from_bytes(std::string_view(bytes).substr(0, length)), Error);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::autograd_dispatch

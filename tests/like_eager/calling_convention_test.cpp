@@ -1,0 +1,270 @@
+// Families C and O: what goes in and comes out, modules, autocast and random numbers.
+
+#include <ATen/autocast_mode.h>
+
+#include "every_way.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::testing {
+namespace {
+
+using autograd_dispatch::dispatch;
+using autograd_dispatch::trace_joint;
+
+TEST_CASE("test_non_tensor_and_none_inputs: an undefined tensor keeps its place",
+          "[like_eager][C]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] * (in[1].defined() ? 3 : 2), torch::Tensor()};
+  };
+
+  check_every_way(function, [](bool requires_grad) {
+    return Inputs(
+        Tensors{torch::ones({3, 3}, torch::requires_grad(requires_grad)), torch::Tensor()});
+  });
+}
+
+TEST_CASE("test_single_output: one output", "[like_eager][C]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };
+
+  check_every_way(function, leaves({{3, 3}, {3, 3}}));
+}
+
+TEST_CASE("test_multi_output: several outputs", "[like_eager][C]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1], in[0] - in[1]}; };
+
+  check_every_way(function, leaves({{3, 3}, {3, 3}}));
+}
+
+TEST_CASE("test_multi_output_list: as many outputs as the input has rows", "[like_eager][C]") {
+  const auto function = [](const Tensors& in) {
+    Tensors outputs;
+    for (const torch::Tensor& row : in[0].unbind(0)) {
+      outputs.push_back(row + in[1]);
+    }
+    return outputs;
+  };
+
+  check_every_way(function, leaves({{3, 3}, {3}}));
+}
+
+TEST_CASE(
+    "test_input_mutation_simple_with_none_and_nontensor: a written input beside an undefined "
+    "one",
+    "[like_eager][C]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[1] * in[0].mul_(2)}; };
+
+  check_every_way(function, [](bool requires_grad) {
+    const torch::Tensor a = torch::ones({3}, torch::requires_grad(requires_grad));
+    const torch::Tensor b = torch::ones({3}, torch::requires_grad(requires_grad));
+    return Inputs({a, b}, {a + 1, b, torch::Tensor()});
+  });
+}
+
+TEST_CASE("test_output_dict: an input returned twice, and beside a result", "[like_eager][C]") {
+  const auto twice = [](const Tensors& in) { return Tensors{in[0], in[0]}; };
+  const auto beside = [](const Tensors& in) { return Tensors{in[0], in[1] + in[0]}; };
+
+  check_every_way(twice, leaves({{3, 3}}));
+  check_every_way(beside, leaves({{3}, {3}}));
+}
+
+TEST_CASE("test_list_codegen: a compiler gets its inputs as a list that it may empty",
+          "[like_eager][C]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].sin() * in[1].cos() * in[2].sin()};
+  };
+  const auto emptying = [](const ir::Graph& graph) {
+    return [run = autograd_dispatch::interpret(graph)](Tensors inputs) {
+      Tensors taken = std::move(inputs);
+      return run(std::move(taken));
+    };
+  };
+  const auto compiled = [&](const Tensors& in) {
+    return dispatch(trace_joint(function, in),
+                    {.forward = emptying, .backward = emptying, .partition = by_minimum_cut})(in);
+  };
+
+  check_like_eager(function, compiled, [] { return leaves({{5}, {5}, {5}})(true); });
+}
+
+TEST_CASE("test_module: gradients land in the module's own parameters", "[like_eager][C]") {
+  torch::nn::Sequential module(torch::nn::Linear(32, 32), torch::nn::ReLU());
+  const torch::Tensor x = torch::randn({32, 32});
+  const torch::Tensor expected = module->forward(x);
+  expected.sum().backward();
+  Tensors gradients;
+  for (torch::Tensor& parameter : module->parameters()) {
+    gradients.push_back(parameter.grad().clone());
+    parameter.mutable_grad().reset();
+  }
+
+  const torch::Tensor out =
+      interpreted([&](const Tensors& in) { return Tensors{module->forward(in[0])}; })({x})[0];
+  out.sum().backward();
+
+  CHECK(torch::allclose(out, expected));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    CHECK(torch::allclose(module->parameters()[i].grad(), gradients[i]));
+  }
+}
+
+TEST_CASE("test_batchnorm: a module that trains and writes its buffers", "[like_eager][C]") {
+  torch::nn::BatchNorm2d norm(4);
+
+  interpreted([&](const Tensors& in) { return Tensors{norm->forward(in[0])}; })(
+      {torch::ones({1, 4, 2, 2})})[0]
+      .sum()
+      .backward();
+
+  CHECK(norm->weight.grad().defined());
+  CHECK(norm->num_batches_tracked.item<std::int64_t>() == 1);
+}
+
+TEST_CASE("test_complex_linear: complex numbers", "[like_eager][C]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::linear(in[0], in[1], in[2]).sum().abs()};
+  };
+
+  check_like_eager(function, interpreted(function), [] {
+    const auto complex = torch::dtype(torch::kComplexFloat);
+    return Inputs(Tensors{torch::randn({1, 10, 10}, complex),
+                          torch::randn({10, 10}, complex).requires_grad_(),
+                          torch::randn({10}, complex).requires_grad_()});
+  });
+}
+
+TEST_CASE("test_embedding_bag_view_dynamic: a view of an embedding bag", "[like_eager][C]") {
+  torch::nn::EmbeddingBag bag(torch::nn::EmbeddingBagOptions(100, 8));
+  const auto function = [&](const Tensors& in) {
+    return Tensors{bag->forward(in[0], in[1]).view({-1})};
+  };
+
+  check_like_eager(function, interpreted(function), [&] {
+    bag->zero_grad();
+    return Inputs(Tensors{torch::arange(3), torch::arange(3)});
+  });
+}
+
+TEST_CASE("test_composite_impl_compile: linear is taken apart", "[like_eager][C]") {
+  torch::nn::Linear linear(3, 3);
+  const auto trace = trace_joint([&](const Tensors& in) { return Tensors{linear->forward(in[0])}; },
+                                 {torch::ones({3, 3}, torch::requires_grad())});
+
+  bool product = false;
+  for (const ir::Node& node : trace.graph.nodes()) {
+    CHECK(node.target != "aten.linear.default");
+    product = product || node.target == "aten.addmm.default";
+  }
+  CHECK(product);
+}
+
+TEST_CASE("test_compilation_context: forward, inference, and the backward when it runs",
+          "[like_eager][C]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin().sin()}; };
+  std::vector<std::string> names;
+  const auto compiler = [&](const ir::Graph& graph) {
+    names.push_back(graph.name());
+    return autograd_dispatch::interpret(graph);
+  };
+  const autograd_dispatch::DispatchOptions options{.forward = compiler,
+                                                   .backward = compiler,
+                                                   .inference = compiler,
+                                                   .partition = by_minimum_cut};
+  const torch::Tensor x = torch::randn({5}, torch::requires_grad());
+  const torch::Tensor y = torch::randn({5});
+
+  const torch::Tensor out = dispatch(trace_joint(function, {x}), options)({x})[0];
+  dispatch(trace_joint(function, {y}), options)({y});
+  out.sum().backward();
+
+  CHECK(names == std::vector<std::string>{"forward", "inference", "backward"});
+}
+
+class Autocast {
+ public:
+  Autocast() {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  }
+  ~Autocast() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+};
+
+TEST_CASE("test_autocast_disable_guard: a compiled function does not cast what its trace did not",
+          "[like_eager][O]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].mm(in[0])}; };
+  const torch::Tensor x = torch::rand({4, 4});
+  const auto compiled = dispatch(trace_joint(function, {x}), {});
+
+  const Autocast autocast;
+
+  CHECK(function({x})[0].scalar_type() == torch::kBFloat16);
+  CHECK(compiled({x})[0].scalar_type() == torch::kFloat);
+}
+
+TEST_CASE("test_nonidempotent_amp: casts happen once", "[like_eager][O]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::einsum("ah,th->t", {in[0], in[1]}).log_softmax(-1)};
+  };
+  const Autocast autocast;
+
+  for (const bool requires_grad : {false, true}) {
+    check_like_eager(
+        function,
+        interpreted(function),
+        [&] {
+          return Inputs(
+              Tensors{torch::rand({1, 256}).requires_grad_(requires_grad),
+                      torch::rand({30, 256}).to(torch::kBFloat16).requires_grad_(requires_grad)});
+        },
+        {.relative = 1e-2, .absolute = 1e-2});
+  }
+}
+
+TEST_CASE("test_autocast: a network under autocast, its backward outside", "[like_eager][O]") {
+  torch::nn::Sequential module(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)),
+                               torch::nn::BatchNorm2d(4),
+                               torch::nn::ReLU(),
+                               torch::nn::Flatten(),
+                               torch::nn::Linear(144, 5));
+  const torch::Tensor x = torch::randn({2, 3, 8, 8});
+  const auto gradients = [&](const TensorFunction& function) {
+    torch::Tensor out;
+    {
+      const Autocast autocast;
+      out = function({x})[0];
+    }
+    out.to(torch::kFloat).square().sum().backward();
+    Tensors taken;
+    for (torch::Tensor& parameter : module->parameters()) {
+      taken.push_back(parameter.grad().clone());
+      parameter.mutable_grad().reset();
+    }
+    return taken;
+  };
+  const TensorFunction function = [&](const Tensors& in) {
+    return Tensors{module->forward(in[0])};
+  };
+
+  const Tensors expected = gradients(function);
+  const Tensors found = gradients(interpreted(function));
+
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(torch::allclose(found[i], expected[i], 1e-2, 1e-2));
+  }
+}
+
+TEST_CASE("test_preserve_random: the same random numbers as eager", "[like_eager][O]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::dropout(in[0], 0.5, true) + in[0], torch::rand({3})};
+  };
+
+  check_every_way(function, leaves({{64}}));
+}
+
+}  // namespace
+}  // namespace kiln::testing

@@ -1,0 +1,99 @@
+// One function, compiled in every way there is, against eager.
+
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <utility>
+
+#include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/partitioner/min_cut.hpp"
+#include "kiln/partitioner/partition.hpp"
+#include "kiln/testing/compare_with_eager.hpp"
+
+namespace kiln::testing {
+
+/// Gives inputs, requiring grad or not.
+using MakeInputs = std::function<Inputs(bool requires_grad)>;
+
+inline std::pair<ir::Graph, ir::Graph> in_program_order(const ir::Graph& joint) {
+  partitioner::Partition halves = partitioner::default_partition(joint);
+  return {std::move(halves.forward), std::move(halves.backward)};
+}
+
+inline std::pair<ir::Graph, ir::Graph> by_minimum_cut(const ir::Graph& joint) {
+  partitioner::Partition halves = partitioner::min_cut_partition(joint);
+  return {std::move(halves.forward), std::move(halves.backward)};
+}
+
+/// `function` traced at each call and run by the interpreter.
+inline TensorFunction interpreted(const TensorFunction& function,
+                                  bool keep_mutations_in_graph = true,
+                                  autograd_dispatch::PartitionFunction partition = by_minimum_cut) {
+  return [=](const Tensors& arguments) {
+    autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(
+        function, arguments, {.keep_mutations_in_graph = keep_mutations_in_graph});
+    Tensors all = arguments;
+    all.insert(all.end(), trace.captured.begin(), trace.captured.end());
+    return autograd_dispatch::dispatch(std::move(trace), {.partition = partition})(all);
+  };
+}
+
+/// Interpreter and generated code, writes to inputs in the graph and outside, with and without
+/// gradients.
+inline void check_every_way(const TensorFunction& function,
+                            const MakeInputs& make,
+                            Tolerance tolerance = {}) {
+  for (const bool requires_grad : {true, false}) {
+    const auto inputs = [&] { return make(requires_grad); };
+    {
+      INFO("interpreter, writes in the graph, requires_grad " << requires_grad);
+      check_like_eager(function, interpreted(function), inputs, tolerance);
+    }
+    {
+      INFO("interpreter, writes outside the graph, requires_grad " << requires_grad);
+      check_like_eager(function, interpreted(function, false, in_program_order), inputs, tolerance);
+    }
+  }
+  INFO("generated code");
+  CompileOptions options;
+  options.use_cache = false;
+  const Function compiled = compile(function, options);
+  check_like_eager(function, compiled, [&] { return make(true); }, tolerance);
+}
+
+/// Leaves of `shapes`, to be passed as they are.
+inline MakeInputs leaves(std::vector<std::vector<std::int64_t>> shapes) {
+  return [shapes = std::move(shapes)](bool requires_grad) {
+    Tensors made;
+    for (const auto& shape : shapes) {
+      made.push_back(torch::randn(shape, torch::requires_grad(requires_grad)));
+    }
+    return Inputs(std::move(made));
+  };
+}
+
+/// Leaves of `shapes`, each passed as `leaf + 1`: what may be written.
+inline MakeInputs computed(std::vector<std::vector<std::int64_t>> shapes) {
+  return [make = leaves(std::move(shapes))](bool requires_grad) {
+    Tensors made = make(requires_grad).leaves;
+    Tensors arguments;
+    for (const torch::Tensor& leaf : made) {
+      arguments.push_back(leaf.add(1));
+    }
+    return Inputs(std::move(made), std::move(arguments));
+  };
+}
+
+/// Views of `leaf + 1`, a leaf of `shape`.
+inline MakeInputs views(std::vector<std::int64_t> shape,
+                        std::function<Tensors(const torch::Tensor&)> of) {
+  return [shape = std::move(shape), of = std::move(of)](bool requires_grad) {
+    torch::Tensor leaf = torch::randn(shape, torch::requires_grad(requires_grad));
+    return Inputs({leaf}, of(leaf.add(1)));
+  };
+}
+
+}  // namespace kiln::testing

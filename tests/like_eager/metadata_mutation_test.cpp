@@ -1,0 +1,203 @@
+// Families F and G: inputs that get another shape, another memory, or start to require grad.
+
+#include "every_way.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::testing {
+namespace {
+
+TEST_CASE("test_input_mutation_metadata: an input that is transposed in place", "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    in[0].transpose_(1, 0);
+    return Tensors{in[0] + in[1]};
+  };
+
+  check_every_way(function, computed({{3, 3}, {3, 3}}));
+}
+
+TEST_CASE("test_input_mutation_metadata2: shape and elements change", "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    in[0].transpose_(1, 0);
+    in[0].mul_(2);
+    return Tensors{in[0] + 1};
+  };
+
+  check_every_way(function, computed({{3, 4}}));
+}
+
+TEST_CASE("test_input_data_and_metadata_mutation: a row of a transposed input is written",
+          "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    in[0].t_();
+    in[0].select(0, 0).mul_(2);
+    return Tensors{in[0].view(in[0].sizes())};
+  };
+
+  check_every_way(function, computed({{3, 3}}));
+}
+
+TEST_CASE("test_view_and_inplace_view: a view taken before the shape changes", "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    in[0].mul_(1);
+    const torch::Tensor view = in[0].view({-1});
+    in[0].t_();
+    return Tensors{view, in[0] * 2};
+  };
+
+  check_every_way(function, computed({{2, 4}}));
+}
+
+TEST_CASE("test_input_inplace_requires_grad_true: requires_grad_ inside is the caller's to see",
+          "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    in[1].requires_grad_(true);
+    return Tensors{in[0].mul(3), in[1].mul(4)};
+  };
+
+  check_every_way(function, leaves({{3, 3}, {3, 3}}));
+}
+
+TEST_CASE("an input that loses its history", "[like_eager][F]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor out = in[0] * 2;
+    in[0].detach_();
+    return Tensors{out, in[0] + 1};
+  };
+
+  check_every_way(function, computed({{3}}));
+}
+
+TEST_CASE("test_input_mutation_set__input_mutation: an input moves onto another's memory",
+          "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    in[1].mul_(3);
+    {
+      const torch::NoGradGuard no_grad;
+      in[0].set_(in[1]);
+    }
+    return Tensors{in[0] + in[1]};
+  };
+
+  check_every_way(function,
+                  [](bool) { return Inputs(Tensors{torch::randn({3, 3}), torch::randn({3, 3})}); });
+}
+
+TEST_CASE("test_set__steals_view_chain: a write through a moved tensor reaches the new memory",
+          "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor a = in[0].mul(2).slice(0, 0, 4, 2);
+    const torch::Tensor b = in[1].mul(2);
+    const torch::Tensor view = b.slice(0, 1, 3);
+    {
+      const torch::NoGradGuard no_grad;
+      a.set_(view);
+      a.mul_(2);
+    }
+    return Tensors{b.clone(), a.clone()};
+  };
+
+  check_every_way(function,
+                  [](bool) { return Inputs(Tensors{torch::ones({4}), torch::ones({4})}); });
+}
+
+TEST_CASE("test_set__and_data_mutation_good: set_, then a write to the source", "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::NoGradGuard no_grad;
+    in[0].set_(in[1]);
+    in[1].mul_(2);
+    return Tensors{in[0] + in[1]};
+  };
+
+  check_every_way(function, leaves({{3, 3}, {3, 3}}));
+}
+
+TEST_CASE("test_set__and_data_mutation_bad: a write to memory that an input has left",
+          "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor view = in[0].view({-1});
+    const torch::Tensor other = torch::ones({3, 3});
+    const torch::NoGradGuard no_grad;
+    in[0].set_(other);
+    view.mul_(2);
+    return Tensors{in[0] + other};
+  };
+
+  check_every_way(function, leaves({{3, 3}}));
+}
+
+TEST_CASE("test_set__not_allowed: set_ and a write that autograd sees", "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    {
+      const torch::NoGradGuard no_grad;
+      in[0].set_(in[1]);
+    }
+    in[0].mul_(2);
+    return Tensors{in[0] + in[1]};
+  };
+  const Inputs inputs = computed({{3, 3}, {3, 3}})(true);
+
+  CHECK_THROWS_WITH(interpreted(function)(inputs.arguments),
+                    contains("but the input has other mutations that we cannot"));
+}
+
+TEST_CASE("test_input_mutation_set__nop: moves that cancel are none", "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor b = torch::arange(9, torch::kFloat);
+    const torch::Tensor old = at::alias(in[0]);
+    {
+      const torch::NoGradGuard no_grad;
+      in[0].set_(b);
+      in[0].set_(old);
+    }
+    return Tensors{in[0] + b.reshape({3, 3})};
+  };
+
+  check_every_way(function, leaves({{3, 3}}));
+  const auto plan = autograd_dispatch::trace_joint(function, {torch::ones({3, 3})}).plan;
+  CHECK(plan.writes.empty());
+  REQUIRE(plan.changes.size() == 1);
+  CHECK_FALSE(plan.changes[0].memory.has_value());
+}
+
+TEST_CASE("two inputs exchange their memory", "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor first = in[0].detach();
+    in[0].set_(in[1]);
+    in[1].set_(first);
+    return Tensors{in[0] - in[1]};
+  };
+
+  check_every_way(function, leaves({{3, 3}, {3, 3}}));
+}
+
+void resize_storage(const torch::Tensor& tensor, std::int64_t bytes) {
+  tensor.storage().unsafeGetStorageImpl()->set_nbytes(bytes);
+}
+
+TEST_CASE("test_input_mutation_storage_resize_down: a resized storage is refused",
+          "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor out = in[0].sin();
+    resize_storage(in[0], 0);
+    return Tensors{out};
+  };
+
+  CHECK_THROWS_WITH(interpreted(function)({torch::zeros({8}, torch::requires_grad())}),
+                    contains("resizes the storage of argument 0"));
+}
+
+TEST_CASE("test_input_mutation_storage_resize_not_supported: resize and a visible write",
+          "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    in[0].mul_(2);
+    resize_storage(in[0], 0);
+    return Tensors{in[0].detach().sum(at::IntArrayRef{}, false, torch::kFloat) * 0};
+  };
+  const Inputs inputs = computed({{8}})(true);
+
+  CHECK_THROWS(interpreted(function)(inputs.arguments));
+}
+
+}  // namespace
+}  // namespace kiln::testing
