@@ -395,5 +395,28 @@ TEST_CASE("EX-44 a module is exported through the function that calls it", "[exp
       contains("there is no module"));
 }
 
+TEST_CASE("a program is expanded down to core ATen", "[export][export]") {
+  const at::Tensor weight = torch::randn({4});
+  const auto function = [weight](const Tensors& in) {
+    return Tensors{at::hardswish(in[0] * weight), at::softplus(in[0]).addcmul(in[0], in[0])};
+  };
+  const at::Tensor x = torch::randn({2, 4});
+  const ExportedProgram program = export_program(function, {x});
+
+  const ExportedProgram core = run_decompositions(program);
+
+  CHECK(has(targets_of(program.graph), "aten.hardswish.default"));
+  for (const std::string& target : targets_of(core.graph)) {
+    CAPTURE(target);
+    CHECK(ir::is_core_aten(target));
+  }
+  const Tensors expected = interpret(program, {x});
+  const Tensors found = interpret(core, {x});
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(torch::allclose(found[i], expected[i], 1e-5, 1e-6));
+  }
+}
+
 }  // namespace
 }  // namespace kiln::exporter

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kiln/export/exported_program.hpp"
+#include "kiln/ir/decompose.hpp"
 
 namespace torch::nn {
 class Module;
@@ -75,5 +76,10 @@ struct ExportOptions {
 /// Throws `Error` with `kInvalidArgument` if the function mutates an input or returns an alias of
 /// one.
 [[nodiscard]] ir::Graph export_joint_simple(const TensorFunction& function, const Tensors& example);
+
+/// `program` with its operators expanded down to core ATen, or to what `options` keep: what
+/// `ExportedProgram.run_decompositions()` is in Python. Signature, weights and call spec stay.
+[[nodiscard]] ExportedProgram run_decompositions(ExportedProgram program,
+                                                 const ir::DecomposeOptions& options = {});
 
 }  // namespace kiln::exporter
