@@ -11,10 +11,12 @@ namespace kiln::differential {
 
 /// How close floating results must come. Integers and bools are always equal, and NaN equals NaN.
 enum class Closeness {
-  kExact,    ///< The same bits: what only moves or converts elements, and what is rounded once.
-  kRounded,  ///< The same, but for half and bfloat16, where ATen rounds scalars first or not.
-  kClose,    ///< A few units in the last place: math functions.
-  kSum,      ///< Rounding of a sum of terms as large as the largest result, in any order.
+  kExact,        ///< The same bits: what only moves or converts elements, and what is rounded once.
+  kRounded,      ///< The same, but for half and bfloat16, where ATen rounds scalars first or not.
+  kClose,        ///< A few units in the last place: math functions.
+  kSum,          ///< Rounding of a sum of terms as large as the largest result, in any order.
+  kChain,        ///< After many operators in a row, all in double; strides may differ.
+  kNarrowChain,  ///< After many operators in a row, some in float.
 };
 
 /// What is different, in words; nothing if `found` will do for `expected`. Types, sizes and, but

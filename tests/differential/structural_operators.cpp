@@ -1,5 +1,7 @@
 // Lines of the sweep for operators that move elements or combine many of them.
 
+#include <limits>
+
 #include "operators.hpp"
 
 namespace kiln::differential {
@@ -282,6 +284,25 @@ std::vector<Line> view_lines() {
                         at::cat({x.slice(1, 0, 0), y, x, y}, -2),
                         at::cat({y.slice(2, 1, 4, 2), x.slice(2, 3, 5)}, 1)};
        }},
+      {"aten.select_scatter.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 5, 6}, d.dtype());
+         const at::Tensor source = d.of({4, 6}, d.dtype());
+         return Tensors{at::select_scatter(x, source, 1, d.below(10) - 5)};
+       }},
+      {"aten.slice_scatter.default",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({4, 9, 3}, d.dtype());
+         const at::Tensor part = d.of({4, 3, 3}, d.dtype());
+         return Tensors{at::slice_scatter(x, part, 1, 2, 5),
+                        at::slice_scatter(x, part, 1, 1, 8, 3),
+                        at::slice_scatter(x, part, -2, -5, 100, 2),
+                        at::slice_scatter(x, part.slice(1, 0, 0), 1, 9, 9)};
+       }},
       {"aten.constant_pad_nd.default",
        kAll,
        kExact,
@@ -468,6 +489,19 @@ std::vector<Line> reduction_lines() {
          const auto [variance, mean] = at::var_mean(x, d.dims(), d.below(2), d.coin());
          return Tensors{variance, mean};
        }},
+      {"aten.linalg_vector_norm.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.x(Values::kFinite);
+         const double infinity = std::numeric_limits<double>::infinity();
+         return Tensors{
+             at::linalg_vector_norm(x, 2, d.dims(), d.coin()),
+             at::linalg_vector_norm(x, 1),
+             at::linalg_vector_norm(x, infinity, d.dims(), d.coin()),
+             at::linalg_vector_norm(x, -infinity),
+             at::linalg_vector_norm(x, 3, at::OptionalIntArrayRef(), false, at::kDouble)};
+       }},
       {"aten.logsumexp.default",
        kFloats,
        kSum,
@@ -533,8 +567,9 @@ std::vector<Line> normalization_lines() {
        [](Draw& d) {
          const at::Tensor gradient = d.of({5, 17}, d.dtype(), Values::kFinite);
          const at::Tensor x = d.of({5, 17}, d.dtype(), Values::kFinite);
-         const at::Tensor mean = d.of({5, 1}, at::kFloat, Values::kFinite).to(d.dtype());
-         const at::Tensor rstd = d.of({5, 1}, at::kFloat, Values::kPositive).to(d.dtype());
+         // ATen reads these as if they were contiguous.
+         const at::Tensor mean = d.of({5, 1}, d.dtype(), Values::kFinite).contiguous();
+         const at::Tensor rstd = d.of({5, 1}, d.dtype(), Values::kPositive).contiguous();
          std::optional<at::Tensor> weight = d.of({17}, d.dtype(), Values::kFinite);
          std::optional<at::Tensor> bias = d.of({17}, d.dtype(), Values::kFinite);
          const auto [gx, gw, gb] = at::native_layer_norm_backward(

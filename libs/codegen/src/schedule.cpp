@@ -143,7 +143,7 @@ class Scheduler {
       call.operands.push_back({buffer, 0, true});
     }
     call.sizes = std::move(text.sizes);
-    call.kernel = intern(std::move(text.source), group);
+    call.kernel = intern(std::move(text), group);
     schedule_.steps.emplace_back(std::move(call));
   }
 
@@ -198,7 +198,7 @@ class Scheduler {
     return nodes;
   }
 
-  std::uint32_t intern(std::string source, const Group& group) {
+  std::uint32_t intern(KernelText text, const Group& group) {
     std::string comment;
     for (const ir::NodeId node : nodes_of(group)) {
       const std::string& path = graph_.node(node).provenance.module_path;
@@ -206,9 +206,10 @@ class Scheduler {
                  (path.empty() ? "" : " (" + path + ")");
     }
     const auto [found, fresh] =
-        by_source_.emplace(source, static_cast<std::uint32_t>(schedule_.kernels.size()));
+        by_source_.emplace(text.source, static_cast<std::uint32_t>(schedule_.kernels.size()));
     if (fresh) {
-      schedule_.kernels.push_back({std::move(source), std::move(comment)});
+      schedule_.kernels.push_back(
+          {std::move(text.source), std::move(comment), text.checks_indices});
     } else {
       schedule_.kernels[found->second].comment += "; " + comment;
     }

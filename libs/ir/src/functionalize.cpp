@@ -6,6 +6,7 @@
 #include "geometry.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/verify.hpp"
+#include "made_signature.hpp"
 
 namespace kiln::ir {
 namespace {
@@ -266,6 +267,10 @@ void Functionalizer::visit_mutation(NodeId id) {
   const FunctionalOperator functional = functional_operator(source_, node);
   Node made = node;
   made.target = functional.target;
+  // An operator of its own, such as batch norm's, has arguments and results of its own.
+  if (std::string signature = made_signature(made.target); !signature.empty()) {
+    made.signature = std::move(signature);
+  }
   made.mutates.clear();
   made.aliases.clear();
   made.arguments.clear();

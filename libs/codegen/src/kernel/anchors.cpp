@@ -37,9 +37,7 @@ int weight(ScalarOp op) {
     case ScalarOp::kSqrt:
     case ScalarOp::kRsqrt:
     case ScalarOp::kReciprocal:
-    case ScalarOp::kFloorDivide:
     case ScalarOp::kTruncateDivide:
-    case ScalarOp::kRemainder:
     case ScalarOp::kFmod: return 4;
     default:
       return op == ScalarOp::kPower                             ? 30

@@ -44,6 +44,7 @@ KernelText KernelEmitter::run() {
     emit_epilogue();
   }
   body_.close();
+  text_.checks_indices = context_.checks_indices;
   for (const std::string& op : kernel_.ops) {
     text_.source += (text_.source.empty() ? "// " : ", ") + op;
   }
@@ -90,6 +91,7 @@ void KernelEmitter::name_operands() {
                          : Expr(1);
     text_.scratch.push_back({reduce.dtype, row * Expr(kernel_.chunks)});
   }
+  context_.failure = "buffers[" + std::to_string(next) + "]";
 }
 
 bool KernelEmitter::is_blocked() const {

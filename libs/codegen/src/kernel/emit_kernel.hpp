@@ -22,6 +22,7 @@ struct KernelText {
     ir::Expr count = 0;
   };
   std::vector<Scratch> scratch;
+  bool checks_indices = false;  ///< An `int*` follows, which is set if an index is out of range.
 };
 
 /// Writes `kernel` in vector extensions, as `Kernel::source` (schedule.hpp) wants it.

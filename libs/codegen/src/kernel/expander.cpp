@@ -269,7 +269,16 @@ std::optional<LoopKernel> Expander::expand(const std::unordered_set<TensorId>& k
   } catch (const Failure&) {
     return std::nullopt;
   }
-  return kernel_;
+  // What is neither an element nor a row's is written after the rows, if there is such a place.
+  const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopKernel::Reduce& reduce) {
+    return reduce.result == Span::kColumn;
+  });
+  const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopKernel::Store& store) {
+    return store.span == Span::kColumn   ? !columns
+           : store.span == Span::kSingle ? !kernel_.has_epilogue()
+                                         : false;
+  });
+  return homeless ? std::nullopt : std::optional(kernel_);
 }
 
 }  // namespace kiln::codegen

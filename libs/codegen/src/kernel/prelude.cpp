@@ -210,6 +210,16 @@ static inline $S minimum($S a, $S b) { return a < b ? a : b; }
 )",
      R"(static inline $V sign($V x) { return x > 0 ? $V{} + 1 : x < 0 ? $V{} - 1 : $V{}; }
 )"},
+    {"bounded",
+     "",
+     R"(static inline I64 bounded(I64 index, I64 extent, int* failure) {
+  const I64 outside = (index < 0) | (index >= extent);
+  Index any = 0;
+  for (int i = 0; i < kLanes; ++i) any |= outside[i];
+  if (any) __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
+  return outside ? I64{} : index;
+}
+)"},
     {"lane_numbers",
      "",
      R"(static inline I64 lane_numbers(Index first) {

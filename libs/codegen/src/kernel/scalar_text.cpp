@@ -228,7 +228,9 @@ std::string_view infix(ScalarOp op) {
     case ScalarOp::kAdd: return " + ";
     case ScalarOp::kSubtract: return " - ";
     case ScalarOp::kMultiply: return " * ";
-    case ScalarOp::kDivide: return " / ";
+    case ScalarOp::kDivide:
+    case ScalarOp::kTruncateDivide: return " / ";
+    case ScalarOp::kFmod: return " % ";
     case ScalarOp::kAnd: return " & ";
     case ScalarOp::kOr: return " | ";
     case ScalarOp::kXor: return " ^ ";
@@ -324,7 +326,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
   for (std::size_t i = 1; i < operands.size(); ++i) {
     arguments += ", " + operands[i];
   }
-  return name + "(" + arguments + ")";
+  return name + "(" + arguments + failure_argument(scalar.op) + ")";
 }
 
 std::string Block::compute_scalar_operation(const Scalar& scalar) {
@@ -361,7 +363,15 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   for (const std::string& operand : operands) {
     arguments += (arguments.empty() ? "splat(" : ", splat(") + operand + ")";
   }
-  return name + "(" + arguments + ")[0]";
+  return name + "(" + arguments + failure_argument(scalar.op) + ")[0]";
+}
+
+std::string Block::failure_argument(ScalarOp op) {
+  if (op != ScalarOp::kBounded) {
+    return {};
+  }
+  context_.checks_indices = true;
+  return ", (int*)" + context_.failure;
 }
 
 }  // namespace kiln::codegen

@@ -44,6 +44,9 @@ struct TextContext {
   Levels& levels;
   Lines& out;
   std::vector<ir::Expr>& sizes;
+  /// Where a kernel that finds an index out of range says so: an `int*`, the last of `buffers`.
+  std::string failure = {};
+  bool checks_indices = false;
 
   [[nodiscard]] const Scalar& scalar(ScalarId id) const { return program.pool[id]; }
   /// A size as text: a number, or a place in the kernel's `sizes`.
@@ -90,6 +93,7 @@ class Block {
   std::string index_vector(const Index& index);
   std::string atom(const Atom& atom);
   std::string with_count(const std::string& arguments) const;
+  std::string failure_argument(ScalarOp op);
 
   TextContext& context_;
   Block* parent_;

@@ -107,6 +107,13 @@ std::int64_t integer_binary(ScalarOp op, std::int64_t a, std::int64_t b) {
     case ScalarOp::kAdd: return wrap(ua + ub);
     case ScalarOp::kSubtract: return wrap(ua - ub);
     case ScalarOp::kMultiply: return wrap(ua * ub);
+    case ScalarOp::kTruncateDivide: return a / b;
+    case ScalarOp::kFmod: return a % b;
+    case ScalarOp::kBounded:
+      if (a < 0 || a >= b) {
+        throw Error(ErrorCode::kInvalidArgument, "an index is out of range");
+      }
+      return a;
     case ScalarOp::kMaximum: return std::max(a, b);
     case ScalarOp::kMinimum: return std::min(a, b);
     case ScalarOp::kAnd: return a & b;

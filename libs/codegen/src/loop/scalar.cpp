@@ -20,10 +20,9 @@ std::string_view to_string(ScalarOp op) {
                                         "subtract",
                                         "multiply",
                                         "divide",
-                                        "floor_divide",
                                         "truncate_divide",
-                                        "remainder",
                                         "fmod",
+                                        "bounded",
                                         "maximum",
                                         "minimum",
                                         "power",
@@ -108,7 +107,7 @@ ScalarId ScalarPool::constant(double value, DType dtype) {
   if (ir::is_floating_point(dtype)) {
     return add({.op = ScalarOp::kConstant, .dtype = dtype, .real = value});
   }
-  return integer(static_cast<std::int64_t>(value), dtype);
+  return integer(dtype == DType::kBool ? value != 0 : static_cast<std::int64_t>(value), dtype);
 }
 
 ScalarId ScalarPool::integer(std::int64_t value, DType dtype) {

@@ -34,10 +34,9 @@ enum class ScalarOp : std::uint8_t {
   kSubtract,
   kMultiply,
   kDivide,
-  kFloorDivide,
-  kTruncateDivide,
-  kRemainder,
-  kFmod,
+  kTruncateDivide,  ///< Of integers.
+  kFmod,            ///< Of integers: what kTruncateDivide leaves.
+  kBounded,  ///< An index if it is from 0 to below the second operand; else the kernel fails.
   kMaximum,
   kMinimum,  ///< NaN if either is.
   kPower,

@@ -11,19 +11,24 @@ using ir::Expr;
 
 namespace {
 
+// An index that must be less than `size`: the kernel fails, and reads nothing, where it is not.
+Index bounded(Formula index, const Expr& size) {
+  const Formula extent{index.pool, index.pool->index(size)};
+  return Index::computed(binary(ScalarOp::kBounded, index.to(DType::kInt64), extent).id);
+}
+
 // An index that counts from the end if it is negative.
 Index wrapped(Formula index, const Expr& size) {
   const Formula extent{index.pool, index.pool->index(size)};
-  const Formula positive = where(index < index.number(0), index + extent, index);
-  return Index::computed(positive.id);
+  return bounded(where(index < index.number(0), index + extent, index), size);
 }
 
 bool lower_embedding(Lowering& l) {
   const TensorId weight = l.tensor(0);
   const TensorId indices = l.tensor(1);
   l.define(0, [&](Indices i) {
-    const Formula row = l.read(indices, {i.begin(), i.end() - 1}).to(DType::kInt64);
-    return l.read(weight, {Index::computed(row.id), i.back()});
+    const Formula row = l.read(indices, {i.begin(), i.end() - 1});
+    return l.read(weight, {bounded(row, l.sizes(weight)[0]), i.back()});
   });
   return true;
 }
@@ -42,7 +47,7 @@ bool lower_index_select(Lowering& l) {
       place.push_back(i[dim]);
     }
     std::vector<Index> mapped(i.begin(), i.end());
-    mapped[dim] = Index::computed(l.read(indices, place).to(DType::kInt64).id);
+    mapped[dim] = bounded(l.read(indices, place), l.sizes(source)[dim]);
     return l.read(source, mapped);
   });
   return true;
@@ -57,7 +62,7 @@ bool lower_gather(Lowering& l) {
   const std::size_t dim = *l.dim(1, rank, 0);
   l.define(0, [&](Indices i) {
     std::vector<Index> mapped(i.begin(), i.end());
-    mapped[dim] = Index::computed(l.broadcast(l.tensor(2), i).to(DType::kInt64).id);
+    mapped[dim] = bounded(l.broadcast(l.tensor(2), i), l.sizes(source)[dim]);
     return l.read(source, mapped);
   });
   return true;
@@ -115,6 +120,10 @@ bool lower_cat(Lowering& l) {
       parts.push_back(part);
     }
   }
+  if (element_count(sizes) == Expr(0)) {
+    l.define(0, [&](Indices) { return l.constant(0, type); });
+    return true;
+  }
   const std::size_t dim = *l.dim(1, sizes.size(), 0);
   if (parts.empty() || parts.size() > 8) {
     return false;
@@ -142,6 +151,72 @@ bool lower_cat(Lowering& l) {
       end = start;
     }
     return result;
+  });
+  return true;
+}
+
+// A scatter's result has self's strides, gaps included: those with gaps are libtorch's.
+bool has_gaps(const ir::TensorMeta& meta) {
+  return !is_dense(meta.sizes, meta.strides);
+}
+
+// select_scatter(self, source, dim, index): self with one slice replaced.
+bool lower_select_scatter(Lowering& l) {
+  const std::vector<Expr>& sizes = l.meta(0).sizes;
+  const std::optional<std::size_t> dim = l.dim(2, sizes.size(), 0);
+  const Expr index = l.integer(3);
+  const std::optional<std::int64_t> number = index.constant();
+  if (!dim || !number || has_gaps(l.meta(0))) {
+    return false;
+  }
+  const Expr place = *number < 0 ? index + sizes[*dim] : index;
+  l.define(0, [&](Indices i) {
+    std::vector<Index> rest(i.begin(), i.end());
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(*dim));
+    const DType type = l.meta(0).dtype;
+    const Formula here =
+        compare(ScalarOp::kEqual, index_value(l, i[*dim]), index_value(l, Index(place)));
+    return where(here, l.read(l.tensor(1), rest).to(type), l.operand(0, i, type));
+  });
+  return true;
+}
+
+// slice_scatter(self, source, dim, start, end, step): self with every step-th slice replaced.
+bool lower_slice_scatter(Lowering& l) {
+  const std::vector<Expr>& sizes = l.meta(0).sizes;
+  const TensorId source = l.tensor(1);
+  const std::optional<std::size_t> dim = l.dim(2, sizes.size(), 0);
+  const std::optional<std::int64_t> step = l.integer(5, 1).constant();
+  Expr start = l.integer(3, 0);
+  const std::optional<std::int64_t> number = start.constant();
+  if (!dim || !step || !number || !sizes[*dim].is_constant() || has_gaps(l.meta(0))) {
+    return false;
+  }
+  if (*number < 0) {
+    start = max(start + sizes[*dim], 0);
+  }
+  start = min(start, sizes[*dim]);
+  const Expr length = l.sizes(source)[*dim];
+  if (length == Expr(0)) {
+    l.define(0, [&](Indices i) { return l.operand(0, i, l.meta(0).dtype); });
+    return true;
+  }
+  l.define(0, [&](Indices i) {
+    const DType type = l.meta(0).dtype;
+    const Formula distance = index_value(l, i[*dim] + Index(start * Expr(-1)));
+    Formula inside = binary(ScalarOp::kAnd,
+                            distance.number(0) <= distance,
+                            distance < index_value(l, Index(length * Expr(*step))));
+    Formula place = distance;
+    if (*step != 1) {
+      const Formula width = distance.number(static_cast<double>(*step));
+      const Formula rest = binary(ScalarOp::kFmod, distance, width);
+      inside = binary(ScalarOp::kAnd, inside, compare(ScalarOp::kEqual, rest, distance.number(0)));
+      place = binary(ScalarOp::kTruncateDivide, distance, width);
+    }
+    std::vector<Index> mapped(i.begin(), i.end());
+    mapped[*dim] = Index::computed(where(inside, place, place.number(0)).id);
+    return where(inside, l.read(source, mapped).to(type), l.operand(0, i, type));
   });
   return true;
 }
@@ -180,6 +255,8 @@ void add_gather_lowerings(Lowerings& table) {
   table["aten.gather.default"] = lower_gather;
   table["aten.index.Tensor"] = lower_index;
   table["aten.cat.default"] = lower_cat;
+  table["aten.select_scatter.default"] = lower_select_scatter;
+  table["aten.slice_scatter.default"] = lower_slice_scatter;
   table["aten.constant_pad_nd.default"] = lower_constant_pad;
 }
 

@@ -1,6 +1,7 @@
 // Sums, extremes and statistics over dims.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "lowering.hpp"
@@ -219,6 +220,30 @@ Lower variance(bool with_mean) {
   };
 }
 
+// linalg_vector_norm(self, ord, dims, keep, dtype)
+bool lower_vector_norm(Lowering& l) {
+  const TensorId source = l.tensor(0);
+  const std::vector<Expr> sizes = l.sizes(source);
+  const auto dims = l.dims(2, sizes.size());
+  const double order = l.real(1, 2);
+  const DType type = compute_type(l.meta(0).dtype);
+  if (!ir::is_floating_point(l.dtype(source)) || is_empty_reduction(sizes, dims) ||
+      (order != 1 && order != 2 && !std::isinf(order))) {
+    return false;
+  }
+  const Reduction reduction = order < 0           ? Reduction::kMinimum
+                              : std::isinf(order) ? Reduction::kMaximum
+                                                  : Reduction::kSum;
+  const TensorId reduced = l.reduce(reduction, sizes, dims, type, [&](Indices i) {
+    const Formula x = l.broadcast(source, i).to(type);
+    return order == 2 ? x * x : unary(ScalarOp::kAbsolute, x);
+  });
+  l.define_reduced(0, reduced, dims, l.flag(3), [&](Formula total) {
+    return order == 2 ? unary(ScalarOp::kSqrt, total) : total;
+  });
+  return true;
+}
+
 bool lower_logsumexp(Lowering& l) {
   const TensorId source = l.tensor(0);
   const std::vector<Expr> sizes = l.sizes(source);
@@ -274,6 +299,7 @@ void add_reduction_lowerings(Lowerings& table) {
   table["aten.argmin.default"] = argument_of(Reduction::kMinimum);
   table["aten.var.correction"] = variance(false);
   table["aten.var_mean.correction"] = variance(true);
+  table["aten.linalg_vector_norm.default"] = lower_vector_norm;
   table["aten.logsumexp.default"] = lower_logsumexp;
 }
 

@@ -89,6 +89,12 @@ void emit_instance(SourceText& text, const Emission& emission) {
   const Program& program = emission.program();
   text.line().open("struct Instance {");
   text.line("unsigned char* arena;");
+  const bool checks = std::any_of(program.schedule->kernels.begin(),
+                                  program.schedule->kernels.end(),
+                                  [](const Kernel& kernel) { return kernel.checks_indices; });
+  if (checks) {
+    text.line("int out_of_range;");
+  }
   const auto array = [&](const char* type, const char* name, std::size_t count) {
     if (count != 0) {
       text.line(std::string(type) + " " + name + "[" + std::to_string(count) + "];");
@@ -108,6 +114,13 @@ void emit_instance(SourceText& text, const Emission& emission) {
     }
   }
   text.close("};");
+  if (checks) {
+    text.line().open("static int refuse_index(Instance& m, KilnCall& call) {");
+    text.line("m.out_of_range = 0;");
+    text.line("call.error = \"an index is out of range for the dimension that it selects from\";");
+    text.line("return 1;");
+    text.close();
+  }
 }
 
 void emit_lifecycle(SourceText& text, const Emission& emission) {

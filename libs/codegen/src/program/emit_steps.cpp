@@ -80,6 +80,9 @@ class StepEmitter {
       operands +=
           (operands.empty() ? "" : ", ") + emission_.pointer(operand.buffer, operand.offset);
     }
+    if (kernel.checks_indices) {
+      operands += ", &m.out_of_range";
+    }
     const std::string sizes = emission_.list(call.sizes);
     if (call.operands.empty()) {
       text_.line(kernel_names_[call.kernel] + "(nullptr, " + sizes + ");");
@@ -88,6 +91,9 @@ class StepEmitter {
     text_.open("{");
     text_.line("void* const buffers[] = {" + operands + "};");
     text_.line(kernel_names_[call.kernel] + "(buffers, " + sizes + ");");
+    if (kernel.checks_indices) {
+      text_.line("if (m.out_of_range) return refuse_index(m, call);");
+    }
     text_.close();
   }
 

@@ -263,7 +263,10 @@ class Machine {
     for (const ir::Expr& size : call.sizes) {
       sizes.push_back(size.constant().value());
     }
+    int out_of_range = 0;
+    operands.push_back(&out_of_range);
     kernels_[call.kernel](operands.data(), sizes.data());
+    ensure(out_of_range == 0, "a kernel found an index out of range");
   }
 
   void run_extern(const ir::Node& node) {

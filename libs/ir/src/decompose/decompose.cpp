@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../made_signature.hpp"
 #include "expansion.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "kiln/ir/verify.hpp"
@@ -106,6 +107,9 @@ class Expander {
       return taken_[value.index()];
     }
     Node node = scratch_.node(scratch_.value(value).producer);
+    if (node.signature.empty()) {
+      node.signature = made_signature(node.target);
+    }
     for (Argument& argument : node.arguments) {
       if (auto* operand = std::get_if<ValueId>(&argument)) {
         *operand = copied(*operand);

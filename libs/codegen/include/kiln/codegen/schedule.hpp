@@ -52,6 +52,8 @@ struct Kernel {
   /// one.
   std::string source;
   std::string comment;  ///< The ops and module paths it came from.
+  /// After its operands it takes an `int*` and sets it to 1 if it finds an index out of range.
+  bool checks_indices = false;
 };
 
 /// A kernel applied to buffers: `buffers[i]` points at element `offset` of `operands[i].buffer`.

@@ -1,0 +1,53 @@
+// Indices out of range: an error, as in eager, and never a read outside a tensor.
+
+#include <torch/torch.h>
+
+#include "compiled.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/codegen/compile.hpp"
+#include "kiln/container_runtime/runner.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::differential {
+namespace {
+
+using capture::Tensors;
+
+TEST_CASE("CG-02 an index out of range is an error, and the next run is not",
+          "[differential][bounds]") {
+  struct Case {
+    const char* name;
+    Tensors (*run)(const Tensors&);
+    std::int64_t wrong;
+  };
+  const auto [name, run, wrong] = GENERATE(
+      Case{"embedding", [](const Tensors& t) { return Tensors{at::embedding(t[0], t[1])}; }, 5},
+      Case{"embedding below",
+           [](const Tensors& t) { return Tensors{at::embedding(t[0], t[1])}; },
+           -1},
+      Case{"index_select",
+           [](const Tensors& t) { return Tensors{at::index_select(t[0], 0, t[1])}; },
+           1'000'000'000},
+      Case{"gather",
+           [](const Tensors& t) {
+             return Tensors{at::gather(t[0], 0, t[1].unsqueeze(1).expand({-1, 8}))};
+           },
+           5},
+      Case{"index", [](const Tensors& t) { return Tensors{at::index(t[0], {t[1]})}; }, -6});
+  CAPTURE(name);
+  const at::Tensor table = torch::randn({5, 8});
+  const at::Tensor good = torch::tensor({0, 4, 2}, torch::kLong);
+  const at::Tensor bad = torch::tensor({0, 4, 2}, torch::kLong);
+  bad[1] = wrong;
+  const TemporaryDirectory folder;
+  codegen::compile(traced(run, {table, good}), folder.path() / "model.so");
+  container_runtime::Runner runner(folder.path() / "model.so", {.instances = 1});
+
+  CHECK_THROWS_AS(run({table, bad}), c10::Error);
+  CHECK_THROWS_AS(runner.run({table, bad}), Error);
+  CHECK(torch::equal(runner.run({table, good})[0], run({table, good})[0]));
+}
+
+}  // namespace
+}  // namespace kiln::differential
