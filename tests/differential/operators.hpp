@@ -23,7 +23,8 @@ struct Line {
 };
 
 [[nodiscard]] std::vector<Line> pointwise_lines();
-[[nodiscard]] std::vector<Line> structural_lines();
+[[nodiscard]] std::vector<Line> moving_lines();
+[[nodiscard]] std::vector<Line> reducing_lines();
 [[nodiscard]] std::vector<Line> product_lines();
 
 }  // namespace kiln::differential
