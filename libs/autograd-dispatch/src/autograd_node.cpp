@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "kiln/base/error.hpp"
-#include "kiln/ir/memory.hpp"
 #include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -93,24 +92,16 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   };
 };
 
-std::vector<std::int64_t> integers(const std::vector<ir::Expr>& expressions) {
-  std::vector<std::int64_t> values;
-  for (const ir::Expr& expression : expressions) {
-    values.push_back(*expression.constant());
-  }
-  return values;
-}
-
 // The backward was compiled for tangents in the layout of the outputs; autograd may bring others,
 // or none.
-at::Tensor in_layout_of(const at::Tensor& tangent, const ir::TensorMeta& meta) {
-  const std::vector<std::int64_t> strides = integers(meta.strides);
+at::Tensor in_layout_of(const at::Tensor& tangent, const TangentPlan& plan) {
+  const std::vector<std::int64_t>& strides = plan.geometry.strides;
   if (!tangent.defined()) {
-    const auto device = c10::Device(static_cast<c10::DeviceType>(meta.device.type),
-                                    static_cast<c10::DeviceIndex>(meta.device.index));
+    const auto device = c10::Device(static_cast<c10::DeviceType>(plan.device.type),
+                                    static_cast<c10::DeviceIndex>(plan.device.index));
     const auto options =
-        at::TensorOptions().dtype(static_cast<c10::ScalarType>(meta.dtype)).device(device);
-    return at::empty_strided(integers(meta.sizes), strides, options).zero_();
+        at::TensorOptions().dtype(static_cast<c10::ScalarType>(plan.dtype)).device(device);
+    return at::empty_strided(plan.geometry.sizes, strides, options).zero_();
   }
   const at::Tensor resolved = tangent.resolve_conj().resolve_neg();
   if (resolved.layout() == c10::kStrided && resolved.strides() == strides) {
@@ -118,26 +109,6 @@ at::Tensor in_layout_of(const at::Tensor& tangent, const ir::TensorMeta& meta) {
   }
   at::Tensor copy = at::empty_strided(tangent.sizes(), strides, tangent.options());
   return copy.copy_(resolved);
-}
-
-// Positions of saved outputs of `forward` that share memory with values of `others`.
-std::vector<std::pair<std::uint32_t, std::uint32_t>> saved_sharing(
-    const ir::Graph& forward, const std::vector<ir::ValueId>& others) {
-  const std::vector<std::uint32_t> memories = ir::memory_ids(forward);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  std::uint32_t saved = 0;
-  for (const ir::Output& output : forward.outputs()) {
-    if (output.kind != ir::OutputKind::kSaved) {
-      continue;
-    }
-    for (std::uint32_t i = 0; i < others.size(); ++i) {
-      if (others[i].valid() && memories[others[i].index()] == memories[output.value.index()]) {
-        pairs.emplace_back(saved, i);
-      }
-    }
-    ++saved;
-  }
-  return pairs;
 }
 
 // Whether the storages of `a` and `b` are the same memory. Generated code may have wrapped it
@@ -167,11 +138,8 @@ Tensors without_views(Tensors tensors) {
 }
 
 TrainingGraphs::TrainingGraphs(const Plan& plan,
-                               ir::Graph forward,
-                               ir::Graph backward,
-                               const Compiler& forward_compiler,
-                               Compiler backward_compiler,
-                               bool lazy_backward)
+                               CompiledGraph forward,
+                               std::function<CompiledGraph()> backward)
     : computed_(plan.computed),
       tangents_(plan.tangents),
       gradients_(plan.gradients),
@@ -179,11 +147,11 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
       deterministic_(plan.deterministic),
       differentiates_(plan.inputs.size(), false),
       differentiable_(plan.computed + plan.node_aliases.size(), false),
-      forward_(forward_compiler(forward)),
-      backward_graph_(std::move(backward)),
-      backward_compiler_(std::move(backward_compiler)) {
+      halves_(plan.halves),
+      forward_(std::move(forward)),
+      make_backward_(std::move(backward)) {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    differentiates_[gradients_[i]] = std::as_const(backward_graph_).outputs()[i].value.valid();
+    differentiates_[gradients_[i]] = halves_.has_gradient[i];
   }
   for (const std::uint32_t result : tangents_) {
     differentiable_[result] = true;
@@ -191,24 +159,13 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
   for (const OutputPlan& alias : plan.node_aliases) {
     node_aliases_.emplace_back(alias, ViewMaker(alias.view));
   }
-  std::vector<ir::ValueId> inputs, results;
-  for (const ir::Input& input : std::as_const(forward).inputs()) {
-    inputs.push_back(input.value);
-  }
-  for (const ir::Output& output : std::as_const(forward).outputs()) {
-    if (output.kind == ir::OutputKind::kUser) {
-      results.push_back(output.value);
-    }
-  }
-  saved_on_input_ = saved_sharing(forward, inputs);
-  saved_on_result_ = saved_sharing(forward, results);
-  if (!lazy_backward) {
-    this->backward();
-  }
 }
 
 const CompiledGraph& TrainingGraphs::backward() {
-  std::call_once(backward_compiled_, [this] { backward_ = backward_compiler_(backward_graph_); });
+  std::call_once(backward_made_, [this] {
+    backward_ = make_backward_();
+    make_backward_ = {};  // And with it the graph.
+  });
   return backward_;
 }
 
@@ -218,10 +175,10 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
                        std::make_move_iterator(all.end()));
   all.resize(computed_);
-  for (const auto& [saved, input] : saved_on_input_) {
+  for (const auto& [saved, input] : halves_.saved_on_input) {
     count_writes_with(forward.saved[saved], inputs[input]);
   }
-  for (const auto& [saved, result] : saved_on_result_) {
+  for (const auto& [saved, result] : halves_.saved_on_result) {
     count_writes_with(forward.saved[saved], all[result]);
   }
   forward.results = without_views(std::move(all));
@@ -243,15 +200,13 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
   }
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const CompiledGraph& compiled = backward();
-  const std::span<const ir::Input> inputs = std::as_const(backward_graph_).inputs();
-  const std::size_t first = inputs.size() - tangents.size();
   const auto is_reached = [&](std::size_t gradient) {
     return std::any_of(reached_by_[gradient].begin(),
                        reached_by_[gradient].end(),
                        [&](std::uint32_t tangent) { return tangents[tangent].defined(); });
   };
   for (std::size_t i = 0; i < tangents.size(); ++i) {
-    saved.push_back(in_layout_of(tangents[i], backward_graph_.tensor(inputs[first + i].value)));
+    saved.push_back(in_layout_of(tangents[i], halves_.tangents[i]));
   }
   const Tensors computed = compiled(std::move(saved));
   Tensors gradients;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -16,12 +17,8 @@ namespace kiln::autograd_dispatch {
 /// A compiled forward and its backward.
 class TrainingGraphs {
  public:
-  TrainingGraphs(const Plan& plan,
-                 ir::Graph forward,
-                 ir::Graph backward,
-                 const Compiler& forward_compiler,
-                 Compiler backward_compiler,
-                 bool lazy_backward);
+  /// `backward` is called when a backward first runs.
+  TrainingGraphs(const Plan& plan, CompiledGraph forward, std::function<CompiledGraph()> backward);
 
   /// Runs the forward with autograd's knowledge: its results have a history.
   static Tensors apply(const std::shared_ptr<TrainingGraphs>& graphs, const Tensors& inputs);
@@ -50,12 +47,10 @@ class TrainingGraphs {
   std::vector<bool> differentiates_;  // By input: autograd is to go on through it.
   std::vector<bool> differentiable_;  // By result.
   std::vector<std::pair<OutputPlan, ViewMaker>> node_aliases_;
-  // Saved tensors that share memory with an input, or with a result: they count writes together.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> saved_on_input_, saved_on_result_;
+  HalvesPlan halves_;
   CompiledGraph forward_;
-  ir::Graph backward_graph_;
-  Compiler backward_compiler_;
-  std::once_flag backward_compiled_;
+  std::function<CompiledGraph()> make_backward_;
+  std::once_flag backward_made_;
   CompiledGraph backward_;
 };
 

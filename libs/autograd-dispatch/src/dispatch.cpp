@@ -5,6 +5,7 @@
 
 #include "assumptions.hpp"
 #include "autograd_node.hpp"
+#include "halves.hpp"
 #include "kiln/base/error.hpp"
 #include "memory_protection.hpp"
 #include "wrapper.hpp"
@@ -58,29 +59,46 @@ Tensors CompiledFunction::operator()(const Tensors& arguments) const {
   return std::move(call.outputs);
 }
 
-CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
+CompiledFunction assemble(Plan plan,
+                          CompiledGraph forward,
+                          std::function<CompiledGraph()> backward) {
   CompiledFunction function;
-  function.state_ = std::make_shared<CompiledFunction::State>(std::move(trace.plan));
+  function.state_ = std::make_shared<CompiledFunction::State>(std::move(plan));
   CompiledFunction::State& state = *function.state_;
   if (state.plan.tangents.empty()) {
-    protect_outputs(trace.graph, state.plan);
-    state.inference = options.inference(trace.graph);
-    return function;
+    state.inference = std::move(forward);
+  } else {
+    state.training =
+        std::make_shared<TrainingGraphs>(state.plan, std::move(forward), std::move(backward));
+  }
+  return function;
+}
+
+bool accepts(const Plan& plan, const Tensors& arguments) {
+  return Assumptions(plan).violated_by(arguments).empty();
+}
+
+CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
+  if (trace.plan.tangents.empty()) {
+    protect_outputs(trace.graph, trace.plan);
+    CompiledGraph inference = options.inference(trace.graph);
+    return assemble(std::move(trace.plan), std::move(inference));
   }
   if (!options.partition) {
     throw Error(ErrorCode::kInvalidArgument, "a function that trains needs a partition function");
   }
   auto [forward, backward] = options.partition(trace.graph);
-  protect_outputs(forward, state.plan);
+  protect_outputs(forward, trace.plan);
   forward.set_name("forward");
   backward.set_name("backward");
-  state.training = std::make_shared<TrainingGraphs>(state.plan,
-                                                    std::move(forward),
-                                                    std::move(backward),
-                                                    options.forward,
-                                                    options.backward,
-                                                    options.lazy_backward);
-  return function;
+  trace.plan.halves = plan_halves(trace.plan, forward, backward);
+  CompiledGraph compiled = options.forward(forward);
+  std::function<CompiledGraph()> compile_backward =
+      [compiler = options.backward, graph = std::move(backward)] { return compiler(graph); };
+  if (!options.lazy_backward) {
+    compile_backward = [made = compile_backward()] { return made; };
+  }
+  return assemble(std::move(trace.plan), std::move(compiled), std::move(compile_backward));
 }
 
 }  // namespace kiln::autograd_dispatch

@@ -9,7 +9,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "kiln plan 1\n";
+constexpr std::string_view kHeader = "kiln plan 2\n";
 
 // Both directions go through `fields`, so that they cannot differ. Integers have eight bytes, least
 // significant first; lists and optional values begin with their length; graphs are text.
@@ -124,6 +124,31 @@ template <class A, class L>
 void fields(A& archive, L& alias) {
   visit_all(archive, alias.first, alias.same_as, alias.offset);
 }
+template <class A, class D>
+  requires std::is_same_v<std::remove_const_t<D>, ir::Device>
+void fields(A& archive, D& device) {
+  visit_all(archive, device.type, device.index);
+}
+template <class A, class T>
+  requires std::is_same_v<std::remove_const_t<T>, TangentPlan>
+void fields(A& archive, T& tangent) {
+  visit_all(archive, tangent.geometry, tangent.dtype, tangent.device);
+}
+template <class A, class S>
+  requires std::is_same_v<std::remove_const_t<S>, SharedSave>
+void fields(A& archive, S& shared) {
+  visit_all(archive, shared.saved, shared.other);
+}
+template <class A, class H>
+  requires std::is_same_v<std::remove_const_t<H>, HalvesPlan>
+void fields(A& archive, H& halves) {
+  visit_all(archive,
+            halves.saved,
+            halves.tangents,
+            halves.has_gradient,
+            halves.saved_on_input,
+            halves.saved_on_result);
+}
 template <class A, class P>
   requires std::is_same_v<std::remove_const_t<P>, Plan>
 void fields(A& archive, P& plan) {
@@ -144,7 +169,8 @@ void fields(A& archive, P& plan) {
             plan.requires_grad,
             plan.grad_mode_after,
             plan.grad_mode,
-            plan.deterministic);
+            plan.deterministic,
+            plan.halves);
 }
 
 template <class T>

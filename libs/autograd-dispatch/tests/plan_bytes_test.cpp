@@ -2,9 +2,12 @@
 
 #include <torch/torch.h>
 
+#include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/compare_with_eager.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
@@ -33,6 +36,41 @@ TEST_CASE("a plan comes back from its bytes", "[autograd-dispatch][plan_bytes]")
   CHECK(again.changes[0].geometry == plan.changes[0].geometry);
   CHECK(again.gradients == plan.gradients);
   CHECK(again.reached_by == plan.reached_by);
+}
+
+TEST_CASE("CA-01 a function is put together again from its plan and its compiled graphs",
+          "[autograd-dispatch][plan_bytes]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor product = in[0].sin().mm(in[1]);
+    return Tensors{product, product.t(), in[1].view({-1})};
+  };
+  CompiledGraph forward, backward;
+  const auto keep = [](CompiledGraph& kept) {
+    return [&kept](const ir::Graph& graph) { return kept = interpret(graph); };
+  };
+  const auto cut = [](const ir::Graph& joint) {
+    partitioner::Partition halves = partitioner::default_partition(joint);
+    return std::pair(std::move(halves.forward), std::move(halves.backward));
+  };
+  const Tensors arguments = {torch::randn({3, 4}, torch::requires_grad()),
+                             torch::randn({4, 2}, torch::requires_grad())};
+  const CompiledFunction original = dispatch(trace_joint(function, arguments),
+                                             {.forward = keep(forward),
+                                              .backward = keep(backward),
+                                              .partition = cut,
+                                              .lazy_backward = false});
+
+  int asked = 0;
+  const Plan plan = plan_from_bytes(to_bytes(original.plan()));
+  const CompiledFunction again = assemble(plan, forward, [&] { return ++asked, backward; });
+
+  CHECK(plan.halves.saved > 0);
+  CHECK(accepts(plan, arguments));
+  testing::check_like_eager(function, again, [] {
+    return Tensors{torch::randn({3, 4}, torch::requires_grad()),
+                   torch::randn({4, 2}, torch::requires_grad())};
+  });
+  CHECK(asked == 1);
 }
 
 TEST_CASE("bytes that are no plan are refused", "[autograd-dispatch][plan_bytes]") {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
@@ -38,7 +39,9 @@ class CompiledFunction {
   [[nodiscard]] const Plan& plan() const;
 
  private:
-  friend CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options);
+  friend CompiledFunction assemble(Plan plan,
+                                   CompiledGraph forward,
+                                   std::function<CompiledGraph()> backward);
   struct State;
   std::shared_ptr<State> state_;
 };
@@ -46,5 +49,15 @@ class CompiledFunction {
 /// Compiles a trace: the inference graph if nothing in it is differentiable, else forward and
 /// backward.
 [[nodiscard]] CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options);
+
+/// Puts together a function that was compiled before, from its `CompiledFunction::plan()` and its
+/// compiled graphs. `forward` is the inference graph if nothing is differentiable; else `backward`
+/// is called when a backward first runs.
+[[nodiscard]] CompiledFunction assemble(Plan plan,
+                                        CompiledGraph forward,
+                                        std::function<CompiledGraph()> backward = {});
+
+/// Whether a function with `plan` takes `arguments`: see `CompiledFunction::accepts`.
+[[nodiscard]] bool accepts(const Plan& plan, const Tensors& arguments);
 
 }  // namespace kiln::autograd_dispatch

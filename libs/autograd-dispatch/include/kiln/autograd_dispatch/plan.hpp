@@ -96,6 +96,26 @@ struct AliasPlan {
   std::int64_t offset = 0;    ///< From the first's, in elements.
 };
 
+/// How a backward takes a tangent.
+struct TangentPlan {
+  Geometry geometry = {};
+  ir::DType dtype = ir::DType::kFloat32;
+  ir::Device device = {};
+};
+
+/// A saved tensor, and an input or a result that it may share memory with.
+struct SharedSave {
+  std::uint32_t saved = 0, other = 0;
+};
+
+/// What the runtime knows of a forward and a backward once the joint graph was partitioned.
+struct HalvesPlan {
+  std::uint32_t saved = 0;  ///< Results of the forward, after the computed ones, for the backward.
+  std::vector<TangentPlan> tangents = {};  ///< As in `Plan::tangents`.
+  std::vector<bool> has_gradient = {};     ///< By `Plan::gradients`: the backward computes it.
+  std::vector<SharedSave> saved_on_input = {}, saved_on_result = {};
+};
+
 /// The runtime's part of a compiled function.
 struct Plan {
   std::uint32_t arguments = 0;
@@ -124,6 +144,8 @@ struct Plan {
   std::optional<bool> grad_mode_after = {};  ///< The function leaves grad mode so.
   bool grad_mode = true;                     ///< Grad mode when it was traced.
   bool deterministic = false;                ///< Deterministic algorithms were asked for.
+  /// `dispatch` fills it in; empty where nothing is differentiable.
+  HalvesPlan halves = {};
 };
 
 }  // namespace kiln::autograd_dispatch

@@ -1,0 +1,70 @@
+#include "halves.hpp"
+
+#include <span>
+
+#include "kiln/ir/memory.hpp"
+
+namespace kiln::autograd_dispatch {
+namespace {
+
+std::vector<std::int64_t> integers(const std::vector<ir::Expr>& expressions) {
+  std::vector<std::int64_t> values;
+  for (const ir::Expr& expression : expressions) {
+    values.push_back(*expression.constant());
+  }
+  return values;
+}
+
+// Positions of saved outputs of `forward` that share memory with values of `others`: they count
+// writes together.
+std::vector<SharedSave> saved_sharing(const ir::Graph& forward,
+                                      const std::vector<ir::ValueId>& others) {
+  const std::vector<std::uint32_t> memories = ir::memory_ids(forward);
+  std::vector<SharedSave> shared;
+  std::uint32_t saved = 0;
+  for (const ir::Output& output : forward.outputs()) {
+    if (output.kind != ir::OutputKind::kSaved) {
+      continue;
+    }
+    for (std::uint32_t i = 0; i < others.size(); ++i) {
+      if (others[i].valid() && memories[others[i].index()] == memories[output.value.index()]) {
+        shared.push_back({.saved = saved, .other = i});
+      }
+    }
+    ++saved;
+  }
+  return shared;
+}
+
+}  // namespace
+
+HalvesPlan plan_halves(const Plan& plan, const ir::Graph& forward, const ir::Graph& backward) {
+  HalvesPlan halves;
+  std::vector<ir::ValueId> inputs, results;
+  for (const ir::Input& input : forward.inputs()) {
+    inputs.push_back(input.value);
+  }
+  for (const ir::Output& output : forward.outputs()) {
+    if (output.kind == ir::OutputKind::kUser) {
+      results.push_back(output.value);
+    } else if (output.kind == ir::OutputKind::kSaved) {
+      ++halves.saved;
+    }
+  }
+  halves.saved_on_input = saved_sharing(forward, inputs);
+  halves.saved_on_result = saved_sharing(forward, results);
+
+  for (const ir::Input& input : backward.inputs().last(plan.tangents.size())) {
+    const ir::TensorMeta& meta = backward.tensor(input.value);
+    halves.tangents.push_back(
+        {.geometry = {.sizes = integers(meta.sizes), .strides = integers(meta.strides)},
+         .dtype = meta.dtype,
+         .device = meta.device});
+  }
+  for (std::size_t i = 0; i < plan.gradients.size(); ++i) {
+    halves.has_gradient.push_back(backward.outputs()[i].value.valid());
+  }
+  return halves;
+}
+
+}  // namespace kiln::autograd_dispatch

@@ -1,0 +1,15 @@
+// What the runtime must know of a forward and a backward, read from their graphs.
+
+#pragma once
+
+#include "kiln/autograd_dispatch/plan.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::autograd_dispatch {
+
+/// Of the graphs that will be compiled for `plan`.
+[[nodiscard]] HalvesPlan plan_halves(const Plan& plan,
+                                     const ir::Graph& forward,
+                                     const ir::Graph& backward);
+
+}  // namespace kiln::autograd_dispatch
