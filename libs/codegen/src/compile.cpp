@@ -1,6 +1,7 @@
 #include "kiln/codegen/compile.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 
@@ -9,6 +10,8 @@
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/decompose.hpp"
 #include "lower/lowering.hpp"
+#include "prepare/constants.hpp"
+#include "prepare/convolution.hpp"
 #include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
@@ -43,13 +46,27 @@ Report compile(const ir::Graph& program,
   }
   const auto start = std::chrono::steady_clock::now();
   const Target target = resolve_target(options.isa);
-  const ir::Graph graph = expanded(program);
+  ir::Graph graph = expanded(program);
+  if (options.bind_constants) {
+    graph = fold_batch_norms(graph);
+  }
+  graph = lay_out_channels_last(graph, options.bind_constants);
+  std::optional<Folding> folding;
+  if (options.bind_constants) {
+    SplitProgram split = split_constants(graph);
+    if (split.folded() != 0) {
+      Schedule constants = schedule(split.fold, target, true);
+      folding = Folding{std::move(split.fold), std::move(constants)};
+      graph = std::move(split.run);
+    }
+  }
   const Schedule plan = schedule(graph, target, options.bind_constants);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
-  Report report = compile_schedule(graph, plan, target, library, options);
+  Report report =
+      compile_schedule(graph, plan, target, library, options, folding ? &*folding : nullptr);
   report.schedule_ms = taken.count();
   return report;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -86,8 +86,8 @@ void require_cpu(const Schedule& schedule) {
   }
 }
 
-bool uses_openmp(const Schedule& schedule) {
-  return std::any_of(schedule.kernels.begin(), schedule.kernels.end(), [](const Kernel& kernel) {
+bool uses_openmp(const std::vector<Kernel>& kernels) {
+  return std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) {
     return kernel.source.find("#pragma omp") != std::string::npos;
   });
 }
@@ -98,11 +98,19 @@ Report compile_schedule(const ir::Graph& graph,
                         const Schedule& schedule,
                         const Target& target,
                         const fs::path& library,
-                        const Options& options) {
+                        const Options& options,
+                        const Folding* folding) {
   Report report;
   const Clock::time_point start = Clock::now();
   require_cpu(schedule);
   const Program program = plan_program(graph, schedule, options.bind_constants);
+  std::optional<Program> fold;
+  std::vector<Kernel> all_kernels = schedule.kernels;
+  if (folding != nullptr) {
+    fold = plan_program(folding->graph, folding->schedule, true);
+    all_kernels.insert(
+        all_kernels.end(), folding->schedule.kernels.begin(), folding->schedule.kernels.end());
+  }
   ModelDescription description{
       .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
       .out_spec =
@@ -111,13 +119,14 @@ Report compile_schedule(const ir::Graph& graph,
       .check_inputs = options.check_inputs,
       .constants = {},
       .weights_bytes = 0};
+  description.folded = fold ? fold->outputs.size() : 0;
   place_constants(program, options.constants, &description);
-  KernelUnits kernels = group_kernels(schedule.kernels, target);
+  KernelUnits kernels = group_kernels(all_kernels, target);
   BuildPlan build;
   build.units = std::move(kernels.units);
-  ProgramText text = emit_program(program, kernels.names, description);
+  ProgramText text = emit_program(program, fold ? &*fold : nullptr, kernels.names, description);
   build.units.insert(build.units.begin(), {"model", text.source, wrapper_flags()});
-  build.openmp = uses_openmp(schedule);
+  build.openmp = uses_openmp(all_kernels);
   build.archive =
       options.runtime_archive.empty() ? find_runtime_archive() : options.runtime_archive;
   build.torch_library_dir = options.torch_library_dir;

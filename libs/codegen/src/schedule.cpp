@@ -9,6 +9,7 @@
 #include "kernel/window.hpp"
 #include "kiln/base/error.hpp"
 #include "lower/lowering.hpp"
+#include "prepare/constants.hpp"
 
 namespace kiln::codegen {
 
@@ -48,9 +49,7 @@ class Scheduler {
     std::uint32_t next_input = 0;
     std::uint32_t next_constant = 0;
     for (const ir::Input& input : graph_.inputs()) {
-      const bool constant = bind_constants && (input.kind == ir::InputKind::kParameter ||
-                                               input.kind == ir::InputKind::kBuffer ||
-                                               input.kind == ir::InputKind::kConstant);
+      const bool constant = bind_constants && is_constant(input.kind);
       const std::uint32_t position = constant ? next_constant++ : next_input++;
       if (!graph_.value(input.value).is_tensor()) {
         continue;

@@ -78,6 +78,67 @@ TEST_CASE("operators without a kernel of their own are made of those that have o
   CHECK(model.report().extern_calls == 0);
 }
 
+TEST_CASE("a convolutional network runs channels last, its constants folded once",
+          "[codegen][compile]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[2, 3, 9, 8] user
+    input %w1: f32[16, 3, 3, 3] parameter "conv1.weight"
+    input %g: f32[16] parameter "norm.weight"
+    input %b: f32[16] parameter "norm.bias"
+    input %m: f32[16] buffer "norm.running_mean"
+    input %v: f32[16] buffer "norm.running_var"
+    input %w2: f32[16, 16, 1, 1] parameter "conv2.weight"
+    input %c2: f32[16] parameter "conv2.bias"
+    input %w3: f32[5, 16, 3, 3] parameter "conv3.weight"
+    %a: f32[2, 16, 9, 8] = aten.convolution.default(%x, %w1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    %n: f32[2, 16, 9, 8], %s1: f32[0], %s2: f32[0] = aten.native_batch_norm.default(%a, %g, %b, %m, %v, false, 0.1, 1e-05)
+    %r: f32[2, 16, 9, 8] = aten.relu.default(%n)
+    %p: f32[2, 16, 4, 4], %i: i64[2, 16, 4, 4] = aten.max_pool2d_with_indices.default(%r, [2, 2], [2, 2], [0, 0], [1, 1], false)
+    %h: f32[2, 16, 4, 4] = aten.convolution.default(%p, %w2, %c2, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+    %k: f32[2, 16, 4, 4] = aten.add.Tensor(%h, %p, 1)
+    %o: f32[2, 5, 4, 4] = aten.convolution.default(%k, %w3, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    %f: f32[2, 80] = aten.view.default(%o, [2, 80]) view(0:0)
+    %y: f32[2, 80] = aten.tanh.default(%f)
+    output %y user
+    output %o user
+  })");
+  const Tensors constants = {torch::randn({16, 3, 3, 3}),
+                             torch::rand({16}),
+                             torch::randn({16}),
+                             torch::randn({16}),
+                             torch::rand({16}) + 0.5,
+                             torch::randn({16, 16, 1, 1}),
+                             torch::randn({16}),
+                             torch::randn({5, 16, 3, 3})};
+  Options options;
+  options.bind_constants = true;
+  for (const at::Tensor& constant : constants) {
+    options.constants.push_back({bytes_of(constant)});
+  }
+
+  LoadedModel model(graph, options, constants, Scheduler::kReal);
+
+  const at::Tensor x = torch::randn({2, 3, 9, 8});
+  const Tensors outputs = model({x});
+  const at::Tensor normed = at::batch_norm(at::conv2d(x, constants[0], {}, 1, 1),
+                                           constants[1],
+                                           constants[2],
+                                           constants[3],
+                                           constants[4],
+                                           false,
+                                           0.1,
+                                           1e-5,
+                                           false);
+  const at::Tensor p = at::max_pool2d(at::relu(normed), 2);
+  const at::Tensor o =
+      at::conv2d(at::conv2d(p, constants[5], constants[6]) + p, constants[7], {}, 1, 1);
+  CHECK(torch::allclose(outputs[1], o, 1e-4, 1e-4));
+  CHECK(outputs[1].is_contiguous());
+  CHECK(torch::allclose(outputs[0], at::tanh(o.flatten(1)), 1e-4, 1e-4));
+  // Three weights in their layout, and a bias.
+  CHECK(model.table().num_constants == 8 + 4);
+}
+
 TEST_CASE("kernels, library calls and views meet in one program", "[codegen][compile]") {
   const ir::Graph graph = graph_of(R"(graph g {
     input %x: f32[6, 10] user

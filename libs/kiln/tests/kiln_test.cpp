@@ -63,6 +63,26 @@ TEST_CASE("FA-05 a model runs many inputs, and new weights take effect", "[kiln]
   CHECK(torch::allclose(model.run({x})[0], x.sum(1, true).expand({3, 2}), 1e-4, 1e-5));
 }
 
+TEST_CASE("constants that were folded follow new weights", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1)),
+                            torch::nn::BatchNorm2d(8),
+                            torch::nn::ReLU());
+  net->eval();
+  const torch::Tensor x = torch::randn({2, 3, 10, 10});
+  Model model = load(aot_compile(export_program(net, {x}), scratch / "net.pt2", scratch.options));
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
+
+  std::unordered_map<std::string, torch::Tensor> weights;
+  for (const auto& parameter : net->named_parameters()) {
+    parameter.value().add_(torch::rand_like(parameter.value()));
+    weights.emplace(parameter.key(), parameter.value());
+  }
+  model.update_constants({weights.begin(), weights.end()});
+  CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
+}
+
 TEST_CASE("an input of another shape is refused by name", "[kiln][kiln]") {
   const Scratch scratch;
   Model model = load(aot_compile(

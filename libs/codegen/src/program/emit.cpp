@@ -16,7 +16,7 @@ typedef __SIZE_TYPE__ Size;
 struct AtenTensorOpaque;
 typedef AtenTensorOpaque* Handle;
 
-// The page of the container (kiln/container_runtime/model.h), version 1.
+// The page of the container (kiln/container_runtime/model.h), version 2.
 struct KilnTensor {
   const char* name;
   int dtype, device_type, rank;
@@ -27,7 +27,7 @@ struct KilnConstant {
   int dtype, device_type, rank;
   const Int64 *sizes, *strides;
   U64 bytes, blob_offset;
-  int kind;
+  int kind, mutated;
 };
 struct KilnCall {
   Handle const* inputs;
@@ -56,7 +56,7 @@ struct KilnModel {
 #define TRY(...) if (int error = (__VA_ARGS__)) return error
 )";
 
-constexpr const char* kViewFunctions = R"(
+constexpr const char* kTensorFunctions = R"(
 // A tensor on memory of ours or of the caller, kept while that memory stays where it is.
 struct View {
   void* base;
@@ -74,6 +74,34 @@ static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, I
 static inline void release(Handle& tensor) {
   if (tensor) aoti_torch_delete_tensor_object(tensor);
   tensor = nullptr;
+}
+// What libtorch returned, laid out as it was when the program was planned.
+static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
+                                                    const Int64* strides, int dtype) {
+  Int64* found;
+  TRY(aoti_torch_get_strides(tensor, &found));
+  bool same = true, empty = false;
+  for (Int64 i = 0; i < rank; ++i) {
+    same = same && (found[i] == strides[i] || sizes[i] == 1);
+    empty = empty || sizes[i] == 0;
+  }
+  if (same || empty) return 0;
+  Handle copy;
+  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &copy));
+  const int error = aoti_torch_copy_(copy, tensor, 0);
+  release(error ? copy : tensor);
+  if (!error) tensor = copy;
+  return error;
+}
+)";
+
+constexpr const char* kFold = R"(
+static int fold(void*, KilnCall* call) {
+  void* const instance = folding::create();
+  if (!instance) return 1;
+  const int error = folding::run(instance, call);
+  folding::destroy(instance);
+  return error;
 }
 )";
 
@@ -166,6 +194,28 @@ void emit_run(SourceText& text, const Emission& emission, const std::vector<std:
   text.close();
 }
 
+// An instance, its life, and a run of it.
+void emit_functions(SourceText& text,
+                    Emission& emission,
+                    std::span<const std::string> kernel_names) {
+  const std::vector<std::string> parts = emit_steps(emission, kernel_names);
+  emit_ends(emission);
+  SourceText prepare;
+  emit_prepare(prepare, emission);
+  if (!emission.program().dynamic() && !emission.lists().empty()) {
+    text.line();
+    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+      text.line("static const Int64 n" + std::to_string(i) + "[] = {" +
+                number_list(emission, emission.lists()[i]) + "};");
+    }
+  }
+  emit_instance(text, emission);
+  text.verbatim(prepare.text());
+  emit_lifecycle(text, emission);
+  text.verbatim(emission.text().text());
+  emit_run(text, emission, parts);
+}
+
 std::string extern_nodes(const std::vector<std::string>& nodes) {
   if (nodes.empty()) {
     return {};
@@ -192,6 +242,9 @@ Emission::Emission(const Program& program)
     laid_[i] = program.plan(program.views[i].buffer).memory == Memory::kArena;
   }
   declare("aoti_torch_delete_tensor_object", "Handle");
+  declare("aoti_torch_get_strides", "Handle, Int64**");
+  declare("aoti_torch_empty_strided", "Int64, const Int64*, const Int64*, int, int, int, Handle*");
+  declare("aoti_torch_copy_", "Handle, Handle, int");
   declare("aoti_torch_create_tensor_from_blob_v2",
           "void*, Int64, const Int64*, const Int64*, Int64, int, int, int, Handle*, int, const "
           "unsigned char*, Int64");
@@ -222,7 +275,6 @@ std::string Emission::owned(BufferId buffer) const {
 
 void Emission::allocate(BufferId id) {
   const Buffer& buffer = program_.buffer(id);
-  declare("aoti_torch_empty_strided", "Int64, const Int64*, const Int64*, int, int, int, Handle*");
   text_.line("TRY(aoti_torch_empty_strided(" + std::to_string(buffer.sizes.size()) + ", " +
              list(buffer.sizes) + ", " + list(buffer.strides) + ", " +
              std::to_string(static_cast<int>(buffer.dtype)) + ", " +
@@ -313,13 +365,29 @@ std::string Emission::declare(const std::string& name, const std::string& parame
 }
 
 ProgramText emit_program(const Program& program,
+                         const Program* fold,
                          const std::vector<std::string>& kernel_names,
                          const ModelDescription& description) {
+  const std::span<const std::string> names = kernel_names;
+  const std::size_t run_kernels = program.schedule->kernels.size();
+  std::map<std::string, std::string> declarations;
+  SourceText body;
+  bool uses_dispatcher = false;
+  if (fold != nullptr) {
+    Emission emission(*fold);
+    body.line().line("// What computes the folded constants, once for each set of weights.");
+    body.line("namespace folding {");
+    emit_functions(body, emission, names.subspan(run_kernels));
+    body.line("}  // namespace folding");
+    body.verbatim(kFold);
+    ensure(emission.proxy_nodes.empty(), "a folded constant needs the proxy executor");
+    declarations = emission.declarations();
+    uses_dispatcher = emission.uses_dispatcher;
+  }
   Emission emission(program);
-  const std::vector<std::string> parts = emit_steps(emission, kernel_names);
-  emit_ends(emission);
-  SourceText prepare;
-  emit_prepare(prepare, emission);
+  emit_functions(body, emission, names.first(run_kernels));
+  declarations.insert(emission.declarations().begin(), emission.declarations().end());
+  uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
 
   SourceText unit;
   unit.line("// " + comment_line(program.graph->name()) + ", made by kiln.");
@@ -328,7 +396,7 @@ ProgramText emit_program(const Program& program,
   unit.line("void* calloc(Size, Size);");
   unit.line("void* aligned_alloc(Size, Size);");
   unit.line("void free(void*);");
-  for (const auto& [name, declaration] : emission.declarations()) {
+  for (const auto& [name, declaration] : declarations) {
     unit.line(declaration);
   }
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
@@ -340,24 +408,14 @@ ProgramText emit_program(const Program& program,
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   unit.close();
-  unit.verbatim(kViewFunctions);
+  unit.verbatim(kTensorFunctions);
   if (program.dynamic()) {
     unit.verbatim(kExpressionFunctions);
-  } else if (!emission.lists().empty()) {
-    unit.line();
-    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
-      unit.line("static const Int64 n" + std::to_string(i) + "[] = {" +
-                number_list(emission, emission.lists()[i]) + "};");
-    }
   }
-  if (emission.uses_dispatcher) {
+  if (uses_dispatcher) {
     unit.verbatim(kDispatcherFunctions);
   }
-  emit_instance(unit, emission);
-  unit.verbatim(prepare.text());
-  emit_lifecycle(unit, emission);
-  unit.verbatim(emission.text().text());
-  emit_run(unit, emission, parts);
+  unit.verbatim(body.text());
   emit_table(unit, program, description);
   return {unit.text(), extern_nodes(emission.proxy_nodes)};
 }

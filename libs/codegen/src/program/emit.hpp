@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct ModelDescription {
   std::string cpu_features;
   bool check_inputs = true;
   std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
+  std::size_t folded = 0;                ///< So many of them, at the end, are computed.
   std::uint64_t weights_bytes = 0;
 };
 
@@ -36,8 +38,10 @@ struct ProgramText {
       extern_nodes;  ///< JSON for the host's proxy executor; empty if the program needs none.
 };
 
-/// Writes the program. `kernel_names` are the functions of `Schedule::kernels`.
+/// Writes the program, and what folds its constants, if anything does. `kernel_names` are the
+/// functions of the program's `Schedule::kernels`, then of those of `fold`.
 [[nodiscard]] ProgramText emit_program(const Program& program,
+                                       const Program* fold,
                                        const std::vector<std::string>& kernel_names,
                                        const ModelDescription& description);
 
@@ -103,7 +107,7 @@ class Emission {
 
 /// Writes the functions that run the steps and returns their names.
 [[nodiscard]] std::vector<std::string> emit_steps(Emission& emission,
-                                                  const std::vector<std::string>& kernel_names);
+                                                  std::span<const std::string> kernel_names);
 /// Writes `begin` (inputs) and `finish` (outputs, mutations).
 void emit_ends(Emission& emission);
 /// Writes `prepare`: the arena and the tensors on it, once if sizes are fixed, else whenever a

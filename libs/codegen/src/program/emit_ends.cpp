@@ -98,7 +98,6 @@ void emit_mutations(Emission& emission) {
   if (program.mutations.empty()) {
     return;
   }
-  emission.declare("aoti_torch_copy_", "Handle, Handle, int");
   SourceText& text = emission.text();
   // A value that itself lies in a mutated input must be saved before any copy.
   std::set<BufferId> targets;

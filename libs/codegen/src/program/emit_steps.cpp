@@ -13,7 +13,7 @@ constexpr std::size_t kStepsPerFunction = 100;
 
 class StepEmitter {
  public:
-  StepEmitter(Emission& emission, const std::vector<std::string>& kernel_names)
+  StepEmitter(Emission& emission, std::span<const std::string> kernel_names)
       : emission_(emission),
         program_(emission.program()),
         text_(emission.text()),
@@ -100,15 +100,14 @@ class StepEmitter {
   Emission& emission_;
   const Program& program_;
   SourceText& text_;
-  const std::vector<std::string>& kernel_names_;
+  std::span<const std::string> kernel_names_;
   std::vector<std::vector<BufferId>> first_at_;
   std::vector<std::vector<BufferId>> last_at_;
 };
 
 }  // namespace
 
-std::vector<std::string> emit_steps(Emission& emission,
-                                    const std::vector<std::string>& kernel_names) {
+std::vector<std::string> emit_steps(Emission& emission, std::span<const std::string> kernel_names) {
   return StepEmitter(emission, kernel_names).run();
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,14 @@ std::string emit_tensors(SourceText& text,
   return name;
 }
 
+constexpr int kFolded = 4;
+
+bool is_mutated(const Program& program, const Port& port) {
+  return std::ranges::any_of(program.graph->outputs(), [&](const ir::Output& output) {
+    return output.kind == ir::OutputKind::kMutation && output.input == port.graph;
+  });
+}
+
 int constant_kind(ir::InputKind kind) {
   switch (kind) {
     case ir::InputKind::kParameter: return 1;
@@ -72,7 +81,7 @@ int constant_kind(ir::InputKind kind) {
 
 std::string emit_constants(SourceText& text,
                            const Program& program,
-                           const std::vector<ConstantPlace>& places) {
+                           const ModelDescription& description) {
   if (program.constants.empty()) {
     return "nullptr";
   }
@@ -80,11 +89,13 @@ std::string emit_constants(SourceText& text,
   for (std::size_t i = 0; i < program.constants.size(); ++i) {
     const Port& port = program.constants[i];
     const ir::Value& value = program.graph->value(port.value);
+    const bool folded = i + description.folded >= program.constants.size();
+    const int kind = folded ? kFolded : constant_kind(program.graph->inputs()[port.graph].kind);
+    const ConstantPlace& place = description.constants[i];
     rows.push_back("{" + quoted(value.name) + ", " + quoted(port.name) + ", " +
                    geometry(text, "constant" + std::to_string(i), &value) + ", " +
-                   std::to_string(places[i].bytes) + ", " + std::to_string(places[i].offset) +
-                   ", " + std::to_string(constant_kind(program.graph->inputs()[port.graph].kind)) +
-                   "},");
+                   std::to_string(place.bytes) + "u, " + std::to_string(place.offset) + "u, " +
+                   std::to_string(kind) + ", " + (is_mutated(program, port) ? "1" : "0") + "},");
   }
   text.open("static const KilnConstant constants[] = {");
   for (const std::string& row : rows) {
@@ -100,7 +111,7 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line();
   const std::string inputs = emit_tensors(text, program, "inputs", program.inputs);
   const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
-  const std::string constants = emit_constants(text, program, description.constants);
+  const std::string constants = emit_constants(text, program, description);
 
   text.line().open("extern \"C\" HIDDEN const KilnModel kiln_model = {");
   text.line("2,  // version");
@@ -115,7 +126,7 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line(quoted(description.cpu_features) + ",");
   text.line("nullptr, " + std::to_string(description.weights_bytes) +
             ",  // weights: behind the library");
-  text.line("create, destroy, run, nullptr");
+  text.line("create, destroy, run, " + std::string(description.folded != 0 ? "fold" : "nullptr"));
   text.close("};");
 }
 

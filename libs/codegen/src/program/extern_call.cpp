@@ -37,6 +37,18 @@ bool scalars_survive(const ir::Graph& graph, const ir::Node& node, const ShimFun
   return true;
 }
 
+// The kernels rely on the strides that were planned; libtorch may choose others, if it was given
+// another layout than the trace saw, or is another version.
+void settle(Emission& emission, BufferId id) {
+  const Buffer& buffer = emission.program().buffer(id);
+  if (!buffer.sizes.empty()) {
+    emission.text().line("TRY(settle(" + emission.owned(id) + ", " +
+                         std::to_string(buffer.sizes.size()) + ", " + emission.list(buffer.sizes) +
+                         ", " + emission.list(buffer.strides) + ", " +
+                         std::to_string(static_cast<int>(buffer.dtype)) + "));");
+  }
+}
+
 }  // namespace
 
 Rung choose_rung(const ir::Graph& graph, const ir::Node& node) {
@@ -80,6 +92,7 @@ void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t st
       continue;
     }
     const BufferId buffer = program.location(result)->buffer;
+    settle(emission, buffer);
     if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
       emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
       emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../prepare/constants.hpp"
 #include "extern_call.hpp"
 #include "kiln/base/error.hpp"
 #include "memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {
-
-bool is_constant(ir::InputKind kind) {
-  return kind == ir::InputKind::kParameter || kind == ir::InputKind::kBuffer ||
-         kind == ir::InputKind::kConstant;
-}
 
 void plan_ports(Program& program, bool bind_constants) {
   const ir::Graph& graph = *program.graph;

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kPage = 4096;
+// The container's word for a constant that is not among the weights.
+constexpr std::uint64_t kNowhere = UINT64_MAX;
 
 // The container's KilnWeightsTrailer.
 struct Trailer {
@@ -53,16 +55,21 @@ void pad(std::ofstream& file, std::uint64_t bytes) {
 void place_constants(const Program& program,
                      std::span<const ConstantData> data,
                      ModelDescription* description) {
-  if (data.size() != program.constants.size()) {
+  const std::size_t given = program.constants.size() - description->folded;
+  if (data.size() != given) {
     throw Error(ErrorCode::kInvalidArgument,
-                "the graph has " + std::to_string(program.constants.size()) +
+                "the graph has " + std::to_string(given) +
                     " constants, but the bytes of " + std::to_string(data.size()) + " were given");
   }
   const Layout layout = lay_out(data);
-  for (std::size_t i = 0; i < data.size(); ++i) {
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
     const Port& port = program.constants[i];
     const ir::TensorMeta& meta = program.graph->tensor(port.value);
     const auto expected = extent_bytes(meta.sizes, meta.strides, meta.dtype).constant();
+    if (i >= given) {
+      description->constants.push_back({kNowhere, static_cast<std::uint64_t>(expected.value())});
+      continue;
+    }
     if (!expected || static_cast<std::uint64_t>(*expected) != data[i].bytes.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   "constant " + port.name + " has " + std::to_string(data[i].bytes.size()) +

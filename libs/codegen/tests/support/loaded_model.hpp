@@ -52,6 +52,7 @@ class LoadedModel {
     using Accessor = const KilnModel* (*)();
     model_ = reinterpret_cast<Accessor>(::dlsym(library_, "kiln_test_model"))();
     instance_ = model_->create();
+    fold();
   }
   ~LoadedModel() {
     if (library_ != nullptr) {
@@ -68,29 +69,7 @@ class LoadedModel {
 
   /// Runs once and returns the code; `outputs` gets what the model gave.
   int run(const Tensors& inputs, Tensors* outputs) {
-    const at::NoGradGuard guard;
-    std::vector<AtenTensorOpaque*> in;
-    std::vector<AtenTensorOpaque*> constants;
-    std::vector<void*> constant_data;
-    for (const at::Tensor& input : inputs) {
-      in.push_back(handle_of(input));
-    }
-    for (const at::Tensor& constant : constants_) {
-      constants.push_back(handle_of(constant));
-      constant_data.push_back(constant.data_ptr());
-    }
-    std::vector<AtenTensorOpaque*> out(static_cast<std::size_t>(model_->num_outputs), nullptr);
-    KilnCall call{
-        in.data(), out.data(), constants.data(), constant_data.data(), nullptr, nullptr, nullptr};
-    const int code = model_->run(instance_, &call);
-    for (AtenTensorOpaque* handle : out) {
-      if (handle != nullptr) {
-        auto* tensor = reinterpret_cast<at::Tensor*>(handle);
-        outputs->push_back(std::move(*tensor));
-        delete tensor;
-      }
-    }
-    return code;
+    return call(model_->run, static_cast<std::size_t>(model_->num_outputs), inputs, outputs);
   }
 
   Tensors operator()(const Tensors& inputs) {
@@ -102,6 +81,47 @@ class LoadedModel {
   }
 
  private:
+  // Computes the constants that were not given, as a container does before the first run.
+  void fold() {
+    if (model_->fold != nullptr) {
+      Tensors folded;
+      const std::size_t count = static_cast<std::size_t>(model_->num_constants) - constants_.size();
+      if (call(model_->fold, count, {}, &folded) != 0) {
+        throw std::runtime_error("folding failed");
+      }
+      constants_.insert(constants_.end(), folded.begin(), folded.end());
+    }
+  }
+
+  int call(int32_t (*function)(void*, KilnCall*),
+           std::size_t output_count,
+           const Tensors& inputs,
+           Tensors* outputs) {
+    const at::NoGradGuard guard;
+    std::vector<AtenTensorOpaque*> in;
+    std::vector<AtenTensorOpaque*> constants;
+    std::vector<void*> constant_data;
+    for (const at::Tensor& input : inputs) {
+      in.push_back(handle_of(input));
+    }
+    for (const at::Tensor& constant : constants_) {
+      constants.push_back(handle_of(constant));
+      constant_data.push_back(constant.data_ptr());
+    }
+    std::vector<AtenTensorOpaque*> out(output_count, nullptr);
+    KilnCall call{
+        in.data(), out.data(), constants.data(), constant_data.data(), nullptr, nullptr, nullptr};
+    const int code = function(instance_, &call);
+    for (AtenTensorOpaque* handle : out) {
+      if (handle != nullptr) {
+        auto* tensor = reinterpret_cast<at::Tensor*>(handle);
+        outputs->push_back(std::move(*tensor));
+        delete tensor;
+      }
+    }
+    return code;
+  }
+
   TemporaryDirectory directory_{"kiln-codegen-test"};
   std::filesystem::path library_path_;
   Tensors constants_;

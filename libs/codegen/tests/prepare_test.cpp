@@ -1,0 +1,167 @@
+#include <string>
+
+#include "kiln/ir/parse.hpp"
+#include "kiln/ir/print.hpp"
+#include "kiln/ir/verify.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "prepare/constants.hpp"
+#include "prepare/convolution.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using kiln::testing::contains;
+
+std::size_t count(const ir::Graph& graph, const std::string& target) {
+  std::size_t result = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    result += node.target == target ? 1 : 0;
+  }
+  return result;
+}
+
+TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[8, 64] user
+    input %w: f32[32, 64] parameter "w"
+    input %s: f32[32, 1] parameter "s"
+    %v: f32[32, 64] = aten.mul.Tensor(%w, %s)
+    %t: f32[64, 32]{1, 64} = aten.t.default(%v) view(0:0)
+    %y: f32[8, 32] = aten.mm.default(%x, %t)
+    %n: f32[32, 1] = aten.neg.default(%s)
+    output %y user
+    output %n user
+  })");
+
+  const SplitProgram split = split_constants(graph);
+
+  ir::verify(split.run);
+  ir::verify(split.fold);
+  CHECK(split.folded() == 2);
+  CHECK(split.run.inputs().size() == graph.inputs().size() + 2);
+  CHECK(count(split.run, "aten.mul.Tensor") == 0);
+  CHECK(count(split.fold, "aten.mul.Tensor") == 1);
+  // A view costs nothing, and its base is what is folded.
+  CHECK(count(split.run, "aten.t.default") == 1);
+  CHECK(count(split.fold, "aten.t.default") == 0);
+  CHECK_THAT(ir::print(split.run), contains("aten.t.default(%folded_v)"));
+}
+
+TEST_CASE("a constant that the program writes is not folded", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[4] user
+    input %mean: f32[4] buffer "mean"
+    %m: f32[4] = aten.mul.Tensor(%mean, %mean)
+    %y: f32[4] = aten.add.Tensor(%x, %m, 1)
+    output %y user
+    output %y mutation 1
+  })");
+  CHECK(split_constants(graph).folded() == 0);
+}
+
+TEST_CASE("what draws at random is not folded, and what grows too much neither",
+          "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[4096, 512] user
+    input %w: f32[512] parameter "w"
+    %e: f32[4096, 512]{0, 1} = aten.expand.default(%w, [4096, 512], false) view(0:0)
+    %m: f32[4096, 512] = aten.exp.default(%e)
+    %y: f32[4096, 512] = aten.mul.Tensor(%x, %m)
+    %r: f32[512] = aten.bernoulli.p(%w, 0.5, none) random
+    output %y user
+    output %r user
+  })");
+  CHECK(split_constants(graph).folded() == 0);
+}
+
+constexpr const char* kResidual = R"(graph g {
+    input %x: f32[2, 3, 8, 8] user
+    input %w1: f32[4, 3, 3, 3] parameter "conv1.weight"
+    input %g1: f32[4] parameter "norm1.weight"
+    input %b1: f32[4] parameter "norm1.bias"
+    input %m1: f32[4] buffer "norm1.running_mean"
+    input %v1: f32[4] buffer "norm1.running_var"
+    input %w2: f32[4, 4, 3, 3] parameter "conv2.weight"
+    input %c2: f32[4] parameter "conv2.bias"
+    %a: f32[2, 4, 8, 8] = aten.convolution.default(%x, %w1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    %n: f32[2, 4, 8, 8], %s1: f32[0], %s2: f32[0] = aten.native_batch_norm.default(%a, %g1, %b1, %m1, %v1, false, 0.1, 1e-05)
+    %r: f32[2, 4, 8, 8] = aten.relu.default(%n)
+    %b: f32[2, 4, 8, 8] = aten.convolution.default(%r, %w2, %c2, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    %y: f32[2, 4, 8, 8] = aten.add.Tensor(%b, %r, 1)
+    output %y user
+  })";
+
+TEST_CASE("a batch norm goes into the convolution before it", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(kResidual);
+
+  const ir::Graph folded = fold_batch_norms(graph);
+
+  ir::verify(folded);
+  CHECK(count(folded, "aten.native_batch_norm.default") == 0);
+  CHECK(count(folded, "aten.convolution.default") == 2);
+  CHECK(split_constants(folded).folded() == 2);
+}
+
+TEST_CASE("a batch norm stays where its statistics are new or its input is used elsewhere",
+          "[codegen][prepare]") {
+  std::string text = kResidual;
+  SECTION("the convolution has another use") {
+    text.replace(text.find("output %y user"), 14, "output %y user\n    output %a user");
+  }
+  SECTION("the statistics are those of the batch") {
+    text.replace(text.find("false, 0.1"), 10, "true, 0.1 ");
+  }
+  SECTION("a weight is an input of the program") {
+    text.replace(text.find("parameter \"conv1.weight\""), 24, "user");
+  }
+  CHECK(count(fold_batch_norms(ir::parse(text)), "aten.native_batch_norm.default") == 1);
+}
+
+TEST_CASE("convolutions and what lies between them are laid out channels last",
+          "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(kResidual);
+
+  const ir::Graph laid = lay_out_channels_last(graph, true);
+
+  ir::verify(laid);
+  const std::string text = ir::print(laid);
+  CHECK_THAT(text, contains("%r: f32[2, 4, 8, 8]{256, 1, 32, 4}"));
+  // The input and two weights are converted, the output is converted back.
+  CHECK(count(laid, "aten.clone.default") == 4);
+  const ir::TensorMeta& output = laid.tensor(laid.outputs()[0].value);
+  CHECK(output.strides == ir::contiguous_strides(output.sizes));
+}
+
+TEST_CASE("a program stays as it is where channels last costs more copies than it saves",
+          "[codegen][prepare]") {
+  std::string text = kResidual;
+  text.replace(text.find("output %y user"), 14, "output %y user\n    output %r saved");
+  const ir::Graph graph = ir::parse(text);
+  CHECK(ir::print(lay_out_channels_last(graph, true)) == ir::print(graph));
+}
+
+TEST_CASE("an operator that is not known to take another layout gets the recorded one",
+          "[codegen][prepare]") {
+  std::string text = kResidual;
+  text.replace(text.find("aten.relu.default(%n)"), 21, "aten.channel_shuffle.default(%n, 2)");
+  // Two are put back of two convolutions: not worth it, so there are two more.
+  text.replace(
+      text.find("output %y user"),
+      14,
+      R"(%d: f32[2, 4, 8, 8] = aten.convolution.default(%y, %w2, %c2, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+      %z: f32[2, 4, 8, 8] = aten.convolution.default(%d, %w2, %c2, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+      output %z user)");
+
+  const ir::Graph laid = lay_out_channels_last(ir::parse(text), false);
+
+  ir::verify(laid);
+  for (const ir::Node& node : laid.nodes()) {
+    if (node.target == "aten.channel_shuffle.default") {
+      const ir::TensorMeta& operand = laid.tensor(std::get<ir::ValueId>(node.arguments[0]));
+      CHECK(operand.strides == ir::contiguous_strides(operand.sizes));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::codegen
