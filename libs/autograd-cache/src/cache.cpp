@@ -26,15 +26,7 @@ std::optional<Entry> Cache::find(const Key& key, const GuardPredicate& holds) {
 }
 
 bool Cache::put(const Key& key, const Entry& entry) {
-  if (!state_->saves()) {
-    return false;
-  }
-  const bool stored = state_->store_entry(key, entry);
-  state_->count(stored ? &Counters::saved : &Counters::failed);
-  if (!stored && state_->strict()) {
-    throw Error(ErrorCode::kIo, "a cache entry could not be saved in " + directory().string());
-  }
-  return stored;
+  return state_->save(key, entry);
 }
 
 Cache::Obtained Cache::obtain(const Key& key,
@@ -54,7 +46,7 @@ Cache::Obtained Cache::obtain(const Key& key,
     return {.entry = std::move(*lookup.entry), .hit = true};
   }
   Entry made = make();
-  put(key, made);
+  state_->save(key, made, &made.files);
   return {.entry = std::move(made), .hit = false};
 }
 

@@ -228,7 +228,27 @@ bool Cache::State::resolve_files(const Record& record, Entry& entry) const {
   return true;
 }
 
-bool Cache::State::store_entry(const Key& key, const Entry& entry) {
+bool Cache::State::save(const Key& key,
+                        const Entry& entry,
+                        std::map<std::string, fs::path>* placed) {
+  if (!saves()) {
+    return false;
+  }
+  std::map<std::string, fs::path> places;
+  const bool stored = store_entry(key, entry, places);
+  count(stored ? &Counters::saved : &Counters::failed);
+  if (!stored && strict()) {
+    throw Error(ErrorCode::kIo, "a cache entry could not be saved in " + directory.string());
+  }
+  if (stored && placed != nullptr) {
+    *placed = std::move(places);
+  }
+  return stored;
+}
+
+bool Cache::State::store_entry(const Key& key,
+                               const Entry& entry,
+                               std::map<std::string, fs::path>& placed) {
   Record record{
       .components = key.components(), .guards = entry.guards, .blobs = entry.blobs, .files = {}};
   // Files first: an entry must never be there before what it names.
@@ -244,6 +264,7 @@ bool Cache::State::store_entry(const Key& key, const Entry& entry) {
       }
     }
     record.files.emplace(name, *reference);
+    placed.emplace(name, path_of(store->root(), *reference));
   }
   const std::string bytes = serialize(record);
   const std::span<const std::byte> variant = std::as_bytes(std::span(bytes));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -35,7 +36,11 @@ struct Cache::State {
   /// Counts what `look_up` found; throws in strict mode what is worth it.
   void account_for(const Key& key, const Lookup& lookup);
 
-  bool store_entry(const Key& key, const Entry& entry);
+  /// Stores and counts; throws in strict mode. If `placed` is given, it gets the files' places in
+  /// the cache.
+  bool save(const Key& key,
+            const Entry& entry,
+            std::map<std::string, std::filesystem::path>* placed = nullptr);
 
   [[nodiscard]] bool strict() const { return mode == Mode::kStrict; }
   [[nodiscard]] bool saves() const { return store && mode != Mode::kRead; }
@@ -58,6 +63,9 @@ struct Cache::State {
                   std::span<const std::byte> bytes,
                   const GuardPredicate& holds,
                   Entry& entry);
+  bool store_entry(const Key& key,
+                   const Entry& entry,
+                   std::map<std::string, std::filesystem::path>& placed);
   void look_on_disk(const Key& key, const GuardPredicate& holds, Lookup& lookup);
   void look_in_remote(const Key& key, const GuardPredicate& holds, Lookup& lookup);
   bool fetch_files(const Record& record);

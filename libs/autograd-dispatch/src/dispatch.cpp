@@ -30,6 +30,19 @@ struct CompiledFunction::State {
     const at::NoGradGuard no_grad;
     return without_views(inference(inputs));
   }
+
+  [[nodiscard]] Tensors run(const Tensors& arguments) const {
+    Call call{.arguments = arguments};
+    for (const auto& wrapper : wrappers) {
+      wrapper->before(call);
+    }
+    call.results = compute(call.inputs);
+    for (const auto& wrapper : wrappers) {
+      wrapper->after(call);
+    }
+    call.outputs.resize(plan.returned);
+    return std::move(call.outputs);
+  }
 };
 
 bool CompiledFunction::accepts(const Tensors& arguments) const {
@@ -47,16 +60,11 @@ Tensors CompiledFunction::operator()(const Tensors& arguments) const {
   if (std::string why = state_->assumptions.violated_by(arguments); !why.empty()) {
     throw Error(ErrorCode::kInvalidArgument, std::move(why));
   }
-  Call call{.arguments = arguments};
-  for (const auto& wrapper : state_->wrappers) {
-    wrapper->before(call);
-  }
-  call.results = state_->compute(call.inputs);
-  for (const auto& wrapper : state_->wrappers) {
-    wrapper->after(call);
-  }
-  call.outputs.resize(state_->plan.returned);
-  return std::move(call.outputs);
+  return state_->run(arguments);
+}
+
+std::optional<Tensors> CompiledFunction::call_if_accepted(const Tensors& arguments) const {
+  return accepts(arguments) ? std::optional(state_->run(arguments)) : std::nullopt;
 }
 
 CompiledFunction assemble(Plan plan,

@@ -93,6 +93,24 @@ void place_writes(ir::Graph& graph, Plan& plan, bool keep_in_graph) {
   }
 }
 
+bool is_made_by_the_trace(const OutputPlan& output) {
+  switch (output.kind) {
+    case OutputPlan::Kind::kArgument:
+    case OutputPlan::Kind::kAliasOfArgument: return false;
+    default: return !output.requires_grad;
+  }
+}
+
+// Whether the trace did all that a call does.
+bool is_a_call(const ir::Graph& graph, const Plan& plan) {
+  return plan.tangents.empty() && plan.writes.empty() && plan.changes.empty() &&
+         !plan.grad_mode_after &&
+         std::all_of(plan.outputs.begin(), plan.outputs.end(), is_made_by_the_trace) &&
+         std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
+           return node.random;
+         });
+}
+
 Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tensors& captured) {
   Plan plan;
   plan.inputs = layout.inputs();
@@ -153,6 +171,10 @@ JointTrace trace_joint(const TensorFunction& function,
     arrange(recording.graph, program, trace.plan);
     trace.graph = ir::functionalize(std::move(recording.graph));
     place_writes(trace.graph, trace.plan, options.keep_mutations_in_graph);
+    if (is_a_call(trace.graph, trace.plan)) {
+      const Tensors& returned = program.outputs().outputs();
+      trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
+    }
     trace.graph = ir::remove_dead_code(trace.graph);
     capture::complete_signatures(trace.graph);
     trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");

@@ -213,9 +213,9 @@ fs::path aot_compile(const fs::path& archive,
     const Product product =
         compile_program(program, options, cache.get(), scratch.path(), owners, done);
     const auto places =
-        product.library.guards.empty() ? std::nullopt : locate_weights(archive, product.constants);
+        product.library.entry ? locate_weights(archive, product.constants) : std::nullopt;
     if (places) {
-      autograd_cache::Entry entry = entry_of(product.library, done);
+      autograd_cache::Entry entry = *product.library.entry;
       entry.blobs.emplace("sample_inputs", product.sample_inputs);
       entry.blobs.emplace("weights", *places);
       cache->put(*key, entry);

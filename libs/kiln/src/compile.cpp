@@ -5,64 +5,20 @@
 #include <shared_mutex>
 
 #include "cache_use.hpp"
-#include "guards.hpp"
+#include "function_entry.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/log.hpp"
+#include "kiln/capture/record.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "model_library.hpp"
-#include "module_state.hpp"
 #include "stopwatch.hpp"
+#include "version.hpp"
 
 namespace kiln {
-namespace {
 
-// A function compiled for one situation.
-struct Version {
-  ThreadGuard thread;
-  std::vector<TensorGuard> inputs;
-  std::vector<TensorGuard> captured_guards;
-  std::optional<ModuleState> module;
-  Tensors captured;
-  autograd_dispatch::CompiledFunction function;
-
-  [[nodiscard]] bool holds(const Tensors& arguments,
-                           const ThreadGuard& now,
-                           const ModuleState* module_now) const {
-    if (arguments.size() != inputs.size() || now != thread || (module && *module != *module_now)) {
-      return false;
-    }
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].holds(arguments[i])) {
-        return false;
-      }
-    }
-    for (std::size_t i = 0; i < captured.size(); ++i) {
-      if (!captured_guards[i].holds(captured[i])) {
-        return false;
-      }
-    }
-    return function.accepts(with_captured(arguments));
-  }
-
-  [[nodiscard]] Tensors run(const Tensors& arguments) const {
-    return function(with_captured(arguments));
-  }
-
-  [[nodiscard]] Tensors with_captured(const Tensors& arguments) const {
-    Tensors all;
-    all.reserve(arguments.size() + captured.size());
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    all.insert(all.end(), captured.begin(), captured.end());
-    return all;
-  }
-};
-
-std::vector<TensorGuard> guards_of(const Tensors& tensors) {
-  return {tensors.begin(), tensors.end()};
-}
-
-}  // namespace
+using autograd_dispatch::Compiler;
+using autograd_dispatch::JointTrace;
 
 struct Function::State : std::enable_shared_from_this<Function::State> {
   TensorFunction function;
@@ -70,19 +26,23 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
   CompileOptions options;
   std::shared_ptr<autograd_cache::Cache> cache;
 
+  using VersionPtr = std::shared_ptr<const Version>;
+  using Versions = std::vector<VersionPtr>;
   mutable std::shared_mutex versions_lock;
-  std::vector<std::shared_ptr<const Version>> versions;
-  std::mutex
-      compile_lock;  // One trace at a time: a second caller most likely wants the same version.
+  std::shared_ptr<const Versions> versions = std::make_shared<const Versions>();
+  // One trace at a time: a second caller most likely wants the same version.
+  std::mutex compile_lock;
   mutable std::mutex report_lock;
   CompileReport report;
 
-  std::shared_ptr<const Version> find(const Tensors& inputs,
-                                      const ThreadGuard& now,
-                                      const ModuleState* state) const {
+  [[nodiscard]] std::shared_ptr<const Versions> current_versions() const {
     const std::shared_lock lock(versions_lock);
-    for (const auto& version : versions) {
-      if (version->holds(inputs, now, state)) {
+    return versions;
+  }
+
+  [[nodiscard]] VersionPtr find(const Tensors& inputs, const ThreadGuard& now) const {
+    for (const VersionPtr& version : *current_versions()) {
+      if (version->holds(inputs, now)) {
         return version;
       }
     }
@@ -91,103 +51,232 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
 
   // The backward may be compiled when the caller's function object is gone: it must keep this
   // alive.
-  autograd_dispatch::Compiler compiler(const autograd_dispatch::Compiler& given) {
-    if (given) {
-      return given;
+  Compiler compiler(const Compiler& given, const std::shared_ptr<FunctionRecord>& record) {
+    if (given || options.forward_compiler) {
+      return given ? given : options.forward_compiler;
     }
-    return [self = shared_from_this()](const ir::Graph& graph) {
+    return [self = shared_from_this(), record](const ir::Graph& graph) {
       GraphReport done;
-      autograd_dispatch::CompiledGraph compiled =
-          compile_graph(graph, self->options, self->cache.get(), done);
+      LoadedGraph compiled = compile_graph(graph, self->options, self->cache.get(), done);
       KILN_LOG(kInfo,
                "kiln",
                done.name << ": " << done.nodes << " nodes, "
                          << (done.cache_hit ? "from the cache"
                                             : std::to_string(done.kernels) + " kernels")
                          << ", " << done.compile_ms + done.load_ms << " ms");
-      const std::lock_guard lock(self->report_lock);
-      self->report.graphs.push_back(std::move(done));
-      return compiled;
+      {
+        const std::lock_guard lock(self->report_lock);
+        self->report.graphs.push_back(std::move(done));
+      }
+      if (record && compiled.entry) {
+        record->add_graph(graph.name(), std::move(*compiled.entry));
+      }
+      return std::move(compiled.run);
     };
   }
 
-  autograd_dispatch::PartitionFunction partition() const {
+  std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint) {
+    const Stopwatch watch;
+    std::pair<ir::Graph, ir::Graph> halves;
     if (options.partition) {
-      return options.partition;
-    }
-    return [budget = options.memory_budget](const ir::Graph& joint) {
+      halves = options.partition(joint);
+    } else {
       partitioner::MinCutOptions cut;
-      cut.memory_budget = budget;
-      partitioner::Partition halves = partitioner::min_cut_partition(joint, cut);
-      return std::pair(std::move(halves.forward), std::move(halves.backward));
-    };
+      cut.memory_budget = options.memory_budget;
+      partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
+      halves = {std::move(made.forward), std::move(made.backward)};
+    }
+    const std::lock_guard lock(report_lock);
+    report.partition_ms += watch.milliseconds();
+    return halves;
   }
 
-  std::shared_ptr<const Version> compile(const Tensors& inputs,
-                                         const ThreadGuard& now,
-                                         std::optional<ModuleState> state) {
+  JointTrace trace(const Tensors& inputs) {
     if (options.progress) {
       options.progress({"trace", 0, 1});
     }
     const Stopwatch watch;
-    autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(
+    JointTrace traced = autograd_dispatch::trace_joint(
         function, inputs, {.keep_mutations_in_graph = options.keep_mutations_in_graph});
-    {
-      const std::lock_guard lock(report_lock);
-      report.trace_ms += watch.milliseconds();
+    const std::lock_guard lock(report_lock);
+    report.trace_ms += watch.milliseconds();
+    return traced;
+  }
+
+  // From the cache, if it is there. `captured` is what a trace found.
+  std::optional<FoundFunction> look_up(const autograd_cache::Key& key,
+                                       const Tensors& inputs,
+                                       const Tensors* captured = nullptr) {
+    const Stopwatch watch;
+    std::optional<FoundFunction> found =
+        find_function(*cache, key, options, inputs, module.get(), captured);
+    const std::lock_guard lock(report_lock);
+    report.lookup_ms += watch.milliseconds();
+    if (found) {
+      report.graphs.insert(report.graphs.end(), found->graphs.begin(), found->graphs.end());
     }
-    Tensors captured = trace.captured;
-    autograd_dispatch::CompiledFunction compiled =
-        autograd_dispatch::dispatch(std::move(trace),
-                                    {.forward = compiler(options.forward_compiler),
-                                     .backward = compiler(options.backward_compiler),
-                                     .inference = compiler(options.inference_compiler),
-                                     .partition = partition()});
-    std::vector<TensorGuard> captured_guards = guards_of(captured);
-    auto version = std::make_shared<const Version>(Version{now,
-                                                           guards_of(inputs),
-                                                           std::move(captured_guards),
-                                                           std::move(state),
-                                                           std::move(captured),
-                                                           std::move(compiled)});
+    return found;
+  }
+
+  // How the tensors that a function uses and that are no arguments are found in another process.
+  [[nodiscard]] std::optional<std::vector<std::string>> captured_names(
+      const Tensors& captured) const {
+    if (captured.empty()) {
+      return std::vector<std::string>();
+    }
+    std::optional<std::vector<std::string>> names =
+        module ? names_of(captured, *module) : std::nullopt;
+    if (!names) {
+      KILN_LOG(kInfo,
+               "kiln",
+               "'" << options.identity
+                   << "' uses a tensor that is no parameter or buffer of a module it was given: it "
+                      "is traced in every process");
+    }
+    return names;
+  }
+
+  void fill_from_trace(Version& version,
+                       JointTrace traced,
+                       const std::optional<autograd_cache::Key>& call_key,
+                       const Tensors& inputs) {
+    std::shared_ptr<FunctionRecord> record;
+    version.origin = "traced";
+    version.set_captured(traced.captured);
+    const auto names = call_key ? captured_names(traced.captured) : std::nullopt;
+    if (cache && can_be_cached(options)) {
+      record = std::make_shared<FunctionRecord>(cache);
+      if (traced.differentiable()) {
+        autograd_cache::Key key = key_of_trace(options, traced);
+        if (auto found = look_up(key, inputs, &traced.captured)) {
+          version.origin = "trace found in the cache";
+          version.function = std::move(found->function);
+          if (names) {
+            save_as(*cache, *call_key, *names, std::move(found->entry));
+          }
+          return;
+        }
+        record->add_key(std::move(key));
+      }
+      if (names) {
+        record->add_key(*call_key, *names);
+      }
+    }
+    version.function = autograd_dispatch::dispatch(
+        std::move(traced),
+        {.forward = compiler(options.forward_compiler, record),
+         .backward = compiler(options.backward_compiler, record),
+         .inference = compiler(options.inference_compiler, record),
+         .partition = [this](const ir::Graph& joint) { return partition(joint); }});
+    if (record) {
+      record->set_plan(version.function->plan());
+    }
+  }
+
+  // What a trace computed is returned where that is all that a call does.
+  std::optional<Tensors> fill(Version& version, const Tensors& inputs) {
+    std::optional<autograd_cache::Key> call_key;
+    if (cache && can_be_cached(options) && !options.identity.empty()) {
+      call_key = key_of_call(options, inputs, version.thread, module.get());
+      if (auto found = look_up(*call_key, inputs)) {
+        version.origin = "found in the cache";
+        version.set_captured(std::move(found->captured));
+        version.function = std::move(found->function);
+        return std::nullopt;
+      }
+    }
+    try {
+      JointTrace traced = trace(inputs);
+      std::optional<Tensors> outputs = std::move(traced.outputs);
+      fill_from_trace(version, std::move(traced), call_key, inputs);
+      return outputs;
+    } catch (const Error& error) {
+      if (!options.fallback_to_eager || error.code() != ErrorCode::kUnsupported) {
+        throw;
+      }
+      KILN_LOG(kWarning, "kiln", "not compiled: " << error.what());
+      version.set_captured({});
+      version.origin = "eager";
+      return std::nullopt;
+    }
+  }
+
+  // Makes a version for calls like this one, if there is room.
+  VersionPtr compile(const Tensors& inputs,
+                     const ThreadGuard& now,
+                     std::optional<Tensors>& outputs) {
+    const Versions& old = *versions;
+    if (old.size() >= static_cast<std::size_t>(options.max_versions)) {
+      if (options.fallback_to_eager) {
+        return nullptr;
+      }
+      throw Error(
+          ErrorCode::kUnsupported,
+          "the function was compiled for " + std::to_string(old.size()) +
+              " kinds of inputs and sees another; raise max_versions or set fallback_to_eager");
+    }
+    Version made(inputs, now, module.get());
+    outputs = fill(made, inputs);
+    auto version = std::make_shared<const Version>(std::move(made));
+    auto all = std::make_shared<Versions>(old);
+    all->push_back(version);
     {
       const std::unique_lock lock(versions_lock);
-      versions.push_back(version);
+      versions = std::move(all);
     }
     const std::lock_guard lock(report_lock);
     ++report.versions;
+    report.details.push_back(version->describe());
     return version;
   }
 
+  // The version for a call, compiled if it must be; null if there is none and may be none.
+  // `outputs` is set if compiling gave them too.
+  VersionPtr obtain(const Tensors& inputs,
+                    const ThreadGuard& now,
+                    std::optional<Tensors>& outputs) {
+    const std::lock_guard lock(compile_lock);
+    VersionPtr version = find(inputs, now);
+    return version ? version : compile(inputs, now, outputs);
+  }
+
   Tensors call(const Tensors& inputs) {
-    const ThreadGuard now = ThreadGuard::now();
-    std::optional<ModuleState> state;
-    if (module) {
-      state = ModuleState::of(*module);
+    if (capture::is_recording()) {
+      return function(inputs);
     }
-    std::shared_ptr<const Version> version = find(inputs, now, state ? &*state : nullptr);
-    if (!version) {
-      const std::lock_guard lock(compile_lock);
-      version = find(inputs, now, state ? &*state : nullptr);
-      if (!version) {
-        if (versions.size() >= static_cast<std::size_t>(options.max_versions)) {
-          if (options.fallback_to_eager) {
-            return function(inputs);
-          }
-          throw Error(
-              ErrorCode::kUnsupported,
-              "the function was compiled for " + std::to_string(versions.size()) +
-                  " kinds of inputs and sees another; raise max_versions or set fallback_to_eager");
+    const ThreadGuard now = ThreadGuard::now();
+    for (const VersionPtr& version : *current_versions()) {
+      if (version->function) {
+        if (std::optional<Tensors> outputs = version->call(inputs, now)) {
+          return std::move(*outputs);
         }
-        version = compile(inputs, now, std::move(state));
+      } else if (version->resembles(inputs, now)) {
+        return function(inputs);
       }
     }
-    return version->run(inputs);
+    std::optional<Tensors> outputs;
+    const VersionPtr version = obtain(inputs, now, outputs);
+    if (outputs) {
+      return std::move(*outputs);
+    }
+    if (!version || !version->function) {
+      return function(inputs);
+    }
+    return version->call(inputs, now).value();
+  }
+
+  void prepare(const Tensors& example) {
+    std::optional<Tensors> outputs;
+    obtain(example, ThreadGuard::now(), outputs);
   }
 };
 
 Tensors Function::operator()(const Tensors& inputs) const {
   return state_->call(inputs);
+}
+
+void Function::prepare(const Tensors& example) const {
+  state_->prepare(example);
 }
 
 CompileReport Function::report() const {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kiln {
@@ -19,6 +20,8 @@ struct ThreadGuard {
 
   static ThreadGuard now();
   bool operator==(const ThreadGuard&) const = default;
+  /// For people, and for keys.
+  [[nodiscard]] std::string text() const;
 };
 
 /// A tensor's metadata.
@@ -26,6 +29,8 @@ struct TensorGuard {
   explicit TensorGuard(const at::Tensor& tensor);
 
   [[nodiscard]] bool holds(const at::Tensor& tensor) const;
+  /// For people, and for keys.
+  [[nodiscard]] std::string text() const;
 
   bool defined = false;
   bool requires_grad = false;
@@ -34,5 +39,8 @@ struct TensorGuard {
   std::uint64_t keys = 0;  ///< Dispatch keys: conj and neg bits, subclasses, layouts.
   std::vector<std::int64_t> sizes, strides;
 };
+
+/// One guard for each tensor.
+[[nodiscard]] std::vector<TensorGuard> guards_of(const std::vector<at::Tensor>& tensors);
 
 }  // namespace kiln

@@ -23,6 +23,64 @@ ir::Graph without_absent_outputs(ir::Graph graph) {
   return graph;
 }
 
+// By output that is no update: '1' if it has a value.
+std::string present_outputs(const ir::Graph& graph) {
+  std::string present;
+  for (const ir::Output& output : graph.outputs()) {
+    if (output.kind != ir::OutputKind::kMutation) {
+      present += output.value.valid() ? '1' : '0';
+    }
+  }
+  return present;
+}
+
+// A function of the library's outputs as one of the graph's: absent ones are undefined tensors.
+autograd_dispatch::CompiledGraph with_absent_outputs(const std::string& present,
+                                                     autograd_dispatch::CompiledGraph run) {
+  if (present.find('0') == std::string::npos) {
+    return run;
+  }
+  return [run = std::move(run), present](autograd_dispatch::Tensors inputs) {
+    autograd_dispatch::Tensors computed = run(std::move(inputs));
+    autograd_dispatch::Tensors outputs(present.size());
+    for (std::size_t i = 0, next = 0; i < present.size(); ++i) {
+      if (present[i] == '1') {
+        outputs[i] = std::move(computed[next++]);
+      }
+    }
+    return outputs;
+  };
+}
+
+autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
+                                              const CompileOptions& options,
+                                              GraphReport& report) {
+  const Stopwatch watch;
+  if (options.progress) {
+    options.progress({"load", 0, 1});
+  }
+  const auto runner = std::make_shared<container_runtime::Runner>(library.path);
+  report.load_ms = watch.milliseconds();
+  return
+      [runner](autograd_dispatch::Tensors inputs) { return runner->run_boxed(std::move(inputs)); };
+}
+
+autograd_cache::Entry entry_of(const ModelLibrary& library,
+                               std::string guards,
+                               const GraphReport& report) {
+  autograd_cache::Entry entry{.guards = std::move(guards),
+                              .blobs = {{"source", library.source},
+                                        {"name", report.name},
+                                        {"nodes", std::to_string(report.nodes)},
+                                        {"kernels", std::to_string(report.kernels)},
+                                        {"extern_calls", std::to_string(report.extern_calls)}},
+                              .files = {{"library", library.path}}};
+  if (!library.extern_nodes.empty()) {
+    entry.blobs.emplace("extern_nodes", read_file(library.extern_nodes));
+  }
+  return entry;
+}
+
 }  // namespace
 
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache) {
@@ -50,11 +108,17 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   return result;
 }
 
+codegen::Options graph_options(const CompileOptions& options, autograd_cache::Cache* cache) {
+  codegen::Options result = codegen_options(options, cache);
+  result.check_inputs = false;
+  return result;
+}
+
 ModelLibrary library_of(const autograd_cache::Entry& entry, const fs::path& scratch) {
   ModelLibrary library{.path = entry.files.at("library"),
                        .extern_nodes = {},
                        .source = entry.blobs.at("source"),
-                       .guards = entry.guards};
+                       .entry = entry};
   if (const auto nodes = entry.blobs.find("extern_nodes"); nodes != entry.blobs.end()) {
     const fs::path link = scratch / "cached.so";
     fs::create_symlink(library.path, link);
@@ -63,20 +127,6 @@ ModelLibrary library_of(const autograd_cache::Entry& entry, const fs::path& scra
     write_file_atomically(library.extern_nodes, nodes->second, Durability::kEventual);
   }
   return library;
-}
-
-autograd_cache::Entry entry_of(const ModelLibrary& library, const GraphReport& report) {
-  autograd_cache::Entry entry{.guards = library.guards,
-                              .blobs = {{"source", library.source},
-                                        {"name", report.name},
-                                        {"nodes", std::to_string(report.nodes)},
-                                        {"kernels", std::to_string(report.kernels)},
-                                        {"extern_calls", std::to_string(report.extern_calls)}},
-                              .files = {{"library", library.path}}};
-  if (!library.extern_nodes.empty()) {
-    entry.blobs.emplace("extern_nodes", read_file(library.extern_nodes));
-  }
-  return entry;
 }
 
 void read_report(const autograd_cache::Entry& entry, GraphReport& report) {
@@ -95,8 +145,7 @@ ModelLibrary obtain_library(const ir::Graph& graph,
                             GraphReport& report) {
   report.name = graph.name();
   report.nodes = static_cast<int>(graph.nodes().size());
-  ModelLibrary library{
-      .path = scratch / "model.so", .extern_nodes = {}, .source = {}, .guards = {}};
+  ModelLibrary library{.path = scratch / "model.so", .extern_nodes = {}, .source = {}};
   const auto build = [&] {
     const Stopwatch watch;
     codegen::Report done = codegen::compile(graph, library.path, generator);
@@ -123,41 +172,34 @@ ModelLibrary obtain_library(const ir::Graph& graph,
       report.cache_miss_reason = explanation->differences.front().name;
     }
     build();
-    library.guards = guards_of(graph, generator);
-    return entry_of(library, report);
+    return entry_of(library, guards_of(graph, generator), report);
   };
-  const autograd_cache::Cache::Obtained obtained = cache->obtain(
+  autograd_cache::Cache::Obtained obtained = cache->obtain(
       key, [&](std::string_view guards) { return guards_hold(guards, generator); }, make);
   if (!obtained.hit) {
+    library.entry = std::move(obtained.entry);
     return library;
   }
   read_report(obtained.entry, report);
   return library_of(obtained.entry, scratch);
 }
 
-autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
-                                               const CompileOptions& options,
-                                               autograd_cache::Cache* cache,
-                                               GraphReport& report) {
+LoadedGraph compile_graph(const ir::Graph& graph,
+                          const CompileOptions& options,
+                          autograd_cache::Cache* cache,
+                          GraphReport& report) {
   const ir::Graph complete = without_absent_outputs(graph);
-  codegen::Options generator = codegen_options(options, cache);
-  generator.check_inputs = false;  // The guards have checked them.
-
+  const codegen::Options generator = graph_options(options, cache);
+  LoadedGraph loaded;
   const auto load = [&](autograd_cache::Cache* source) {
     const TemporaryDirectory scratch("kiln-jit");
-    const ModelLibrary library =
+    ModelLibrary library =
         obtain_library(complete, generator, options, source, scratch.path(), report);
-    const Stopwatch watch;
-    if (options.progress) {
-      options.progress({"load", 0, 1});
-    }
-    auto loaded = std::make_shared<container_runtime::Runner>(library.path);
-    report.load_ms = watch.milliseconds();
-    return loaded;
+    loaded.run = load_library(library, options, report);
+    loaded.entry = std::move(library.entry);
   };
-  std::shared_ptr<container_runtime::Runner> runner;
   try {
-    runner = load(cache);
+    load(cache);
   } catch (const Error&) {
     if (!report.cache_hit) {
       throw;
@@ -165,30 +207,25 @@ autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
     // Another process may evict a library between the moment it is found and the moment it is
     // loaded.
     report = {};
-    runner = load(nullptr);
+    load(nullptr);
   }
 
-  std::vector<bool> present;
-  for (const ir::Output& output : graph.outputs()) {
-    if (output.kind != ir::OutputKind::kMutation) {
-      present.push_back(output.value.valid());
-    }
+  const std::string present = present_outputs(graph);
+  loaded.run = with_absent_outputs(present, std::move(loaded.run));
+  if (loaded.entry) {
+    loaded.entry->blobs.insert_or_assign("present", present);
   }
-  if (std::find(present.begin(), present.end(), false) == present.end()) {
-    return [runner](autograd_dispatch::Tensors inputs) {
-      return runner->run_boxed(std::move(inputs));
-    };
-  }
-  return [runner, present](autograd_dispatch::Tensors inputs) {
-    autograd_dispatch::Tensors computed = runner->run_boxed(std::move(inputs));
-    autograd_dispatch::Tensors outputs(present.size());
-    for (std::size_t i = 0, next = 0; i < present.size(); ++i) {
-      if (present[i]) {
-        outputs[i] = std::move(computed[next++]);
-      }
-    }
-    return outputs;
-  };
+  return loaded;
+}
+
+autograd_dispatch::CompiledGraph load_graph(const autograd_cache::Entry& entry,
+                                            const CompileOptions& options,
+                                            GraphReport& report) {
+  const TemporaryDirectory scratch("kiln-jit");
+  read_report(entry, report);
+  autograd_dispatch::CompiledGraph run =
+      load_library(library_of(entry, scratch.path()), options, report);
+  return with_absent_outputs(entry.blobs.at("present"), std::move(run));
 }
 
 }  // namespace kiln

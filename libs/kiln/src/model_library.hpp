@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ namespace kiln {
 /// The code generator's options that follow from `options`.
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache);
 
+/// The same for the graphs of a function, whose guards have checked the inputs.
+codegen::Options graph_options(const CompileOptions& options,
+                               autograd_cache::Cache* cache = nullptr);
+
 /// A model library on disk.
 struct ModelLibrary {
   std::filesystem::path path;
@@ -26,7 +31,8 @@ struct ModelLibrary {
   /// empty if there are none.
   std::filesystem::path extern_nodes;
   std::string source;  ///< What calls the kernels, for people to read.
-  std::string guards;  ///< Of its entry in the cache; empty if it has none.
+  /// As it is in the cache, if it may be there.
+  std::optional<autograd_cache::Entry> entry = {};
 };
 
 /// Finds what `graph` compiles to in `cache` (which may be null), or compiles it. What is not in
@@ -42,17 +48,27 @@ ModelLibrary obtain_library(const ir::Graph& graph,
 /// link to the library beside it.
 ModelLibrary library_of(const autograd_cache::Entry& entry, const std::filesystem::path& scratch);
 
-/// What an entry needs to become `library` again. The counts of `report` travel with it.
-autograd_cache::Entry entry_of(const ModelLibrary& library, const GraphReport& report);
-
-/// Reads the counts back.
+/// Reads the counts that travel with an entry.
 void read_report(const autograd_cache::Entry& entry, GraphReport& report);
+
+/// A compiled graph of a function.
+struct LoadedGraph {
+  autograd_dispatch::CompiledGraph run;
+  /// What `load_graph` makes it of again, if it may be cached.
+  std::optional<autograd_cache::Entry> entry = {};
+};
 
 /// Compiles `graph` (or finds it in `cache`, which may be null) and loads it. `report` is filled
 /// in.
-autograd_dispatch::CompiledGraph compile_graph(const ir::Graph& graph,
-                                               const CompileOptions& options,
-                                               autograd_cache::Cache* cache,
-                                               GraphReport& report);
+LoadedGraph compile_graph(const ir::Graph& graph,
+                          const CompileOptions& options,
+                          autograd_cache::Cache* cache,
+                          GraphReport& report);
+
+/// Loads a graph that `compile_graph` made. Throws `Error` or `std::out_of_range` if the entry is
+/// none of a graph, or its files are gone.
+autograd_dispatch::CompiledGraph load_graph(const autograd_cache::Entry& entry,
+                                            const CompileOptions& options,
+                                            GraphReport& report);
 
 }  // namespace kiln

@@ -2,20 +2,111 @@
 
 #include <torch/nn/module.h>
 
-namespace kiln {
+#include "guards.hpp"
 
-ModuleState ModuleState::of(const torch::nn::Module& module) {
-  ModuleState state;
-  module.apply([&](const torch::nn::Module& part) {
-    state.training.push_back(part.is_training());
-    for (const auto& item : part.named_parameters(/*recurse=*/false)) {
-      state.tensors.push_back(item.value().unsafeGetTensorImpl());
+namespace kiln {
+namespace {
+
+// The list of a module's own parameters, which it hands out as a copy only.
+struct Open : torch::nn::Module {
+  static constexpr auto kParameters = &Open::parameters_;
+};
+
+// Shows `visit` one number after the other, until it returns false.
+template <class Visit>
+bool walk(const torch::nn::Module& module, Visit&& visit) {
+  if (!visit(module.is_training() ? 1 : 0)) {
+    return false;
+  }
+  const auto& parameters = module.*Open::kParameters;
+  if (!visit(parameters.size())) {
+    return false;
+  }
+  for (const auto& item : parameters) {
+    if (!visit(reinterpret_cast<std::uintptr_t>(item.value().unsafeGetTensorImpl()))) {
+      return false;
     }
-    for (const auto& item : part.named_buffers(/*recurse=*/false)) {
-      state.tensors.push_back(item.value().unsafeGetTensorImpl());
+  }
+  const auto children = module.children();
+  if (!visit(children.size())) {
+    return false;
+  }
+  for (const auto& child : children) {
+    if (!visit(reinterpret_cast<std::uintptr_t>(child.get())) || !walk(*child, visit)) {
+      return false;
     }
+  }
+  return true;
+}
+
+// Calls `visit` with name and tensor until it returns true.
+template <class Visit>
+void visit_tensors(const torch::nn::Module& module, Visit&& visit) {
+  for (const auto& item : module.named_parameters()) {
+    if (visit(item.key(), item.value())) {
+      return;
+    }
+  }
+  for (const auto& item : module.named_buffers()) {
+    if (visit(item.key(), item.value())) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+ModuleState::ModuleState(const torch::nn::Module& module) {
+  walk(module, [&](std::uintptr_t fact) {
+    facts_.push_back(fact);
+    return true;
   });
-  return state;
+}
+
+bool ModuleState::holds(const torch::nn::Module& module) const {
+  std::size_t next = 0;
+  const bool same = walk(
+      module, [&](std::uintptr_t fact) { return next < facts_.size() && facts_[next++] == fact; });
+  return same && next == facts_.size();
+}
+
+std::string description_of(const torch::nn::Module& module) {
+  std::string text;
+  module.apply([&](const std::string& name, const torch::nn::Module& part) {
+    text += name + (part.is_training() ? " train\n" : " eval\n");
+  });
+  visit_tensors(module, [&](const std::string& name, const at::Tensor& tensor) {
+    text += name + ": " + TensorGuard(tensor).text() + "\n";
+    return false;
+  });
+  return text;
+}
+
+at::Tensor tensor_named(const torch::nn::Module& module, const std::string& name) {
+  at::Tensor found;
+  visit_tensors(module, [&](const std::string& its_name, const at::Tensor& tensor) {
+    if (its_name == name) {
+      found = tensor;
+    }
+    return found.defined();
+  });
+  return found;
+}
+
+std::optional<std::vector<std::string>> names_of(const std::vector<at::Tensor>& tensors,
+                                                 const torch::nn::Module& module) {
+  std::vector<std::string> names(tensors.size());
+  std::size_t left = tensors.size();
+  visit_tensors(module, [&](const std::string& name, const at::Tensor& tensor) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (names[i].empty() && tensors[i].is_same(tensor)) {
+        names[i] = name;
+        --left;
+      }
+    }
+    return left == 0;
+  });
+  return left == 0 ? std::optional(std::move(names)) : std::nullopt;
 }
 
 }  // namespace kiln

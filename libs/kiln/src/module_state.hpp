@@ -2,7 +2,11 @@
 
 #pragma once
 
-#include <memory>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace torch::nn {
@@ -11,13 +15,28 @@ class Module;
 
 namespace kiln {
 
-/// `train()` or `eval()` of every submodule, and which tensors its parameters and buffers are.
-struct ModuleState {
-  std::vector<bool> training;
-  std::vector<const void*> tensors;
+/// `train()` or `eval()` of every submodule, which submodules there are, and which tensors their
+/// parameters are. (A buffer that was registered cannot be replaced.)
+class ModuleState {
+ public:
+  explicit ModuleState(const torch::nn::Module& module);
 
-  static ModuleState of(const torch::nn::Module& module);
-  bool operator==(const ModuleState&) const = default;
+  /// Whether `module` is still so. Asked at every call: nothing is copied but lists of children.
+  [[nodiscard]] bool holds(const torch::nn::Module& module) const;
+
+ private:
+  std::vector<std::uintptr_t> facts_;
 };
+
+/// `train()` or `eval()` of every submodule, and name and metadata of every parameter and buffer:
+/// what another process can compare.
+[[nodiscard]] std::string description_of(const torch::nn::Module& module);
+
+/// The parameter or buffer `name`, or an undefined tensor.
+[[nodiscard]] at::Tensor tensor_named(const torch::nn::Module& module, const std::string& name);
+
+/// What `module` calls each of `tensors`, or nothing if one of them is not its parameter or buffer.
+[[nodiscard]] std::optional<std::vector<std::string>> names_of(
+    const std::vector<at::Tensor>& tensors, const torch::nn::Module& module);
 
 }  // namespace kiln

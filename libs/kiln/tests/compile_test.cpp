@@ -231,6 +231,88 @@ TEST_CASE("what is not there yet says so", "[kiln][compile]") {
   CHECK_THROWS_WITH(compile(TensorFunction()), contains("no function"));
 }
 
+TEST_CASE(
+    "the first call of a function without gradients runs it once and returns what it computed",
+    "[kiln][compile]") {
+  int runs = 0;
+  const auto function = [&](const Tensors& in) {
+    ++runs;
+    return Tensors{in[0].cos(), in[0].sum()};
+  };
+  const Function fast = compile(function, uncached());
+  const torch::Tensor x = torch::randn({6});
+
+  const Tensors first = fast({x}), second = fast({x});
+
+  CHECK(runs == 1);
+  CHECK(torch::equal(first[0], x.cos()));
+  CHECK(torch::allclose(second[0], first[0], 1e-5, 1e-6));
+  CHECK(torch::allclose(second[1], first[1], 1e-5, 1e-6));
+}
+
+TEST_CASE("what a first call writes or draws is done once", "[kiln][compile]") {
+  const auto function = [](const Tensors& in) {
+    in[0].add_(1);
+    return Tensors{in[0] + torch::rand({4}), in[1].t()};
+  };
+  const Function fast = compile(function, uncached());
+  for (int call = 0; call < 2; ++call) {
+    check_like_eager(
+        function, fast, [] { return Tensors{torch::zeros({4}), torch::randn({2, 3})}; });
+  }
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("a compiled function inside another is part of it", "[kiln][compile]") {
+  const Function inner =
+      compile([](const Tensors& in) { return Tensors{in[0].exp() * 2}; }, uncached());
+  const auto function = [&](const Tensors& in) { return Tensors{inner({in[0].sin()})[0] + 1}; };
+  const Function outer = compile(function, uncached());
+
+  check_like_eager([](const Tensors& in) { return Tensors{in[0].sin().exp() * 2 + 1}; },
+                   outer,
+                   [] { return Tensors{torch::randn({5}, torch::requires_grad())}; });
+  CHECK(inner.report().versions == 0);
+  CHECK(outer.report().graphs.size() == 2);
+}
+
+TEST_CASE("what cannot be compiled runs as it is, if asked for", "[kiln][compile]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].sum().item<float>() > 0 ? in[0] + 1 : in[0] - 1};
+  };
+  CompileOptions options = uncached();
+  CHECK_THROWS_AS(compile(function, options)({torch::ones({2})}), Error);
+  options.fallback_to_eager = true;
+  const Function lenient = compile(function, options);
+
+  CHECK(torch::equal(lenient({torch::ones({2})})[0], torch::full({2}, 2.0)));
+  CHECK(torch::equal(lenient({-torch::ones({2})})[0], torch::full({2}, -2.0)));
+  CHECK(lenient.report().details.at(0).origin == "eager");
+}
+
+TEST_CASE("a parameter that is replaced, frozen or moved to another type is another version",
+          "[kiln][compile]") {
+  torch::nn::Sequential net(torch::nn::Linear(3, 3));
+  const Function fast = compile(net, uncached());
+  const torch::Tensor x = torch::randn({2, 3});
+  fast({x});
+  CHECK(fast.report().versions == 1);
+
+  SECTION("frozen") {
+    net->parameters()[0].set_requires_grad(false);
+  }
+  SECTION("of another type") {
+    net->to(torch::kDouble);
+  }
+  SECTION("of another module") {
+    net->replace_module("0", torch::nn::Linear(3, 3));
+  }
+  const torch::Tensor y =
+      net->parameters()[1].scalar_type() == torch::kDouble ? x.to(torch::kDouble) : x;
+  fast({y});
+  CHECK(fast.report().versions == 2);
+}
+
 TEST_CASE("a user's own compiler is called with the graph", "[kiln][compile]") {
   CompileOptions options = uncached();
   std::string seen;

@@ -134,6 +134,7 @@ TEST_CASE("CG-08 operators that neither a kernel nor the shim knows run all the 
   Model library =
       load(aot_compile(export_program(function, {x}), scratch / "f.so", scratch.options));
   const Function fast = compile(function, scratch.options);
+  fast.prepare({x});
 
   const torch::Tensor expected = function({x})[0];
   CHECK(torch::allclose(package.run({x})[0], expected, 1e-5, 1e-6));

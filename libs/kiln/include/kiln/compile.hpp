@@ -31,9 +31,16 @@ class Function {
  public:
   /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
   /// version holds: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
+  /// Where nothing is differentiable, written or drawn at random, what the trace computed is what
+  /// that call returns.
+  ///
+  /// Inside a program that is being recorded it is the function that was compiled.
   ///
   /// Throws what the function throws, and `Error` if it cannot be compiled.
   Tensors operator()(const Tensors& inputs) const;
+
+  /// Compiles for calls with tensors like `example`, which are not changed, without such a call.
+  void prepare(const Tensors& example) const;
 
   /// What was compiled so far. Taken as a copy: other threads may be compiling.
   [[nodiscard]] CompileReport report() const;
@@ -47,10 +54,10 @@ class Function {
 };
 
 /// Compiles a module's forward when it is first called. Guarded too: `train()`/`eval()` of every
-/// submodule, and parameters that are replaced.
+/// submodule, and parameters that are replaced, moved or frozen.
 [[nodiscard]] Function compile(std::shared_ptr<torch::nn::Module> module,
                                TensorFunction forward,
-                               CompileOptions options = {});
+                               CompileOptions options = default_options());
 
 namespace detail {
 
@@ -107,7 +114,7 @@ Tensors call_forward(Impl& module, const Tensors& in) {
 /// Compiles `fn`, a `TensorFunction`, when it is first called. Tensors that it uses and that are no
 /// arguments are read anew at each call and get their gradients.
 template <detail::Callable F>
-[[nodiscard]] Function compile(F&& fn, CompileOptions options = {}) {
+[[nodiscard]] Function compile(F&& fn, CompileOptions options = default_options()) {
   return compile(std::shared_ptr<torch::nn::Module>(),
                  TensorFunction(std::forward<F>(fn)),
                  std::move(options));
@@ -116,7 +123,8 @@ template <detail::Callable F>
 /// Compiles a module such as `torch::nn::Linear` or `torch::nn::Sequential`, whose forward takes up
 /// to four tensors.
 template <class Impl>
-[[nodiscard]] Function compile(torch::nn::ModuleHolder<Impl> module, CompileOptions options = {}) {
+[[nodiscard]] Function compile(torch::nn::ModuleHolder<Impl> module,
+                               CompileOptions options = default_options()) {
   std::shared_ptr<Impl> pointer = module.ptr();
   return compile(
       std::shared_ptr<torch::nn::Module>(pointer),

@@ -22,13 +22,16 @@ struct Progress {
 
 /// Options of `compile` and `aot_compile`. The defaults are the ones to use.
 struct CompileOptions {
-  std::string identity = {};   ///< Names the function and its version: part of the cache key.
+  /// Names the function and its version: one that was compiled before is then found without a
+  /// trace. Whoever changes the function, or numbers in it, must change its identity.
+  std::string identity = {};
   std::string isa = "native";  ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
   bool keep_mutations_in_graph = true;
   bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
   bool dynamic = false;      ///< Symbolic sizes: not supported yet, an error if set.
-  bool fallback_to_eager =
-      false;  ///< Past `max_versions`, run the function itself instead of throwing.
+  /// Past `max_versions`, or where a function cannot be compiled, run it as it is instead of
+  /// throwing.
+  bool fallback_to_eager = false;
   double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
   int max_versions = 8;        ///< Compiled versions per function.
   std::function<void(const Progress&)> progress = {};
@@ -38,7 +41,8 @@ struct CompileOptions {
       {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
   std::filesystem::path keep_source = {};  ///< Where generated source is to stay, if anywhere.
 
-  /// Replace the compilers (empty: code generation) and the partitioner (empty: the minimum cut).
+  /// Replace the compilers (empty: code generation; for the backward and for inference the
+  /// forward's own, if that is given) and the partitioner (empty: the minimum cut).
   autograd_dispatch::Compiler forward_compiler = {}, backward_compiler = {},
                               inference_compiler = {};
   autograd_dispatch::PartitionFunction partition = {};
@@ -58,11 +62,38 @@ struct GraphReport {
   double load_ms = 0;
 };
 
+/// One compiled version of a function.
+struct VersionReport {
+  /// "traced"; "trace found in the cache"; "found in the cache", which needed no trace; "eager":
+  /// it could not be compiled.
+  std::string origin;
+  std::vector<std::string> guards;           ///< When it is used, in words.
+  std::vector<std::string> specialisations;  ///< What the program could vary, and is fixed here.
+};
+
 /// What `compile` did for a function so far.
 struct CompileReport {
-  int versions = 0;     ///< Compiled versions.
-  double trace_ms = 0;  ///< All traces.
+  int versions = 0;         ///< Compiled versions.
+  double trace_ms = 0;      ///< All traces.
+  double partition_ms = 0;  ///< To divide them into forward and backward.
+  double lookup_ms = 0;     ///< To find functions in the cache, and to load those.
   std::vector<GraphReport> graphs = {};
+  std::vector<VersionReport> details = {};  ///< One for each version.
+};
+
+/// The options that `compile` and `aot_compile` take on this thread where none are given.
+[[nodiscard]] const CompileOptions& default_options();
+
+/// Replaces them as long as it lives.
+class DefaultOptions {
+ public:
+  explicit DefaultOptions(CompileOptions options);
+  ~DefaultOptions();
+  DefaultOptions(const DefaultOptions&) = delete;
+  DefaultOptions& operator=(const DefaultOptions&) = delete;
+
+ private:
+  CompileOptions previous_;
 };
 
 }  // namespace kiln

@@ -54,14 +54,14 @@ void save_program(const ExportedProgram& program, const std::filesystem::path& p
 /// `AOTIModelPackageLoader`. If `report` is given, it is filled in.
 std::filesystem::path aot_compile(const ExportedProgram& program,
                                   const std::filesystem::path& out,
-                                  CompileOptions options = {},
+                                  CompileOptions options = default_options(),
                                   GraphReport* report = nullptr);
 
 /// Compiles an archive of `torch.export.save`. One that was compiled before, with the same options,
 /// is neither read nor traced again: it is known by its content.
 std::filesystem::path aot_compile(const std::filesystem::path& archive,
                                   const std::filesystem::path& out,
-                                  CompileOptions options = {},
+                                  CompileOptions options = default_options(),
                                   GraphReport* report = nullptr);
 
 }  // namespace kiln

@@ -28,7 +28,7 @@ struct Entry {
   std::string guards = {};  ///< What must hold for this entry to fit.
   /// Small things by name, such as metadata.
   std::map<std::string, std::string> blobs = {};
-  /// Things that must be files, such as model libraries; after a hit, in the cache.
+  /// Things that must be files, such as model libraries; in the cache, once found or obtained.
   std::map<std::string, std::filesystem::path> files = {};
 };
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
@@ -33,6 +34,9 @@ class CompiledFunction {
   /// The tensors must have the metadata they were traced with: that is not checked. Throws `Error`
   /// with `kInvalidArgument` for arguments that it does not accept, saying why.
   Tensors operator()(const Tensors& arguments) const;
+
+  /// Runs on arguments that it accepts; else does nothing and returns nothing.
+  [[nodiscard]] std::optional<Tensors> call_if_accepted(const Tensors& arguments) const;
 
   /// Whether it was compiled with a backward.
   [[nodiscard]] bool trains() const;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
@@ -19,6 +20,9 @@ struct JointTrace {
   ir::Graph graph;
   Tensors captured;
   Plan plan;
+  /// What the function returned, where a call returns just that: nothing is differentiable,
+  /// written, drawn at random or shared with an argument.
+  std::optional<Tensors> outputs = {};
 
   [[nodiscard]] bool differentiable() const { return !plan.tangents.empty(); }
 };

@@ -1,0 +1,282 @@
+#include "function_entry.hpp"
+
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "cache_use.hpp"
+#include "kiln/autograd_dispatch/plan_bytes.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/log.hpp"
+#include "kiln/ir/canonical.hpp"
+#include "model_library.hpp"
+#include "module_state.hpp"
+
+namespace kiln {
+namespace {
+
+using autograd_cache::Entry;
+using autograd_cache::Key;
+using autograd_dispatch::Plan;
+
+std::string hexadecimal(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+std::string from_hexadecimal(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16));
+  }
+  return bytes;
+}
+
+// What a plan says of how its arguments are related, and nothing else. Empty if it asks nothing.
+std::string relations_of(const Plan& plan) {
+  bool any = !plan.aliases.empty() || !plan.writes.empty() || !plan.changes.empty();
+  for (const autograd_dispatch::InputPlan& input : plan.inputs) {
+    any = any || input.base.has_value();
+  }
+  if (!any) {
+    return {};
+  }
+  Plan relations;
+  relations.arguments = plan.arguments;
+  relations.inputs = plan.inputs;
+  relations.writes = plan.writes;
+  relations.changes = plan.changes;
+  relations.aliases = plan.aliases;
+  relations.requires_grad = plan.requires_grad;
+  relations.grad_mode = plan.grad_mode;
+  return to_bytes(relations);
+}
+
+// The guards of a function, taken apart. Lines of graphs are theirs to read.
+struct FunctionGuards {
+  std::string graphs;
+  std::vector<std::string> captured;  // Names.
+  std::string relations;
+
+  explicit FunctionGuards(std::string_view text) {
+    std::istringstream lines{std::string(text)};
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("captured ")) {
+        captured.push_back(line.substr(9));
+      } else if (line.starts_with("relations ")) {
+        relations = from_hexadecimal(std::string_view(line).substr(10));
+      } else {
+        graphs += line + "\n";
+      }
+    }
+  }
+
+  // The tensors of `module` by their names, or nothing if one is not there.
+  [[nodiscard]] std::optional<Tensors> captured_in(const torch::nn::Module* module) const {
+    Tensors tensors;
+    for (const std::string& name : captured) {
+      tensors.push_back(module == nullptr ? at::Tensor() : tensor_named(*module, name));
+      if (!tensors.back().defined()) {
+        return std::nullopt;
+      }
+    }
+    return tensors;
+  }
+};
+
+std::string captured_guards(const std::vector<std::string>& names) {
+  std::string guards;
+  for (const std::string& name : names) {
+    guards += "captured " + name + "\n";
+  }
+  return guards;
+}
+
+std::string guards_of_function(const std::map<std::string, Entry>& graphs,
+                               const Plan& plan,
+                               const std::vector<std::string>& captured) {
+  std::set<std::string> lines;
+  for (const auto& [name, graph] : graphs) {
+    std::istringstream text(graph.guards);
+    for (std::string line; std::getline(text, line);) {
+      lines.insert(line);
+    }
+  }
+  std::string guards;
+  for (const std::string& line : lines) {
+    guards += line + "\n";
+  }
+  guards += captured_guards(captured);
+  if (const std::string relations = relations_of(plan); !relations.empty()) {
+    guards += "relations " + hexadecimal(relations) + "\n";
+  }
+  return guards;
+}
+
+void add_part(Entry& whole, const std::string& name, const Entry& part) {
+  for (const auto& [key, blob] : part.blobs) {
+    whole.blobs.emplace(name + "/" + key, blob);
+  }
+  for (const auto& [key, path] : part.files) {
+    whole.files.emplace(name + "/" + key, path);
+  }
+}
+
+// Of `items` those in the folder `name`, without it.
+template <class Map>
+Map in_folder(const Map& items, const std::string& name) {
+  Map inside;
+  for (const auto& [key, value] : items) {
+    if (key.starts_with(name + "/")) {
+      inside.emplace(key.substr(name.size() + 1), value);
+    }
+  }
+  return inside;
+}
+
+Entry part_of(const Entry& whole, const std::string& name) {
+  return {
+      .guards = {}, .blobs = in_folder(whole.blobs, name), .files = in_folder(whole.files, name)};
+}
+
+std::vector<std::string> graph_names(const Plan& plan) {
+  return plan.tangents.empty() ? std::vector<std::string>{"inference"}
+                               : std::vector<std::string>{"forward", "backward"};
+}
+
+std::string tracing_options(const CompileOptions& options) {
+  return std::string(options.keep_mutations_in_graph ? "writes in the graph" : "writes outside") +
+         ", memory budget " + std::to_string(options.memory_budget);
+}
+
+// Both halves are loaded: when the backward runs, a file may have gone that nobody could make
+// again.
+FoundFunction load_function(const Entry& entry, Tensors captured, const CompileOptions& options) {
+  Plan plan = autograd_dispatch::plan_from_bytes(entry.blobs.at("plan"));
+  FoundFunction found{
+      .function = {}, .captured = std::move(captured), .graphs = {}, .entry = entry};
+  std::vector<autograd_dispatch::CompiledGraph> loaded;
+  for (const std::string& name : graph_names(plan)) {
+    GraphReport report;
+    loaded.push_back(load_graph(part_of(entry, name), options, report));
+    found.graphs.push_back(std::move(report));
+  }
+  std::function<autograd_dispatch::CompiledGraph()> backward;
+  if (loaded.size() > 1) {
+    backward = [half = std::move(loaded[1])] { return half; };
+  }
+  found.function =
+      autograd_dispatch::assemble(std::move(plan), std::move(loaded[0]), std::move(backward));
+  return found;
+}
+
+}  // namespace
+
+bool can_be_cached(const CompileOptions& options) {
+  return !options.forward_compiler && !options.backward_compiler && !options.inference_compiler &&
+         !options.partition;
+}
+
+Key key_of_call(const CompileOptions& options,
+                const Tensors& inputs,
+                const ThreadGuard& thread,
+                const torch::nn::Module* module) {
+  std::string arguments;
+  for (const at::Tensor& input : inputs) {
+    arguments += TensorGuard(input).text() + "\n";
+  }
+  return environment_key(graph_options(options), options.identity)
+      .add("tracing", tracing_options(options))
+      .add("thread", thread.text())
+      .add("arguments", arguments)
+      .add("module", module == nullptr ? "" : description_of(*module))
+      .build();
+}
+
+Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTrace& trace) {
+  return environment_key(graph_options(options), options.identity)
+      .add("tracing", tracing_options(options))
+      .add("plan", to_bytes(trace.plan))
+      .add("graph", ir::canonical_bytes(trace.graph, {.user_names = false}))
+      .build();
+}
+
+std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
+                                           const Key& key,
+                                           const CompileOptions& options,
+                                           const Tensors& inputs,
+                                           const torch::nn::Module* module,
+                                           const Tensors* captured) {
+  const codegen::Options generator = graph_options(options);
+  const auto captured_by = [&](const FunctionGuards& guards) {
+    return captured != nullptr ? std::optional(*captured) : guards.captured_in(module);
+  };
+  const auto holds = [&](std::string_view text) {
+    const FunctionGuards guards(text);
+    const std::optional<Tensors> found = captured_by(guards);
+    if (!found || !guards_hold(guards.graphs, generator)) {
+      return false;
+    }
+    Tensors all = inputs;
+    all.insert(all.end(), found->begin(), found->end());
+    return guards.relations.empty() ||
+           accepts(autograd_dispatch::plan_from_bytes(guards.relations), all);
+  };
+  const std::optional<Entry> entry = cache.find(key, holds);
+  if (!entry) {
+    return std::nullopt;
+  }
+  try {
+    return load_function(*entry, *captured_by(FunctionGuards(entry->guards)), options);
+  } catch (const std::exception& failure) {
+    KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
+    return std::nullopt;
+  }
+}
+
+void save_as(autograd_cache::Cache& cache,
+             const Key& key,
+             const std::vector<std::string>& captured,
+             Entry entry) {
+  entry.guards += captured_guards(captured);
+  cache.put(key, entry);
+}
+
+void FunctionRecord::add_key(Key key, std::vector<std::string> captured) {
+  const std::lock_guard lock(mutex_);
+  keys_.emplace_back(std::move(key), std::move(captured));
+}
+
+void FunctionRecord::add_graph(const std::string& name, Entry entry) {
+  const std::lock_guard lock(mutex_);
+  graphs_.emplace(name, std::move(entry));
+  save_if_complete();
+}
+
+void FunctionRecord::set_plan(const Plan& plan) {
+  const std::lock_guard lock(mutex_);
+  plan_ = plan;
+  save_if_complete();
+}
+
+void FunctionRecord::save_if_complete() {
+  if (!plan_ || graphs_.size() != graph_names(*plan_).size()) {
+    return;
+  }
+  for (const auto& [key, captured] : std::exchange(keys_, {})) {
+    Entry entry{.guards = guards_of_function(graphs_, *plan_, captured),
+                .blobs = {{"name", "function"}, {"plan", to_bytes(*plan_)}},
+                .files = {}};
+    for (const auto& [name, graph] : graphs_) {
+      add_part(entry, name, graph);
+    }
+    cache_->put(key, entry);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,274 @@
+// Whole functions in the cache: what starts again without a trace, and what must not.
+
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "kiln/autograd_cache/cache.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "kiln/testing/compare_with_eager.hpp"
+
+namespace kiln {
+namespace {
+
+using autograd_cache::Cache;
+using autograd_cache::CacheOptions;
+using testing::check_like_eager;
+
+constexpr const char* kFound = "found in the cache";
+constexpr const char* kTraced = "traced";
+
+struct Scratch {
+  TemporaryDirectory directory;
+  CompileOptions options;
+  explicit Scratch(const std::string& identity) {
+    options.cache_directory = directory.path() / "cache";
+    options.identity = identity;
+  }
+  [[nodiscard]] std::vector<autograd_cache::Entry> functions() const {
+    CacheOptions opened;
+    opened.directory = options.cache_directory;
+    Cache cache(opened);
+    std::vector<autograd_cache::Entry> found;
+    for (const auto& summary : cache.list()) {
+      auto entry = cache.find(cache.stored_key(summary.key).value());
+      if (entry && entry->blobs.at("name") == "function") {
+        found.push_back(std::move(*entry));
+      }
+    }
+    return found;
+  }
+};
+
+std::string origin(const Function& function) {
+  return function.report().details.back().origin;
+}
+
+torch::Tensor leaf(std::initializer_list<std::int64_t> sizes) {
+  return torch::randn(sizes, torch::requires_grad());
+}
+
+TEST_CASE("CA-02 an inference function with an identity starts without a trace",
+          "[kiln][function_entry]") {
+  const Scratch scratch("sum of sines");
+  int runs = 0;
+  const auto function = [&](const Tensors& in) {
+    ++runs;
+    return Tensors{(in[0].sin() + in[1]).sum({1})};
+  };
+  const Tensors inputs = {torch::randn({4, 8}), torch::randn({4, 8})};
+
+  const Function cold = compile(function, scratch.options);
+  CHECK(torch::allclose(cold(inputs)[0], function(inputs)[0], 1e-4, 1e-5));
+  CHECK(origin(cold) == kTraced);
+  runs = 0;
+  const Function warm = compile(function, scratch.options);
+  const torch::Tensor found = warm(inputs)[0];
+
+  CHECK(runs == 0);
+  CHECK(origin(warm) == kFound);
+  CHECK(warm.report().trace_ms == 0);
+  CHECK(warm.report().graphs.size() == 1);
+  CHECK(warm.report().graphs[0].cache_hit);
+  CHECK(torch::allclose(found, function(inputs)[0], 1e-4, 1e-5));
+}
+
+TEST_CASE("CA-01 CA-03 a training entry is written once both halves exist",
+          "[kiln][function_entry]") {
+  const bool named = GENERATE(true, false);
+  const Scratch scratch(named ? "a product" : "");
+  int runs = 0;
+  const auto function = [&](const Tensors& in) {
+    ++runs;
+    return Tensors{torch::tanh(in[0].mm(in[1]))};
+  };
+  const auto inputs = [] { return Tensors{leaf({3, 4}), leaf({4, 2})}; };
+
+  const Function forward_only = compile(function, scratch.options);
+  const torch::Tensor output = forward_only(inputs())[0];
+  CHECK(scratch.functions().empty());
+  output.sum().backward();
+  const std::vector<autograd_cache::Entry> saved = scratch.functions();
+  REQUIRE(saved.size() == (named ? 2 : 1));
+  for (const autograd_cache::Entry& entry : saved) {
+    CHECK(entry.files.contains("forward/library"));
+    CHECK(entry.files.contains("backward/library"));
+    CHECK(entry.blobs.contains("plan"));
+  }
+
+  runs = 0;
+  const Function warm = compile(function, scratch.options);
+  warm.prepare(inputs());
+  CHECK(runs == (named ? 0 : 1));
+  CHECK(origin(warm) == (named ? kFound : "trace found in the cache"));
+  CHECK(warm.report().partition_ms == 0);
+  CHECK(warm.report().graphs.size() == 2);
+  check_like_eager(function, warm, inputs);
+}
+
+TEST_CASE("CA-04 what is saved holds no tensor of the trace", "[kiln][function_entry]") {
+  const Scratch scratch("a linear layer");
+  torch::nn::Linear linear(16, 16);
+  const Function fast = compile(linear, scratch.options);
+  fast({torch::randn({2, 16})})[0].sum().backward();
+
+  const std::string weights(static_cast<const char*>(linear->weight.const_data_ptr()), 64);
+  REQUIRE(scratch.functions().size() == 2);
+  for (const autograd_cache::Entry& entry : scratch.functions()) {
+    for (const auto& [name, blob] : entry.blobs) {
+      CHECK(blob.find(weights) == std::string::npos);
+    }
+    for (const auto& [name, path] : entry.files) {
+      CHECK(read_file(path).find(weights) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("CA-06 a module's tensors are found again by their names", "[kiln][function_entry]") {
+  const Scratch scratch("normalized");
+  const auto make = [] {
+    torch::manual_seed(7);
+    return torch::nn::Sequential(torch::nn::Linear(6, 6),
+                                 torch::nn::BatchNorm1d(6),
+                                 torch::nn::ReLU(),
+                                 torch::nn::Linear(6, 2));
+  };
+  const torch::Tensor x = torch::randn({5, 6});
+  for (const char* expected : {kTraced, kFound}) {
+    torch::nn::Sequential net = make(), twin = make();
+    const Function fast = compile(net, scratch.options);
+    for (int step = 0; step < 2; ++step) {
+      fast({x})[0].square().sum().backward();
+      twin->forward(x).square().sum().backward();
+    }
+    CHECK(origin(fast) == expected);
+    for (const auto& item : net->named_parameters()) {
+      CHECK(torch::allclose(
+          item.value().grad(), twin->named_parameters()[item.key()].grad(), 1e-3, 1e-4));
+    }
+    for (const auto& item : net->named_buffers()) {
+      CHECK(torch::allclose(item.value(), twin->named_buffers()[item.key()], 1e-4, 1e-5));
+    }
+  }
+}
+
+TEST_CASE("CA-09 outputs that share memory with inputs and with each other are saved",
+          "[kiln][function_entry]") {
+  const Scratch scratch("views");
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor product = in[0] * in[1];
+    return Tensors{product, product.t(), in[0].view({-1}), in[1], product.select(0, 1).detach()};
+  };
+  const auto inputs = [] { return Tensors{leaf({3, 4}), leaf({3, 4})}; };
+
+  for (const char* expected : {kTraced, kFound}) {
+    const Function fast = compile(function, scratch.options);
+    check_like_eager(function, fast, inputs);
+    CHECK(origin(fast) == expected);
+  }
+}
+
+TEST_CASE("CA-14 functions under one key are told apart by how their arguments share memory",
+          "[kiln][function_entry]") {
+  const Scratch scratch("add and write");
+  const auto function = [](const Tensors& in) { return Tensors{in[0].add_(1) + in[1]}; };
+  const torch::Tensor x = torch::ones({4});
+
+  for (const char* expected : {kTraced, kFound}) {
+    const Function fast = compile(function, scratch.options);
+    CHECK(torch::equal(fast({torch::ones({4}), torch::ones({4})})[0], torch::full({4}, 3.0)));
+    CHECK(origin(fast) == expected);
+    const torch::Tensor twice = torch::ones({4});
+    CHECK(torch::equal(fast({twice, twice})[0], torch::full({4}, 4.0)));
+    CHECK(origin(fast) == expected);
+    CHECK(fast.report().versions == 2);
+  }
+}
+
+TEST_CASE("CA-05 whatever a call is like is in the key of a function with an identity",
+          "[kiln][function_entry]") {
+  const Scratch scratch("layer");
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
+  const torch::Tensor x = torch::randn({2, 4});
+  const auto start = [&](const CompileOptions& options, const torch::Tensor& input) {
+    const Function fast = compile(net, options);
+    fast({input})[0].sum().backward();
+    return origin(fast);
+  };
+  CHECK(start(scratch.options, x) == kTraced);
+  CHECK(start(scratch.options, x) == kFound);
+
+  CHECK(start(scratch.options, torch::randn({3, 4})) == kTraced);
+  CHECK(start(scratch.options, torch::randn({2, 8}).slice(1, 0, 4)) == kTraced);
+  CHECK(start(scratch.options, leaf({2, 4})) == kTraced);
+  CompileOptions other = scratch.options;
+  other.identity = "layer 2";
+  CHECK(start(other, x) == kTraced);
+  other = scratch.options;
+  other.memory_budget = 0.5;
+  CHECK(start(other, x) == kTraced);
+  other = scratch.options;
+  other.keep_mutations_in_graph = false;
+  CHECK(start(other, x) == kTraced);
+  net->eval();
+  CHECK(start(scratch.options, x) == kTraced);
+  net->train();
+  net->parameters()[1].set_requires_grad(false);
+  CHECK(start(scratch.options, x) == kTraced);
+  net->parameters()[1].set_requires_grad(true);
+  {
+    const torch::NoGradGuard no_grad;
+    const Function fast = compile(net, scratch.options);
+    fast({x});
+    CHECK(origin(fast) == kTraced);
+  }
+  CHECK(start(scratch.options, x) == kFound);
+}
+
+TEST_CASE("CA-08 what the cache cannot find again is traced in every process",
+          "[kiln][function_entry]") {
+  const Scratch scratch("scaled");
+  const torch::Tensor scale = torch::full({3}, 2.0);
+  const auto hidden = [&](const Tensors& in) { return Tensors{in[0] * scale}; };
+  const torch::Tensor x = torch::randn({3});
+  for (int i = 0; i < 2; ++i) {
+    const Function fast = compile(hidden, scratch.options);
+    CHECK(torch::equal(fast({x})[0], x * 2));
+    CHECK(origin(fast) == kTraced);
+  }
+
+  CompileOptions own = scratch.options;
+  own.inference_compiler = autograd_dispatch::interpret;
+  const Function interpreted = compile([](const Tensors& in) { return Tensors{in[0] + 1}; }, own);
+  CHECK(torch::equal(interpreted({x})[0], x + 1));
+  CHECK(scratch.functions().empty());
+}
+
+TEST_CASE("CA-07 CA-18 a function whose library is gone or damaged is compiled anew",
+          "[kiln][function_entry]") {
+  const bool gone = GENERATE(true, false);
+  const Scratch scratch("cubes");
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0] * in[0]}; };
+  const auto inputs = [] { return Tensors{leaf({7})}; };
+  check_like_eager(function, compile(function, scratch.options), inputs);
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(scratch.options.cache_directory / "files")) {
+    if (file.is_regular_file()) {
+      if (gone) {
+        std::filesystem::remove(file.path());
+      } else {
+        write_file_atomically(file.path(), "no library");
+      }
+    }
+  }
+
+  const Function fast = compile(function, scratch.options);
+  check_like_eager(function, fast, inputs);
+  CHECK(origin(fast) == kTraced);
+}
+
+}  // namespace
+}  // namespace kiln
