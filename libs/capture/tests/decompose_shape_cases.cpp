@@ -40,7 +40,10 @@ std::vector<DecomposeCase> reduction_cases() {
        },
        {x}},
       {"aten.logsumexp.default",
-       [](in t) { return Tensors{at::logsumexp(t[0], {1}), at::logsumexp(t[0], {0, 2}, true)}; },
+       [](in t) {
+         return Tensors{at::logsumexp(t[0], at::IntArrayRef({1})),
+                        at::logsumexp(t[0], at::IntArrayRef({0, 2}), true)};
+       },
        {x}},
       {"aten.linalg_vector_norm.default",
        [](in t) {
