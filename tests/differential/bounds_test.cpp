@@ -49,5 +49,21 @@ TEST_CASE("CG-02 an index out of range is an error, and the next run is not",
   CHECK(torch::equal(runner.run({table, good})[0], run({table, good})[0]));
 }
 
+TEST_CASE("CG-02 lanes beyond the end of a loop have no index to check", "[differential][bounds]") {
+  // 22 elements: the last vector is not full, and its unused lanes would be in row 2 of 2.
+  const auto run = [](const Tensors& t) {
+    const auto integers = at::TensorOptions().dtype(at::kLong);
+    return Tensors{
+        at::index(t[0], {at::arange(2, integers).unsqueeze(1), at::arange(11, integers)})};
+  };
+  const at::Tensor table = torch::randn({2, 11});
+  const TemporaryDirectory folder;
+
+  codegen::compile(traced(run, {table}), folder.path() / "model.so");
+  container_runtime::Runner runner(folder.path() / "model.so", {.instances = 1});
+
+  CHECK(torch::equal(runner.run({table})[0], table));
+}
+
 }  // namespace
 }  // namespace kiln::differential

@@ -212,10 +212,10 @@ static inline $S minimum($S a, $S b) { return a < b ? a : b; }
 )"},
     {"bounded",
      "",
-     R"(static inline I64 bounded(I64 index, I64 extent, int* failure) {
+     R"(static inline I64 bounded(I64 index, I64 extent, int* failure, int n = kLanes) {
   const I64 outside = (index < 0) | (index >= extent);
   Index any = 0;
-  for (int i = 0; i < kLanes; ++i) any |= outside[i];
+  for (int i = 0; i < n; ++i) any |= outside[i];
   if (any) __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
   return outside ? I64{} : index;
 }

@@ -326,7 +326,10 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
   for (std::size_t i = 1; i < operands.size(); ++i) {
     arguments += ", " + operands[i];
   }
-  return name + "(" + arguments + failure_argument(scalar.op) + ")";
+  if (scalar.op == ScalarOp::kBounded) {
+    return name + with_count(arguments + failure_argument(scalar.op));
+  }
+  return name + "(" + arguments + ")";
 }
 
 std::string Block::compute_scalar_operation(const Scalar& scalar) {
