@@ -80,4 +80,13 @@ std::vector<std::uint32_t> undeclared_mutations(const std::string& target,
   return {};
 }
 
+bool hides_mutations(const std::string& target, const c10::IValue* arguments) {
+  // Input, weight, bias, running mean, running variance, training (instance norm: use input stats).
+  if (target != "aten.batch_norm.default" && target != "aten._batch_norm_impl_index.default" &&
+      target != "aten.instance_norm.default") {
+    return false;
+  }
+  return arguments[5].toBool() && arguments[3].isTensor() && arguments[3].toTensor().defined();
+}
+
 }  // namespace kiln::capture

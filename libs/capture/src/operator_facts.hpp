@@ -35,4 +35,8 @@ OperatorFacts facts_of(const c10::OperatorHandle& op);
 std::vector<std::uint32_t> undeclared_mutations(const std::string& target,
                                                 const c10::IValue* arguments);
 
+/// Whether `op`, which calls other operators only, writes an argument in this very call although
+/// its schema does not say so: one of the operators that it calls says what.
+bool hides_mutations(const std::string& target, const c10::IValue* arguments);
+
 }  // namespace kiln::capture

@@ -1,38 +1,81 @@
 #include "kiln/capture/record.hpp"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
-#include <mutex>
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/twins.hpp"
+#include "nested.hpp"
 #include "recorder.hpp"
 
 namespace kiln::capture {
 namespace {
 
+template <c10::DispatchKey key>
 void record_call(const c10::OperatorHandle& op,
                  c10::DispatchKeySet keys,
                  torch::jit::Stack* stack) {
-  if (Recorder* recorder = Recorder::current()) {
+  Recorder* recorder = Recorder::current();
+  if (recorder != nullptr && recorder->key() == key) {
     recorder->call(op, keys, *stack);
   } else {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey),
-                       stack);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key), stack);
   }
+}
+
+template <c10::DispatchKey key>
+c10::RegistrationHandleRAII register_on() {
+  return c10::Dispatcher::singleton().registerFallback(
+      key, c10::KernelFunction::makeFromBoxedFunction<&record_call<key>>(), "kiln tracer");
 }
 
 // Once per process, and only when somebody traces: a second fallback on a key is an error.
 void register_tracer() {
-  static const c10::RegistrationHandleRAII handle = c10::Dispatcher::singleton().registerFallback(
-      kTracerKey, c10::KernelFunction::makeFromBoxedFunction<&record_call>(), "kiln tracer");
+  static const c10::RegistrationHandleRAII below_autograd = register_on<kTracerKey>();
+  static const c10::RegistrationHandleRAII above_autograd = register_on<kPreDispatchKey>();
 }
 
 Recorder& current() {
   Recorder* recorder = Recorder::current();
   ensure(recorder != nullptr, "a scope of the tracer outside a trace");
   return *recorder;
+}
+
+Recording trace(const TensorFunction& function,
+                const Tensors& inputs,
+                const RecordOptions& options) {
+  const auto recorder = std::make_shared<Recorder>(options);
+  Tensors arguments = inputs;
+  if (options.on_twins) {
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+    arguments = make_twins(inputs);
+  }
+  for (const at::Tensor& argument : arguments) {
+    recorder->add_input(argument);
+  }
+
+  Recording recording;
+  {
+    const c10::DebugInfoGuard reachable(c10::DebugInfoKind::TEST_INFO_2, recorder);
+    const c10::impl::IncludeDispatchKeyGuard recorded(recorder->key());
+    try {
+      recording.outputs = function(arguments);
+      for (const at::Tensor& output : recording.outputs) {
+        recorder->add_output(output);
+      }
+    } catch (...) {
+      const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+      recorder->restore_captured();
+      throw;
+    }
+  }
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+  recorder->restore_captured();
+  recording.graph = recorder->take_graph();
+  recording.captured = recorder->take_captured();
+  return recording;
 }
 
 }  // namespace
@@ -48,31 +91,14 @@ Recording record(const TensorFunction& function,
     throw Error(ErrorCode::kInvalidArgument, "this thread is already recording a program");
   }
   register_tracer();
-  const Tensors arguments = options.on_twins ? make_twins(inputs) : inputs;
-  const auto recorder = std::make_shared<Recorder>(options);
-  for (const at::Tensor& argument : arguments) {
-    recorder->add_input(argument);
-  }
+  return trace(function, inputs, options);
+}
 
-  Recording recording;
-  {
-    const c10::DebugInfoGuard reachable(c10::DebugInfoKind::TEST_INFO_2, recorder);
-    const c10::impl::IncludeDispatchKeyGuard recorded(kTracerKey);
-    try {
-      recording.outputs = function(arguments);
-      for (const at::Tensor& output : recording.outputs) {
-        recorder->add_output(output);
-      }
-    } catch (...) {
-      const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKey);
-      recorder->restore_captured();
-      throw;
-    }
-  }
-  recorder->restore_captured();
-  recording.graph = recorder->take_graph();
-  recording.captured = recorder->take_captured();
-  return recording;
+Recording record_nested(const TensorFunction& function, const Tensors& inputs) {
+  RecordOptions options = current().options();
+  options.on_twins = true;
+  options.on_capture = {};
+  return trace(function, inputs, options);
 }
 
 Tensors captured_so_far() {
@@ -92,11 +118,28 @@ void declare_input(const at::Tensor& tensor, ir::InputKind kind) {
 }
 
 PauseRecording::PauseRecording()
-    : was_included_(c10::impl::tls_is_dispatch_key_included(kTracerKey)) {
+    : below_(c10::impl::tls_is_dispatch_key_included(kTracerKey)),
+      above_(c10::impl::tls_is_dispatch_key_included(kPreDispatchKey)) {
   c10::impl::tls_set_dispatch_key_included(kTracerKey, false);
+  c10::impl::tls_set_dispatch_key_included(kPreDispatchKey, false);
 }
 PauseRecording::~PauseRecording() {
-  c10::impl::tls_set_dispatch_key_included(kTracerKey, was_included_);
+  c10::impl::tls_set_dispatch_key_included(kTracerKey, below_);
+  c10::impl::tls_set_dispatch_key_included(kPreDispatchKey, above_);
+}
+
+GradModeScope::GradModeScope(bool enabled) : previous_(c10::GradMode::is_enabled()) {
+  set_grad_mode(enabled);
+}
+GradModeScope::~GradModeScope() {
+  set_grad_mode(previous_);
+}
+
+void set_grad_mode(bool enabled) {
+  c10::GradMode::set_enabled(enabled);
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->set_grad_mode(enabled);
+  }
 }
 
 BackwardScope::BackwardScope() : previous_(current().backward) {

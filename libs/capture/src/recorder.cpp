@@ -11,6 +11,7 @@
 #include "arguments.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
+#include "nested.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -54,6 +55,12 @@ bool has_mask(const c10::IValue* arguments, std::size_t count) {
 }
 
 }  // namespace
+
+Recorder::Recorder(const RecordOptions& options)
+    : options_(options),
+      key_(options.pre_dispatch ? kPreDispatchKey : kTracerKey),
+      graph_("recorded"),
+      grad_mode_(c10::GradMode::is_enabled()) {}
 
 Recorder* Recorder::current() {
   return static_cast<Recorder*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::TEST_INFO_2));
@@ -131,7 +138,7 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
 ir::ValueId Recorder::literal(const at::Tensor& tensor) {
   const c10::Scalar scalar = tensor.item();
   const auto no_tensors = [](const at::Tensor&) { return ir::ValueId(); };
-  ir::Node node;
+  ir::Node node = node_here();
   node.target = "aten.scalar_tensor.default";
   node.signature = "Scalar,ScalarType?,Layout?,Device?,bool?->Tensor";
   node.arguments = {to_argument(scalar, *c10::NumberType::get(), no_tensors),
@@ -139,8 +146,6 @@ ir::ValueId Recorder::literal(const at::Tensor& tensor) {
                     ir::Layout::kStrided,
                     ir::Device{},
                     std::monostate()};
-  node.backward = backward;
-  node.provenance.module_path = module_path;
   const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
   const ir::ValueId value = graph_.node(id).results[0];
   values_.set(tensor, value);
@@ -152,7 +157,7 @@ ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
   const auto expressions = [](at::IntArrayRef integers) {
     return std::vector<ir::Expr>(integers.begin(), integers.end());
   };
-  ir::Node node;
+  ir::Node node = node_here();
   node.target = "aten.as_strided.default";
   node.signature = "Tensor,SymInt[],SymInt[],SymInt?->Tensor";
   node.arguments = {on,
@@ -160,12 +165,59 @@ ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
                     expressions(tensor.strides()),
                     ir::Expr(tensor.storage_offset())};
   node.aliases = {{0, 0}};
-  node.backward = backward;
-  node.provenance.module_path = module_path;
   const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
   const ir::ValueId value = graph_.node(id).results[0];
   values_.set(tensor, value);
   return value;
+}
+
+// Below autograd everything that only calls other operators is taken apart. Above it such operators
+// stay whole, unless they write or return a view: then it is the operators within that say so.
+bool Recorder::takes_apart(const c10::OperatorHandle& op,
+                           c10::DispatchKeySet below,
+                           const torch::jit::Stack& stack) {
+  if (!options_.pre_dispatch) {
+    return is_composite(op, below);
+  }
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+    return false;
+  }
+  const OperatorFacts& known = facts(op);
+  const c10::IValue* arguments = stack.data() + stack.size() - op.schema().arguments().size();
+  return !known.may_alias.empty() || hides_mutations(known.target, arguments);
+}
+
+void Recorder::check_frozen(const OperatorFacts& facts, const at::Tensor& tensor) const {
+  if (frozen_.contains(memory_of(tensor)) && !facts.in_place_view) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "cannot mutate tensors with frozen storage: " + facts.target +
+                    " writes what an operator returned that may return its argument");
+  }
+}
+
+// What every node says of the moment that it was recorded in.
+ir::Node Recorder::node_here() const {
+  ir::Node node;
+  node.grad_mode = c10::GradMode::is_enabled();
+  node.autocast =
+      at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
+  node.backward = backward;
+  node.provenance.module_path = module_path;
+  node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
+  return node;
+}
+
+void Recorder::set_grad_mode(bool enabled) {
+  grad_mode_ = enabled;
+  if (!options_.pre_dispatch) {
+    return;
+  }
+  ir::Node node = node_here();
+  node.target = kSetGradMode;
+  node.signature = "bool enabled->";
+  node.arguments = {enabled};
+  node.effectful = true;
+  graph_.add_node(std::move(node), {});
 }
 
 void Recorder::refuse(const c10::OperatorHandle& op,
@@ -211,13 +263,16 @@ void Recorder::call(const c10::OperatorHandle& op,
                     c10::DispatchKeySet keys,
                     torch::jit::Stack& stack) {
   const c10::DispatchKeySet below =
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTracerKey);
-  if (is_composite(op, below)) {
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key_);
+  if (takes_apart(op, below, stack)) {
     op.redispatchBoxed(below, &stack);
     return;
   }
 
-  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKey);
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+  if (options_.pre_dispatch && c10::GradMode::is_enabled() != grad_mode_) {
+    set_grad_mode(!grad_mode_);
+  }
   const OperatorFacts& known = facts(op);
   refuse(op, known, stack);
 
@@ -226,7 +281,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   const std::size_t base = stack.size() - count;
   const c10::IValue* arguments = stack.data() + base;
 
-  ir::Node node;
+  ir::Node node = node_here();
   node.target = known.target;
   node.signature = known.signature;
   for (std::size_t i = 0; i < count; ++i) {
@@ -240,18 +295,13 @@ void Recorder::call(const c10::OperatorHandle& op,
     node.mutates.push_back(argument);
   }
   node.random = known.random && !(known.dropout && arguments[*known.dropout].toDouble() == 0);
-  node.grad_mode = c10::GradMode::is_enabled();
-  node.autocast =
-      at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
-  node.backward = backward;
-  node.provenance.module_path = module_path;
-  node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
 
   // Where each argument lies, before the call: set_ makes its own see other memory. One tensor of a
   // list is enough to tell what a result is a view of.
   std::vector<const c10::StorageImpl*> memories(count);
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
+      check_frozen(known, tensor);
       snapshot(tensor);
       if (!known.in_place_view && tensor.has_storage()) {
         written_.insert(tensor.storage().unsafeGetStorageImpl());
@@ -269,12 +319,14 @@ void Recorder::call(const c10::OperatorHandle& op,
   } else {
     run();
   }
-  add_results(std::move(node), std::span(stack).subspan(base), memories);
+  add_results(std::move(node), !known.may_alias.empty(), std::span(stack).subspan(base), memories);
 }
 
 void Recorder::add_results(ir::Node node,
+                           bool declares_aliases,
                            std::span<const c10::IValue> returned,
                            std::span<const c10::StorageImpl* const> memories) {
+  const bool freezes = options_.pre_dispatch && !declares_aliases;
   Tensors results;
   for (const c10::IValue& item : returned) {
     if (item.isTensor()) {
@@ -305,6 +357,9 @@ void Recorder::add_results(ir::Node node,
     }
     if (argument < memories.size()) {
       node.aliases.push_back({i, argument});
+      if (freezes) {
+        frozen_.insert(memory);
+      }
     }
     metas.emplace_back(describe(result));
   }
@@ -315,6 +370,46 @@ void Recorder::add_results(ir::Node node,
       values_.set(results[i], graph_.node(id).results[i]);
     }
   }
+}
+
+void Recorder::call_region(std::string target,
+                           std::vector<ir::Argument> arguments,
+                           std::vector<ir::Graph> bodies,
+                           const std::vector<Tensors>& lists,
+                           const Tensors& results) {
+  ir::Node node = node_here();
+  node.target = std::move(target);
+  node.arguments = std::move(arguments);
+  for (ir::Graph& body : bodies) {
+    for (const ir::Node& inner : body.nodes()) {
+      node.random = node.random || inner.random;
+    }
+    node.arguments.emplace_back(ir::SubgraphRef{graph_.add_subgraph(std::move(body))});
+  }
+  for (const Tensors& list : lists) {
+    std::vector<ir::ValueId> values;
+    for (const at::Tensor& operand : list) {
+      values.push_back(value_of(operand));
+    }
+    node.arguments.emplace_back(std::move(values));
+  }
+  std::vector<std::optional<ir::ValueMeta>> metas;
+  for (const at::Tensor& result : results) {
+    metas.emplace_back(describe(result));
+  }
+  const ir::NodeId id = graph_.add_node(std::move(node), std::move(metas));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    values_.set(results[i], graph_.node(id).results[i]);
+  }
+}
+
+void Recorder::run_privately(const std::function<void()>& call) {
+  if (!options_.on_twins) {
+    call();
+    return;
+  }
+  torch::jit::Stack none;
+  generator_.run(none, 0, std::nullopt, call);
 }
 
 }  // namespace kiln::capture

@@ -7,6 +7,7 @@
 #include <ATen/core/stack.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -21,17 +22,23 @@
 
 namespace kiln::capture {
 
-/// The dispatch key that the tracer lives on: below autograd and autocast, above the backends, and
-/// without a fallback of libtorch's own. Named here and nowhere else.
+/// The dispatch keys that the tracer lives on: below autograd and autocast and above the backends,
+/// or, before dispatch, above all of them. Neither has a fallback of libtorch's own. Named here and
+/// nowhere else.
 inline constexpr c10::DispatchKey kTracerKey = c10::DispatchKey::Fake;
+inline constexpr c10::DispatchKey kPreDispatchKey = c10::DispatchKey::DeferredInit;
 
 /// Reached through thread-local state that the autograd engine carries to its threads.
 class Recorder : public c10::DebugInfoBase {
  public:
-  explicit Recorder(const RecordOptions& options) : options_(options), graph_("recorded") {}
+  explicit Recorder(const RecordOptions& options);
 
   /// The recorder of the calling thread, if it is recording.
   static Recorder* current();
+
+  /// The key that this trace lives on.
+  [[nodiscard]] c10::DispatchKey key() const { return key_; }
+  [[nodiscard]] const RecordOptions& options() const { return options_; }
 
   void add_input(const at::Tensor& tensor, ir::InputKind kind = ir::InputKind::kUser);
   void add_output(const at::Tensor& tensor);
@@ -43,6 +50,23 @@ class Recorder : public c10::DebugInfoBase {
 
   /// Runs `op` and writes it down.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+
+  /// Writes down that grad mode is now `enabled`, in a trace before dispatch.
+  void set_grad_mode(bool enabled);
+
+  /// Writes down a call of `target` on `arguments`, nested `bodies` and then `lists` of operands,
+  /// as one node that returned `results`.
+  void call_region(std::string target,
+                   std::vector<ir::Argument> arguments,
+                   std::vector<ir::Graph> bodies,
+                   const std::vector<Tensors>& lists,
+                   const Tensors& results);
+  /// The value of `tensor` in this trace, captured if it is new.
+  ir::ValueId value_of(const at::Tensor& tensor);
+
+  /// Runs `call` with the private generator in the place of the default one, if the trace runs on
+  /// twins.
+  void run_privately(const std::function<void()>& call);
 
   /// Gives captured tensors that were written their old contents back.
   void restore_captured();
@@ -61,7 +85,11 @@ class Recorder : public c10::DebugInfoBase {
   };
 
   const OperatorFacts& facts(const c10::OperatorHandle& op);
-  ir::ValueId value_of(const at::Tensor& tensor);
+  [[nodiscard]] bool takes_apart(const c10::OperatorHandle& op,
+                                 c10::DispatchKeySet below,
+                                 const torch::jit::Stack& stack);
+  ir::Node node_here() const;
+  void check_frozen(const OperatorFacts& facts, const at::Tensor& tensor) const;
   ir::ValueId capture(const at::Tensor& tensor);
   ir::ValueId literal(const at::Tensor& tensor);
   ir::ValueId window(const at::Tensor& tensor, ir::ValueId on);
@@ -71,16 +99,21 @@ class Recorder : public c10::DebugInfoBase {
               const torch::jit::Stack& stack) const;
   void snapshot(const at::Tensor& tensor);
   void add_results(ir::Node node,
+                   bool declares_aliases,
                    std::span<const c10::IValue> returned,
                    std::span<const c10::StorageImpl* const> memories);
   std::string next_name() { return std::to_string(names_++); }
 
   RecordOptions options_;
+  c10::DispatchKey key_;
   ir::Graph graph_;
   ValueTable values_;
   Tensors captured_;
   std::unordered_set<const c10::StorageImpl*> external_;
   std::unordered_set<const c10::StorageImpl*> written_;
+  // Of results that are their operator's argument, although its schema does not say so.
+  std::unordered_set<const c10::StorageImpl*> frozen_;
+  bool grad_mode_;
   std::unordered_map<const c10::StorageImpl*, Snapshot> snapshots_;
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;

@@ -2,15 +2,18 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
 
 #include <optional>
 #include <string>
 
 #include "arguments.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/capture/control_flow.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/ir/liveness.hpp"
 #include "kiln/ir/memory.hpp"
+#include "nested.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -23,11 +26,12 @@ struct Operand {
 };
 
 struct Call {
-  c10::OperatorHandle op;
-  torch::jit::Stack arguments;  // Everything but the operands.
+  std::optional<c10::OperatorHandle> op;  // Nothing for a region, or a change of grad mode.
+  torch::jit::Stack arguments;            // Everything but the operands.
   std::vector<Operand> operands;
   std::vector<ir::ValueId> dies;  // Values that nothing after this call uses.
   bool in_place_view;             // Of the first argument.
+  std::vector<Interpreter> bodies = {};
 };
 
 c10::OperatorHandle find_operator(const std::string& target) {
@@ -40,9 +44,32 @@ c10::OperatorHandle find_operator(const std::string& target) {
   return *op;
 }
 
+// cond, map and changes of grad mode, which no dispatcher knows.
+bool is_ours(const ir::Node& node) {
+  return node.target == kCond || node.target == kMap || node.target == kSetGradMode;
+}
+
+// Lists of tensors in the order of the arguments; bodies by themselves.
+Call prepare_region(const ir::Graph& graph, const ir::Node& node, const ReplayOptions& options) {
+  Call call{std::nullopt, {}, {}, {}, false};
+  for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
+    const ir::Argument& argument = node.arguments[i];
+    if (const auto* body = std::get_if<ir::SubgraphRef>(&argument)) {
+      call.bodies.emplace_back(graph.subgraphs()[body->index], options);
+    } else if (const auto* list = std::get_if<std::vector<ir::ValueId>>(&argument)) {
+      call.operands.push_back({i, *list, Operand::Kind::kList});
+    } else if (const auto* value = std::get_if<ir::ValueId>(&argument)) {
+      call.operands.push_back({i, {*value}, Operand::Kind::kTensor});
+    } else {
+      call.arguments.emplace_back(std::get<bool>(argument));
+    }
+  }
+  return call;
+}
+
 Call prepare(const ir::Node& node) {
   Call call{find_operator(node.target), {}, {}, {}, ir::is_in_place_view(node)};
-  const std::vector<c10::Argument>& parameters = call.op.schema().arguments();
+  const std::vector<c10::Argument>& parameters = call.op->schema().arguments();
   if (parameters.size() != node.arguments.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 node.target + " takes " + std::to_string(parameters.size()) +
@@ -115,6 +142,52 @@ void check(const ir::Graph& graph, ir::ValueId id, const at::Tensor& tensor) {
   }
 }
 
+std::vector<at::Tensor> run_region(const ir::Node& node,
+                                   const Call& call,
+                                   const std::vector<at::Tensor>& values) {
+  const auto body = [&](std::size_t index) {
+    return [&call, index](const Tensors& inputs) { return call.bodies.at(index).run(inputs); };
+  };
+  const auto list = [&](const Operand& operand) {
+    return operand_value(operand, values).toTensorVector();
+  };
+  if (node.target == kMap) {
+    return map(body(0), list(call.operands.at(0)), list(call.operands.at(1)));
+  }
+  if (call.arguments.empty()) {
+    return cond(
+        values[call.operands.at(0).values[0].index()], body(0), body(1), list(call.operands.at(1)));
+  }
+  return cond(call.arguments[0].toBool(), body(0), body(1), list(call.operands.at(0)));
+}
+
+// Leaves the results on `stack`.
+void run_call(const Call& call,
+              const ir::Node& node,
+              const std::vector<at::Tensor>& values,
+              torch::jit::Stack& stack) {
+  if (!call.op) {
+    stack.clear();
+    if (node.target == kSetGradMode) {
+      set_grad_mode(call.arguments.at(0).toBool());
+    } else {
+      for (at::Tensor& result : run_region(node, call, values)) {
+        stack.emplace_back(std::move(result));
+      }
+    }
+    return;
+  }
+  stack.assign(call.arguments.begin(), call.arguments.end());
+  for (const Operand& operand : call.operands) {
+    stack[operand.argument] = operand_value(operand, values);
+  }
+  if (call.in_place_view) {
+    // The value is the tensor as it was; what the operator makes of it is another.
+    stack[0] = stack[0].toTensor().variable_data();
+  }
+  call.op->callBoxed(stack);
+}
+
 }  // namespace
 
 struct Interpreter::Program {
@@ -127,7 +200,8 @@ Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
   auto program = std::make_unique<Program>(Program{std::move(graph), options, {}});
   program->calls.reserve(program->graph.nodes().size());
   for (const ir::Node& node : program->graph.nodes()) {
-    program->calls.push_back(prepare(node));
+    program->calls.push_back(is_ours(node) ? prepare_region(program->graph, node, options)
+                                           : prepare(node));
   }
 
   const ir::LastUses last_uses(program->graph);
@@ -158,19 +232,12 @@ std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
     values[graph.inputs()[i].value.index()] = std::move(inputs[i]);
   }
 
+  const c10::AutoGradMode restored(c10::GradMode::is_enabled());
   torch::jit::Stack stack;
   for (std::size_t i = 0; i < program_->calls.size(); ++i) {
     const Call& call = program_->calls[i];
     const ir::Node& node = graph.nodes()[i];
-    stack.assign(call.arguments.begin(), call.arguments.end());
-    for (const Operand& operand : call.operands) {
-      stack[operand.argument] = operand_value(operand, values);
-    }
-    if (call.in_place_view) {
-      // The value is the tensor as it was; what the operator makes of it is another.
-      stack[0] = stack[0].toTensor().variable_data();
-    }
-    call.op.callBoxed(stack);
+    run_call(call, node, values, stack);
 
     std::size_t result = 0;
     const auto keep = [&](at::Tensor tensor) {

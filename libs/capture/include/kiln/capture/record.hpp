@@ -25,6 +25,10 @@ struct RecordOptions {
   bool on_twins = true;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
+  /// Record above autograd and autocast, where composite operators (linear, matmul, conv2d) are
+  /// still whole, and write each change of grad mode down as a node
+  /// `kiln.set_grad_enabled.default`.
+  bool pre_dispatch = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
 };
@@ -43,7 +47,9 @@ struct Recording {
 /// Runs `function` on `inputs` and records it.
 ///
 /// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
-/// shape that depends on data; whatever the function itself throws passes through.
+/// shape that depends on data; with `kInvalidArgument` if, before dispatch, it writes what an
+/// operator returned that may return its argument (dropout that drops nothing). Whatever the
+/// function itself throws passes through.
 [[nodiscard]] Recording record(const TensorFunction& function,
                                const Tensors& inputs,
                                const RecordOptions& options = {});
@@ -72,7 +78,23 @@ class PauseRecording {
   PauseRecording& operator=(const PauseRecording&) = delete;
 
  private:
-  bool was_included_;
+  bool below_;
+  bool above_;
+};
+
+/// Grad mode is `enabled` while it lives.
+///
+/// A trace before dispatch writes both changes down, as they stand in the program. It sees those of
+/// `c10::AutoGradMode` too, but only where an operator follows.
+class GradModeScope {
+ public:
+  explicit GradModeScope(bool enabled);
+  ~GradModeScope();
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+
+ private:
+  bool previous_;
 };
 
 /// While it lives, nodes recorded on this thread are marked as backward (`ir::Node::backward`).
