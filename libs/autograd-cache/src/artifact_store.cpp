@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "blob_file.hpp"
+#include "content_digest.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
@@ -116,11 +117,11 @@ std::optional<fs::path> ArtifactStore::find_file(const FileReference& reference)
 }
 
 bool ArtifactStore::intact(const fs::path& path, const Digest& content) const {
-  const std::optional<MappedBlob> file = MappedBlob::map(path);
-  if (!file) {
+  const std::optional<Digest> found = content_digest(path);
+  if (!found) {
     return false;
   }
-  if (digest(file->bytes()) != content) {
+  if (*found != content) {
     drop(path);
     return false;
   }

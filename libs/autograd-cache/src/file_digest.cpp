@@ -13,6 +13,7 @@
 
 #include "byte_stream.hpp"
 #include "cache_state.hpp"
+#include "content_digest.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::autograd_cache {
@@ -64,11 +65,11 @@ Digest Cache::digest_of_file(const fs::path& path) {
     }
   }
 
-  const std::optional<MappedBlob> file = MappedBlob::map(real);
-  if (!file) {
+  const std::optional<Digest> read = content_digest(real);
+  if (!read) {
     throw Error(ErrorCode::kIo, "cannot read " + path.string());
   }
-  const Digest content = digest(file->bytes());
+  const Digest content = *read;
   const std::time_t now = std::time(nullptr);
   if (worth_it && status.st_ctim.tv_sec + kSettled < now &&
       status.st_mtim.tv_sec + kSettled < now) {
