@@ -78,14 +78,10 @@ struct FunctionGuards {
 
   // The tensors of `module` by their names, or nothing if one is not there.
   [[nodiscard]] std::optional<Tensors> captured_in(const torch::nn::Module* module) const {
-    Tensors tensors;
-    for (const std::string& name : captured) {
-      tensors.push_back(module == nullptr ? at::Tensor() : tensor_named(*module, name));
-      if (!tensors.back().defined()) {
-        return std::nullopt;
-      }
+    if (captured.empty()) {
+      return Tensors();
     }
-    return tensors;
+    return module == nullptr ? std::nullopt : tensors_named(captured, *module);
   }
 };
 

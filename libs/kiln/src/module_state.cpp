@@ -2,6 +2,8 @@
 
 #include <torch/nn/module.h>
 
+#include <unordered_map>
+
 #include "guards.hpp"
 
 namespace kiln {
@@ -82,15 +84,22 @@ std::string description_of(const torch::nn::Module& module) {
   return text;
 }
 
-at::Tensor tensor_named(const torch::nn::Module& module, const std::string& name) {
-  at::Tensor found;
-  visit_tensors(module, [&](const std::string& its_name, const at::Tensor& tensor) {
-    if (its_name == name) {
-      found = tensor;
-    }
-    return found.defined();
+std::optional<std::vector<at::Tensor>> tensors_named(const std::vector<std::string>& names,
+                                                     const torch::nn::Module& module) {
+  std::unordered_map<std::string, at::Tensor> all;
+  visit_tensors(module, [&](const std::string& name, const at::Tensor& tensor) {
+    all.emplace(name, tensor);
+    return false;
   });
-  return found;
+  std::vector<at::Tensor> tensors;
+  for (const std::string& name : names) {
+    const auto found = all.find(name);
+    if (found == all.end()) {
+      return std::nullopt;
+    }
+    tensors.push_back(found->second);
+  }
+  return tensors;
 }
 
 std::optional<std::vector<std::string>> names_of(const std::vector<at::Tensor>& tensors,

@@ -32,8 +32,9 @@ class ModuleState {
 /// what another process can compare.
 [[nodiscard]] std::string description_of(const torch::nn::Module& module);
 
-/// The parameter or buffer `name`, or an undefined tensor.
-[[nodiscard]] at::Tensor tensor_named(const torch::nn::Module& module, const std::string& name);
+/// The parameters and buffers of `names`, or nothing if `module` does not have one of them.
+[[nodiscard]] std::optional<std::vector<at::Tensor>> tensors_named(
+    const std::vector<std::string>& names, const torch::nn::Module& module);
 
 /// What `module` calls each of `tensors`, or nothing if one of them is not its parameter or buffer.
 [[nodiscard]] std::optional<std::vector<std::string>> names_of(
