@@ -121,6 +121,9 @@ void add_bench(CLI::App& app, Session& session) {
       "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
   command->add_option("--seconds", arguments->seconds, "For each measurement")
       ->capture_default_str();
+  command->footer(R"(Examples:
+  kiln bench compiled.pt2
+  kiln bench compiled.pt2 --instances 4 --seconds 5 --json)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

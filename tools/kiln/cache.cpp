@@ -9,6 +9,7 @@
 #include "console.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/error.hpp"
+#include "text.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -207,6 +208,11 @@ int import_bundle(const std::string& path, bool as_json) {
 void add_cache(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("cache", "The disk cache ($KILN_CACHE_DIR)");
   command->require_subcommand(1);
+  command->footer(R"(Examples:
+  kiln cache stats
+  kiln cache explain LAST                            why the last compile was not found
+  kiln cache evict 2G
+  kiln cache export bundle && kiln cache import bundle   on a machine without a compiler)");
   const auto add = [&](const char* name, const char* help, std::function<int(bool)> action) {
     CLI::App* part = command->add_subcommand(name, help);
     part->add_flag("--json", session.json, "Print JSON");

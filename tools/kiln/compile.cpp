@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "kiln/kiln.hpp"
+#include "text.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -29,11 +30,14 @@ void apply_option(const std::string& pair, CompileOptions& options) {
     options.isa = value;
   } else if (name == "check_inputs") {
     options.check_inputs = value == "true" || value == "1";
+  } else if (name == "profile") {
+    options.profile = value == "true" || value == "1";
   } else if (name == "identity") {
     options.identity = value;
   } else {
-    throw Error(ErrorCode::kInvalidArgument,
-                "there is no option '" + name + "'; known are isa, check_inputs and identity");
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "there is no option '" + name + "'; known are isa, check_inputs, profile and identity");
   }
 }
 
@@ -99,9 +103,15 @@ void add_compile(CLI::App& app, Session& session) {
       ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
       ->required();
   command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
-  command->add_option("--option", arguments->options, "name=value: isa, check_inputs, identity");
+  command->add_option(
+      "--option", arguments->options, "name=value: isa, check_inputs, profile, identity");
   command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
+  command->footer(R"(Examples:
+  kiln compile model.pt2 -o compiled.pt2             a package for any AOTInductor host
+  kiln compile model.pt2 -o libmodel.so              the library alone
+  kiln compile model.pt2 -o out.pt2 --option isa=x86-64-v3
+  kiln compile model.pt2 -o out.pt2 --option profile=true   kernels show in PyTorch's profiler)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

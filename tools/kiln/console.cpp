@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
-#include <iomanip>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 
@@ -55,6 +55,12 @@ void finish_progress() {
   }
 }
 
+std::string in_red(const std::string& text) {
+  const char* const plain = std::getenv("NO_COLOR");
+  return is_terminal() && (plain == nullptr || *plain == '\0') ? "\033[1;31m" + text + "\033[0m"
+                                                               : text;
+}
+
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return "none";
@@ -65,18 +71,6 @@ std::string describe(const at::Tensor& tensor) {
     text << (i == 0 ? "" : ", ") << tensor.size(i);
   }
   text << "]";
-  return text.str();
-}
-
-std::string describe_bytes(double bytes) {
-  const char* units[] = {"B", "kB", "MB", "GB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 3) {
-    bytes /= 1000;
-    ++unit;
-  }
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << bytes << " " << units[unit];
   return text.str();
 }
 

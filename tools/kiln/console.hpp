@@ -18,10 +18,10 @@ namespace kiln::tool {
 /// Ends the line that `progress_reporter` may have left open.
 void finish_progress();
 
+/// `text`, red if standard error is a terminal and NO_COLOR is not set.
+[[nodiscard]] std::string in_red(const std::string& text);
+
 /// "f32[4, 128]"
 [[nodiscard]] std::string describe(const at::Tensor& tensor);
-
-/// "12.3 MB"
-[[nodiscard]] std::string describe_bytes(double bytes);
 
 }  // namespace kiln::tool

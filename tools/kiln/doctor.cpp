@@ -81,6 +81,8 @@ int run(bool json) {
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App* command =
       app.add_subcommand("doctor", "Say whether compiler, libtorch, cache and the rest are usable");
+  command->footer(R"(Examples:
+  kiln doctor                                        exits with 1 if something needed is missing)");
   command->add_flag("--json", session.json, "Print JSON");
   command->callback([&session] { session.action = [&session] { return run(session.json); }; });
 }

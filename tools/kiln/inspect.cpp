@@ -9,18 +9,17 @@
 #include "console.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
-#include "kiln/ir/dot.hpp"
-#include "kiln/ir/print.hpp"
 #include "kiln/model.hpp"
-#include "kiln/program.hpp"
 #include "partition.hpp"
+#include "show_program.hpp"
+#include "text.hpp"
 
 namespace kiln::tool {
 namespace {
 
 struct Arguments {
-  std::string file, svg;
-  bool partition = false;
+  std::string file, svg, html;
+  bool partition = false, unfused = false;
   double budget = 1.0;
 };
 
@@ -68,41 +67,22 @@ int show_model(const std::string& file, bool json) {
   return 0;
 }
 
-int show_program(const Arguments& arguments, bool json) {
-  const ExportedProgram program = load_program(arguments.file);
-  if (!arguments.svg.empty()) {
-    draw_dot(ir::to_dot(program.graph), arguments.svg);
-  }
-  const exporter::GraphSignature signature = program.signature();
-  if (json) {
-    std::cout << nlohmann::json{{"parameters", signature.parameters},
-                                {"buffers", signature.buffers},
-                                {"user_inputs", signature.user_inputs},
-                                {"user_outputs", signature.user_outputs},
-                                {"graph", ir::print(program.graph)}}
-                     .dump(2)
-              << "\n";
-    return 0;
-  }
-  std::cout << "exported program: " << signature.parameters.size() << " parameters, "
-            << signature.buffers.size() << " buffers, " << signature.user_inputs.size()
-            << " inputs, " << signature.user_outputs.size() << " outputs\n"
-            << ir::print(program.graph);
-  return 0;
-}
-
 int run(const Arguments& arguments, bool json) {
   if (arguments.partition) {
     return show_partition({arguments.file, arguments.svg, arguments.budget, json});
+  }
+  const ProgramArguments pictures{arguments.file, arguments.svg, arguments.html, arguments.unfused};
+  if (std::filesystem::is_directory(arguments.file)) {
+    return show_dump(pictures, json);
   }
   if (arguments.file.ends_with(".kir")) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a graph as text can be read as it is; --partition splits one that has gradients");
   }
   if (!is_package(arguments.file)) {
-    return show_program(arguments, json);
+    return show_program(pictures, json);
   }
-  if (!arguments.svg.empty()) {
+  if (!arguments.svg.empty() || !arguments.html.empty()) {
     throw Error(ErrorCode::kUnsupported,
                 "a compiled package keeps no graph to draw; inspect the archive it was made from");
   }
@@ -114,12 +94,23 @@ int run(const Arguments& arguments, bool json) {
 void add_inspect(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      app.add_subcommand("inspect", "Show what is in an archive, a package or a library");
-  command->add_option("file", arguments->file, "Archive or package (.pt2), or library (.so)")
+      app.add_subcommand("inspect", "Show what is in an archive, a package, a library or a dump");
+  command
+      ->add_option(
+          "file", arguments->file, "Archive or package (.pt2), library (.so), or a dump's folder")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingPath);
   command->add_option(
-      "--svg", arguments->svg, "Draw an archive's graph to this file (needs graphviz)");
+      "--svg",
+      arguments->svg,
+      "Draw what an archive or a dump compiles to: fused kernels as boxes, bytes on "
+      "the edges (needs graphviz)");
+  command->add_option("--html",
+                      arguments->html,
+                      "Compile an archive (or take a dump) and write one page with its steps, "
+                      "kernels and their source, memory plan and times");
+  command->add_flag(
+      "--unfused", arguments->unfused, "With --svg: the operators as exported, not the kernels");
   command->add_flag(
       "--partition",
       arguments->partition,
@@ -127,6 +118,11 @@ void add_inspect(CLI::App& app, Session& session) {
       "its backward and why; --svg draws it");
   command->add_option("--budget", arguments->budget, "With --partition: the memory budget, 0 to 1")
       ->check(CLI::Range(0.0, 1.0));
+  command->footer(R"(Examples:
+  kiln inspect compiled.pt2                          inputs, outputs, constants
+  kiln inspect model.pt2 --svg steps.svg             fused kernels as boxes
+  kiln inspect model.pt2 --html model.html           everything on one page
+  kiln inspect model.pt2 --partition --svg step.svg  what training would save)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

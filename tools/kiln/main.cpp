@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
-#include "kiln/base/error.hpp"
+#include "console.hpp"
+#include "interrupt.hpp"
 
 namespace {
 
@@ -17,16 +19,25 @@ constexpr const char* kExamples = R"(Examples:
   kiln run compiled.pt2                      on the sample inputs that came with it
   kiln bench compiled.pt2 --instances 4
   kiln inspect compiled.pt2
-  kiln inspect model.pt2 --svg graph.svg
-  kiln inspect model.pt2 --partition --svg step.svg
+  kiln inspect model.pt2 --html model.html
   kiln doctor
+Each command has examples of its own: kiln compile --help
 
-Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong use.)";
+Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong use,
+            3 a comparison was made and it failed, 130 interrupted.)";
 
 // The first line of an exception of libtorch: the rest is a stack trace.
 std::string first_line(const char* message) {
   const std::string text(message);
   return text.substr(0, text.find('\n'));
+}
+
+void complain(const kiln::tool::Session& session, const std::string& reason) {
+  kiln::tool::finish_progress();
+  if (session.json) {
+    std::cout << nlohmann::json{{"error", reason}}.dump(2) << "\n";
+  }
+  std::cerr << kiln::tool::in_red("kiln:") << " " << reason << "\n";
 }
 
 int run(int argc, char** argv) {
@@ -38,22 +49,27 @@ int run(int argc, char** argv) {
   kiln::tool::add_run(app, session);
   kiln::tool::add_bench(app, session);
   kiln::tool::add_inspect(app, session);
+  kiln::tool::add_bisect(app, session);
   kiln::tool::add_cache(app, session);
   kiln::tool::add_doctor(app, session);
+  kiln::tool::add_completion(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? 0 : kiln::tool::kWrongUse;
   }
 
+  const kiln::tool::CleanInterruption interruption;
   try {
     return session.action();
   } catch (const c10::Error& error) {
-    std::cerr << "kiln: " << first_line(error.what_without_backtrace()) << "\n";
+    interruption.check();
+    complain(session, first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    std::cerr << "kiln: " << error.what() << "\n";
+    interruption.check();
+    complain(session, error.what());
   }
-  return 1;
+  return kiln::tool::kFailed;
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "draw.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
-#include "kiln/base/subprocess.hpp"
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
@@ -81,16 +81,6 @@ void print_json(const partitioner::Partition& partition, double milliseconds) {
 
 }  // namespace
 
-void draw_dot(const std::string& text, const std::string& path) {
-  ProcessOptions options;
-  options.input = text;
-  const ProcessResult drawn = run_process({"dot", "-Tsvg"}, options);
-  if (!drawn.ok()) {
-    throw Error(ErrorCode::kIo, "graphviz's dot could not draw the graph: " + drawn.error);
-  }
-  write_file_atomically(path, drawn.output);
-}
-
 int show_partition(const PartitionArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const ir::Graph joint = joint_of(arguments.file);
@@ -100,7 +90,7 @@ int show_partition(const PartitionArguments& arguments) {
   const double milliseconds =
       std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   if (!arguments.svg.empty()) {
-    draw_dot(partitioner::to_dot(partition), arguments.svg);
+    write_file_atomically(arguments.svg, draw_dot(partitioner::to_dot(partition)));
   }
   if (arguments.json) {
     print_json(partition, milliseconds);

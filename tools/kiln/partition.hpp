@@ -16,7 +16,4 @@ struct PartitionArguments {
 /// Splits the joint graph and prints what is saved and why. Returns the exit code.
 int show_partition(const PartitionArguments& arguments);
 
-/// Runs graphviz's dot on `text` and writes the picture to `path`.
-void draw_dot(const std::string& text, const std::string& path);
-
 }  // namespace kiln::tool

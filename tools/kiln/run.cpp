@@ -78,6 +78,9 @@ void add_run(CLI::App& app, Session& session) {
           "--inputs", arguments->inputs, ".npy or .pt files; the package's samples if absent")
       ->check(CLI::ExistingFile);
   command->add_option("--save", arguments->save, "Write the outputs to this .pt file");
+  command->footer(R"(Examples:
+  kiln run compiled.pt2                              on the sample inputs that came with it
+  kiln run compiled.pt2 --inputs image.npy --save outputs.pt)");
   command->add_flag("--json", session.json, "Print JSON");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

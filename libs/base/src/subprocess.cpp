@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -125,10 +127,40 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
+// The processes that are being waited for. What is in it is not reaped yet, so its number cannot
+// belong to anyone else.
+class RunningProcesses {
+ public:
+  static RunningProcesses& instance() {
+    // Never destroyed: a thread may end a process while the program exits.
+    static auto* const running = new RunningProcesses;
+    return *running;
+  }
+
+  void add(pid_t id) {
+    const std::lock_guard lock(mutex_);
+    ids_.insert(id);
+  }
+  void remove(pid_t id) {
+    const std::lock_guard lock(mutex_);
+    ids_.erase(id);
+  }
+  void kill_all() {
+    const std::lock_guard lock(mutex_);
+    for (const pid_t id : ids_) {
+      ::kill(-id, SIGKILL);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<pid_t> ids_;
+};
+
 // A started process: reaped exactly once, and killed with its group if it is given up.
 class Child {
  public:
-  explicit Child(pid_t id) : id_(id) {}
+  explicit Child(pid_t id) : id_(id) { RunningProcesses::instance().add(id); }
   ~Child() {
     if (!reaped_) {
       kill_group();
@@ -138,7 +170,6 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // The leader is not reaped yet, so its number cannot belong to anyone else.
   void kill_group() const { ::kill(-id_, SIGKILL); }
 
   void wait() { reap(0); }
@@ -160,13 +191,21 @@ class Child {
 
  private:
   bool reap(int flags) {
-    pid_t found = -1;
+    siginfo_t ended{};
+    int code = -1;
     do {
-      found = ::waitpid(id_, &status_, flags);
-    } while (found < 0 && errno == EINTR);
+      code = ::waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOWAIT | flags);
+    } while (code != 0 && errno == EINTR);
+    if (code == 0 && ended.si_pid == 0) {
+      return false;  // Still running.
+    }
+    // Before its number is free again.
+    RunningProcesses::instance().remove(id_);
     // A host that ignores SIGCHLD has its children reaped by the kernel: nothing is left to ask.
-    reaped_ = found != 0;
-    return reaped_;
+    while (::waitpid(id_, &status_, 0) < 0 && errno == EINTR) {
+    }
+    reaped_ = true;
+    return true;
   }
 
   pid_t id_;
@@ -240,6 +279,10 @@ ProcessResult run_process(const std::vector<std::string>& command, const Process
   result.output = streams.take_output();
   result.error = streams.take_error();
   return result;
+}
+
+void kill_running_processes() noexcept {
+  RunningProcesses::instance().kill_all();
 }
 
 std::optional<fs::path> find_program(const std::string& program) {

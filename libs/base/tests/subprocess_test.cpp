@@ -166,6 +166,28 @@ TEST_CASE("processes run from several threads do not disturb each other", "[base
   }
 }
 
+TEST_CASE("whoever is interrupted ends all programs that run", "[base][subprocess]") {
+  const TemporaryDirectory directory;
+  ProcessResult first, second;
+  const auto start = std::chrono::steady_clock::now();
+  std::thread one([&] {
+    first = shell("touch first; sleep 60 & wait", {.working_directory = directory.path()});
+  });
+  std::thread two(
+      [&] { second = shell("touch second; sleep 60", {.working_directory = directory.path()}); });
+  while (!fs::exists(directory.path() / "first") || !fs::exists(directory.path() / "second")) {
+    std::this_thread::sleep_for(1ms);
+  }
+
+  kill_running_processes();
+
+  one.join();
+  two.join();
+  CHECK(first.exit_code == 128 + SIGKILL);
+  CHECK(second.exit_code == 128 + SIGKILL);
+  CHECK(std::chrono::steady_clock::now() - start < 50s);
+}
+
 TEST_CASE("a program is found in PATH or where its name says", "[base][subprocess]") {
   const auto found = find_program("sh");
   REQUIRE(found.has_value());

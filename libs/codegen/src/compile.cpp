@@ -12,6 +12,9 @@
 #include "lower/lowering.hpp"
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
+#include "program/describe_plan.hpp"
+#include "program/kernel_units.hpp"
+#include "program/program.hpp"
 #include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
@@ -36,6 +39,29 @@ ir::Graph expanded(const ir::Graph& graph) {
                        }});
 }
 
+// A program in the form that is scheduled.
+struct Prepared {
+  ir::Graph graph;
+  std::optional<Folding> folding;
+};
+
+Prepared prepare(const ir::Graph& program, const Target& target, bool bind_constants) {
+  Prepared prepared{expanded(program), std::nullopt};
+  if (bind_constants) {
+    prepared.graph = fold_batch_norms(prepared.graph);
+  }
+  prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
+  if (bind_constants) {
+    SplitProgram split = split_constants(prepared.graph);
+    if (split.folded() != 0) {
+      Schedule constants = schedule(split.fold, target, true);
+      prepared.folding = Folding{std::move(split.fold), std::move(constants)};
+      prepared.graph = std::move(split.run);
+    }
+  }
+  return prepared;
+}
+
 }  // namespace
 
 Report compile(const ir::Graph& program,
@@ -46,29 +72,29 @@ Report compile(const ir::Graph& program,
   }
   const auto start = std::chrono::steady_clock::now();
   const Target target = resolve_target(options.isa);
-  ir::Graph graph = expanded(program);
-  if (options.bind_constants) {
-    graph = fold_batch_norms(graph);
-  }
-  graph = lay_out_channels_last(graph, options.bind_constants);
-  std::optional<Folding> folding;
-  if (options.bind_constants) {
-    SplitProgram split = split_constants(graph);
-    if (split.folded() != 0) {
-      Schedule constants = schedule(split.fold, target, true);
-      folding = Folding{std::move(split.fold), std::move(constants)};
-      graph = std::move(split.run);
-    }
-  }
-  const Schedule plan = schedule(graph, target, options.bind_constants);
+  const Prepared prepared = prepare(program, target, options.bind_constants);
+  const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
-  Report report =
-      compile_schedule(graph, plan, target, library, options, folding ? &*folding : nullptr);
+  Report report = compile_schedule(prepared.graph,
+                                   plan,
+                                   target,
+                                   library,
+                                   options,
+                                   prepared.folding ? &*prepared.folding : nullptr);
   report.schedule_ms = taken.count();
   return report;
+}
+
+std::string describe(const ir::Graph& program, const Options& options) {
+  const Target target = resolve_target(options.isa);
+  const Prepared prepared = prepare(program, target, options.bind_constants);
+  const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
+  const KernelUnits kernels = group_kernels(plan.kernels, target);
+  return describe_plan(
+      plan_program(prepared.graph, plan, options.bind_constants), kernels.names, kernels.units, {});
 }
 
 std::string compiler_version(const Options& options) {

@@ -12,6 +12,8 @@
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/ir/print.hpp"
+#include "program/describe_plan.hpp"
 #include "program/emit.hpp"
 #include "program/kernel_units.hpp"
 #include "program/program.hpp"
@@ -117,6 +119,7 @@ Report compile_schedule(const ir::Graph& graph,
           options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
       .cpu_features = target.cpu_features,
       .check_inputs = options.check_inputs,
+      .record_kernels = options.record_kernels,
       .constants = {},
       .weights_bytes = 0};
   description.folded = fold ? fold->outputs.size() : 0;
@@ -135,6 +138,14 @@ Report compile_schedule(const ir::Graph& graph,
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
+  if (!options.keep_source.empty()) {
+    write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
+    if (folding != nullptr) {
+      write_file_atomically(options.keep_source / "fold.kir", ir::print(folding->graph));
+    }
+    write_file_atomically(options.keep_source / "plan.json",
+                          describe_plan(program, kernels.names, build.units, compiler.command));
+  }
   build.directory = workspace.path();
   try {
     const BuildReport built = build_library(compiler, build, library, options);

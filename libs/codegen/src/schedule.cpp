@@ -142,7 +142,8 @@ class Scheduler {
       call.operands.push_back({buffer, 0, true});
     }
     call.sizes = std::move(text.sizes);
-    call.kernel = intern(std::move(text), group);
+    call.nodes = nodes_of(group);
+    call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
   }
 
@@ -197,9 +198,9 @@ class Scheduler {
     return nodes;
   }
 
-  std::uint32_t intern(KernelText text, const Group& group) {
+  std::uint32_t intern(KernelText text, const std::vector<ir::NodeId>& nodes) {
     std::string comment;
-    for (const ir::NodeId node : nodes_of(group)) {
+    for (const ir::NodeId node : nodes) {
       const std::string& path = graph_.node(node).provenance.module_path;
       comment += (comment.empty() ? "" : ", ") + graph_.node(node).target +
                  (path.empty() ? "" : " (" + path + ")");

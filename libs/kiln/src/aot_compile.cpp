@@ -5,6 +5,7 @@
 
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
+#include "dump.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
@@ -100,7 +101,17 @@ Product compile_program(const ExportedProgram& program,
   generator.in_spec = program.in_spec;
   generator.out_spec = program.out_spec;
   std::tie(generator.constants, owners) = constant_data(program);
+  const std::optional<Dump> dump = Dump::begin(program.graph);
+  if (dump) {
+    generator.keep_source = dump->source();
+    if (!program.sample_inputs.empty()) {
+      dump->write_inputs(program.graph_inputs(program.sample_inputs));
+    }
+  }
   ModelLibrary library = obtain_library(program.graph, generator, options, cache, scratch, report);
+  if (dump) {
+    dump->write_report(report);
+  }
   return {std::move(library), std::move(generator.constants), pickled_samples(program)};
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "dump.hpp"
 #include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -67,7 +68,7 @@ std::string runtime_digest(const codegen::Options& options) {
 }  // namespace
 
 std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options) {
-  if (!options.use_cache) {
+  if (!options.use_cache || dump_wanted()) {
     return nullptr;
   }
   autograd_cache::CacheOptions wanted;
@@ -100,7 +101,8 @@ autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
            target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
       .add("options",
            std::string(options.check_inputs ? "checked" : "unchecked") +
-               (options.bind_constants ? " bound" : ""))
+               (options.bind_constants ? " bound" : "") +
+               (options.record_kernels ? " recorded" : ""))
       .add("identity", identity);
   return builder;
 }

@@ -1,10 +1,13 @@
 #include "model_library.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
 #include "cache_use.hpp"
+#include "dump.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -87,6 +90,7 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   codegen::Options result;
   result.isa = options.isa;
   result.check_inputs = options.check_inputs;
+  result.record_kernels = options.profile;
   result.keep_source = options.keep_source;
   if (options.progress) {
     result.progress = [progress = options.progress](const codegen::Progress& step) {
@@ -189,7 +193,11 @@ LoadedGraph compile_graph(const ir::Graph& graph,
                           autograd_cache::Cache* cache,
                           GraphReport& report) {
   const ir::Graph complete = without_absent_outputs(graph);
-  const codegen::Options generator = graph_options(options, cache);
+  codegen::Options generator = graph_options(options, cache);
+  const std::optional<Dump> dump = Dump::begin(complete);
+  if (dump) {
+    generator.keep_source = dump->source();
+  }
   LoadedGraph loaded;
   const auto load = [&](autograd_cache::Cache* source) {
     const TemporaryDirectory scratch("kiln-jit");
@@ -210,6 +218,15 @@ LoadedGraph compile_graph(const ir::Graph& graph,
     load(nullptr);
   }
 
+  if (dump) {
+    dump->write_report(report);
+    loaded.run = [run = std::move(loaded.run),
+                  dump = *dump,
+                  first = std::make_shared<std::once_flag>()](autograd_dispatch::Tensors inputs) {
+      std::call_once(*first, [&] { dump.write_inputs(inputs); });
+      return run(std::move(inputs));
+    };
+  }
   const std::string present = present_outputs(graph);
   loaded.run = with_absent_outputs(present, std::move(loaded.run));
   if (loaded.entry) {

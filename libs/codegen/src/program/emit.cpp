@@ -105,6 +105,23 @@ static int fold(void*, KilnCall* call) {
 }
 )";
 
+// Weak: an older libtorch has no such function, and a model runs there too.
+constexpr const char* kRangeFunctions = R"(
+extern "C" {
+__attribute__((weak)) int aoti_record_function_start(const char*, void*, void* const*, U64, void**);
+__attribute__((weak)) int aoti_record_function_end(void*);
+}
+struct Range {
+  void* handle = nullptr;
+  explicit Range(const char* name) {
+    if (aoti_record_function_start) aoti_record_function_start(name, nullptr, nullptr, 0, &handle);
+  }
+  ~Range() {
+    if (handle) aoti_record_function_end(handle);
+  }
+};
+)";
+
 std::string number_list(const Emission& emission, const std::vector<ir::Expr>& values) {
   std::string text;
   for (const ir::Expr& value : values) {
@@ -385,6 +402,7 @@ ProgramText emit_program(const Program& program,
     uses_dispatcher = emission.uses_dispatcher;
   }
   Emission emission(program);
+  emission.record_kernels = description.record_kernels;
   emit_functions(body, emission, names.first(run_kernels));
   declarations.insert(emission.declarations().begin(), emission.declarations().end());
   uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
@@ -409,6 +427,9 @@ ProgramText emit_program(const Program& program,
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   unit.close();
   unit.verbatim(kTensorFunctions);
+  if (description.record_kernels) {
+    unit.verbatim(kRangeFunctions);
+  }
   if (program.dynamic()) {
     unit.verbatim(kExpressionFunctions);
   }

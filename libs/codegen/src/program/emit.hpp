@@ -26,6 +26,7 @@ struct ModelDescription {
   std::string out_spec;
   std::string cpu_features;
   bool check_inputs = true;
+  bool record_kernels = false;           ///< Steps are ranges of PyTorch's profiler.
   std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
   std::size_t folded = 0;                ///< So many of them, at the end, are computed.
   std::uint64_t weights_bytes = 0;
@@ -85,6 +86,8 @@ class Emission {
   [[nodiscard]] std::uint32_t owned_count() const { return owned_count_ + most_scratch_; }
   /// Set by the first call that goes through the dispatcher.
   bool uses_dispatcher = false;
+  /// Steps are ranges of PyTorch's profiler.
+  bool record_kernels = false;
   /// What the proxy executor must know about each call that goes through it.
   std::vector<std::string> proxy_nodes;
 

@@ -56,6 +56,10 @@ class StepEmitter {
       emission_.allocate(buffer);
     }
     const Step& step = program_.schedule->steps[index];
+    if (emission_.record_kernels) {
+      text_.open("{");
+      text_.line("const Range range(" + quoted(range_name(step)) + ");");
+    }
     if (const auto* kernel = std::get_if<KernelCall>(&step)) {
       call_kernel(*kernel);
     } else {
@@ -67,9 +71,20 @@ class StepEmitter {
       text_.line(note);
       emit_extern_call(emission_, node, index);
     }
+    if (emission_.record_kernels) {
+      text_.close();
+    }
     for (const BufferId buffer : last_at_[index]) {
       text_.line("release(" + emission_.owned(buffer) + ");");
     }
+  }
+
+  [[nodiscard]] std::string range_name(const Step& step) const {
+    if (const auto* call = std::get_if<KernelCall>(&step)) {
+      return kernel_names_[call->kernel] + " " +
+             comment_line(program_.schedule->kernels[call->kernel].comment);
+    }
+    return program_.graph->node(std::get<ExternCall>(step).node).target;
   }
 
   void call_kernel(const KernelCall& call) {

@@ -16,24 +16,6 @@ namespace {
 
 using Base = SchemaType::Base;
 
-std::string json_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (byte < 0x20) {
-      std::array<char, 8> escaped{};
-      std::snprintf(escaped.data(), escaped.size(), "\\u%04x", byte);
-      result += escaped.data();
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
-
 std::string json_double(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.17g", value);

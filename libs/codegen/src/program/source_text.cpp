@@ -79,4 +79,22 @@ std::string double_literal(double value) {
   return literal;
 }
 
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (byte < 0x20) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\u%04x", byte);
+      result += escaped.data();
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
 }  // namespace kiln::codegen

@@ -29,6 +29,9 @@ class SourceText {
 /// `text` as a C string literal, quotes included.
 [[nodiscard]] std::string quoted(std::string_view text);
 
+/// `text` as a JSON string, quotes included.
+[[nodiscard]] std::string json_string(std::string_view text);
+
 /// `text` as one line that cannot end or continue a comment; the end of a long one is left out.
 [[nodiscard]] std::string comment_line(std::string_view text);
 

@@ -28,6 +28,7 @@ struct CompileOptions {
   std::string isa = "native";  ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
   bool keep_mutations_in_graph = true;
   bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
+  bool profile = false;      ///< Kernels are ranges of PyTorch's profiler, by name.
   bool dynamic = false;      ///< Symbolic sizes: not supported yet, an error if set.
   /// Past `max_versions`, or where a function cannot be compiled, run it as it is instead of
   /// throwing.

@@ -66,6 +66,7 @@ struct KernelCall {
   std::uint32_t kernel = 0;
   std::vector<Operand> operands = {};
   std::vector<ir::Expr> sizes = {};
+  std::vector<ir::NodeId> nodes = {};  ///< What it computes, for people.
 };
 
 /// A node that libtorch runs. Its tensor operands have locations; its results are whole buffers.

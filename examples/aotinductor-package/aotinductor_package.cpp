@@ -1,0 +1,29 @@
+// A package that PyTorch's AOTInductor made (make_package.py), loaded without Python.
+//
+//   aotinductor-package FOLDER
+
+#include <ATen/Functions.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <iostream>
+
+#include "kiln/base/file.hpp"
+#include "kiln/model.hpp"
+
+int main(int argc, char** argv) {
+  const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
+  const std::string bytes = kiln::read_file(folder / "example.pt");
+  const std::vector<at::Tensor> example =
+      torch::jit::pickle_load({bytes.begin(), bytes.end()}).toTensorVector();
+
+  kiln::Model model = kiln::load(folder / "theirs.pt2", {.instances = 2});
+  const at::Tensor answer = model.run({example.at(0)})[0];
+
+  const bool same = at::allclose(answer, example.at(1), 1e-4, 1e-5);
+  std::cout << (same ? "as PyTorch said" : "NOT as PyTorch said") << "; constants:";
+  for (const auto& constant : model.constants()) {
+    std::cout << " " << constant.fqn;
+  }
+  std::cout << "\n";
+  return same ? 0 : 1;
+}

@@ -1,0 +1,23 @@
+// Inference in ten lines: a module in, the same module as fused kernels out.
+
+#include <torch/torch.h>
+
+#include <iostream>
+
+#include "kiln/kiln.hpp"
+
+int main() {
+  torch::nn::Sequential model(torch::nn::Linear(256, 1024),
+                              torch::nn::GELU(),
+                              torch::nn::LayerNorm(torch::nn::LayerNormOptions({1024})),
+                              torch::nn::Linear(1024, 10));
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const kiln::Function fast = kiln::compile(model);  // Compiled at the first call.
+  const torch::Tensor x = torch::randn({64, 256});
+  const torch::Tensor logits = fast({x})[0];
+  const bool same = torch::allclose(logits, model->forward(x), 1e-4, 1e-4);
+  std::cout << (same ? "as eager: " : "NOT as eager: ") << fast.report().graphs.at(0).kernels
+            << " kernels\n";
+  return same ? 0 : 1;
+}

@@ -1,0 +1,104 @@
+// kiln bisect: the first kernel of a dump that is wrong.
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bisect.hpp"
+#include "commands.hpp"
+
+namespace kiln::tool {
+namespace {
+
+struct Arguments {
+  std::string dump;
+  std::vector<std::string> inputs;
+  double tolerance = -1;
+};
+
+nlohmann::json to_json(const std::vector<Difference>& differences) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Difference& difference : differences) {
+    rows.push_back({{"value", difference.value},
+                    {"largest", difference.largest},
+                    {"count", difference.count},
+                    {"first_element", difference.first}});
+  }
+  return rows;
+}
+
+void print(const std::vector<Difference>& differences) {
+  for (const Difference& difference : differences) {
+    std::cout << "  %" << difference.value << ": " << difference.count
+              << " elements differ, by up to " << difference.largest << ", the first is number "
+              << difference.first << "\n";
+  }
+}
+
+void print(const BisectResult& result) {
+  if (result.first) {
+    std::cout << "the first wrong kernel is " << result.first->kernel << ", step "
+              << result.first->step << ": " << result.first->comment << "\n";
+    print(result.first->differences);
+    std::cout << "  its source is in " << result.first->file << "\n";
+  } else {
+    std::cout << "all " << result.kernels_checked
+              << " kernel calls give what the interpreter gives\n";
+  }
+  if (result.outputs.empty()) {
+    std::cout << "the program, compiled anew, gives what the interpreter gives\n";
+    return;
+  }
+  std::cout << "the program, compiled anew, gives something else at its outputs";
+  std::cout << (result.first ? "\n" : ": look at the calls of libtorch and at shared memory\n");
+  print(result.outputs);
+}
+
+int run(const Arguments& arguments, bool json) {
+  BisectOptions options{.inputs = arguments.inputs};
+  if (arguments.tolerance >= 0) {
+    options.tolerance = arguments.tolerance;
+  }
+  const BisectResult result = bisect(arguments.dump, options);
+  if (json) {
+    nlohmann::json object{{"kernels_checked", result.kernels_checked},
+                          {"first_wrong", nullptr},
+                          {"outputs", to_json(result.outputs)}};
+    if (result.first) {
+      object["first_wrong"] = {{"step", result.first->step},
+                               {"kernel", result.first->kernel},
+                               {"operators", result.first->comment},
+                               {"file", result.first->file},
+                               {"differences", to_json(result.first->differences)}};
+    }
+    std::cout << object.dump(2) << "\n";
+  } else {
+    print(result);
+  }
+  return result.first || !result.outputs.empty() ? kFoundDifference : 0;
+}
+
+}  // namespace
+
+void add_bisect(CLI::App& app, Session& session) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "bisect", "Find the first kernel of a dump (KILN_DUMP) that differs from the interpreter");
+  command->add_option("dump", arguments->dump, "One graph's folder in the KILN_DUMP directory")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--inputs", arguments->inputs, ".npy or .pt files instead of the dump's own")
+      ->check(CLI::ExistingFile);
+  command->add_option("--tolerance",
+                      arguments->tolerance,
+                      "What may differ, relative; 1e-4 for f32 by default, 0 for integers");
+  command->footer(R"(Examples:
+  KILN_DUMP=dumps kiln compile model.pt2 -o out.pt2
+  kiln bisect dumps/*                                exits with 3 if it finds something)");
+  command->add_flag("--json", session.json, "Print a JSON object");
+  command->callback([arguments, &session] {
+    session.action = [arguments, &session] { return run(*arguments, session.json); };
+  });
+}
+
+}  // namespace kiln::tool

@@ -1,0 +1,53 @@
+#include "interrupt.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "kiln/base/file.hpp"
+#include "kiln/base/subprocess.hpp"
+#include "kiln/base/temporary_directory.hpp"
+
+namespace kiln::tool {
+namespace fs = std::filesystem;
+
+CleanInterruption::CleanInterruption()
+    : directory_(TemporaryDirectory("kiln-tool").release()),
+      interrupted_(std::make_shared<std::atomic<bool>>(false)) {
+  ::setenv("TMPDIR", directory_.c_str(), 1);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    ::sigaddset(&signals, signal);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A thread rather than a handler: it may lock, allocate and call whatever it needs.
+  std::thread([signals, directory = directory_, interrupted = interrupted_] {
+    int signal = 0;
+    while (::sigwait(&signals, &signal) != 0) {
+    }
+    *interrupted = true;
+    kill_running_processes();
+    remove_tree(directory);
+    std::fputs(::isatty(STDERR_FILENO) != 0 ? "\r\033[Kkiln: interrupted\n" : "kiln: interrupted\n",
+               stderr);
+    ::_exit(128 + signal);
+  }).detach();
+}
+
+void CleanInterruption::check() const {
+  while (*interrupted_) {
+    ::pause();
+  }
+}
+
+CleanInterruption::~CleanInterruption() {
+  check();
+  std::error_code ignored;
+  fs::remove(directory_, ignored);
+}
+
+}  // namespace kiln::tool

@@ -1,0 +1,122 @@
+#include "plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
+
+namespace kiln::tool {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t integer(const json& value) {
+  if (!value.is_number_integer()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the plan has the symbolic size " + value.dump() + "; sizes must be fixed");
+  }
+  return value.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> integers(const json& list) {
+  std::vector<std::int64_t> values;
+  for (const json& value : list) {
+    values.push_back(integer(value));
+  }
+  return values;
+}
+
+Plan::Buffer read_buffer(const json& item) {
+  return {.memory = item.at("memory"),
+          .dtype = item.at("dtype"),
+          .sizes = integers(item.at("sizes")),
+          .strides = integers(item.at("strides")),
+          .bytes = integer(item.at("bytes")),
+          .used = item.at("used"),
+          .first = item.at("first"),
+          .last = item.at("last"),
+          .offset = item.at("offset")};
+}
+
+Plan::Step read_step(const json& item) {
+  Plan::Step step;
+  step.is_kernel = item.contains("kernel");
+  if (!step.is_kernel) {
+    step.target = item.at("target");
+    step.reads = item.at("operands").get<std::vector<std::string>>();
+    step.results = item.at("results").get<std::vector<std::string>>();
+    return step;
+  }
+  step.kernel = item.at("kernel");
+  step.sizes = integers(item.at("sizes"));
+  step.nodes = item.at("nodes").get<std::vector<std::string>>();
+  for (const json& operand : item.at("operands")) {
+    step.operands.push_back(
+        {operand.at("buffer"), integer(operand.at("offset")), operand.at("written")});
+  }
+  return step;
+}
+
+Plan parse_plan(const json& root) {
+  Plan plan{.graph = root.at("graph"),
+            .arena_bytes = root.at("arena_bytes"),
+            .compiler = root.at("compiler").get<std::vector<std::string>>(),
+            .units = {},
+            .buffers = {},
+            .values = {},
+            .kernels = {},
+            .steps = {}};
+  for (const json& item : root.at("units")) {
+    plan.units.push_back({item.at("file"), item.at("flags").get<std::vector<std::string>>()});
+  }
+  for (const json& item : root.at("buffers")) {
+    plan.buffers.push_back(read_buffer(item));
+  }
+  for (const auto& [name, item] : root.at("values").items()) {
+    plan.values.emplace(name,
+                        Plan::Location{item.at("buffer"),
+                                       integer(item.at("offset")),
+                                       integers(item.at("sizes")),
+                                       integers(item.at("strides"))});
+  }
+  for (const json& item : root.at("kernels")) {
+    plan.kernels.push_back({item.at("name"), item.at("comment"), item.at("checks_indices")});
+  }
+  for (const json& item : root.at("steps")) {
+    plan.steps.push_back(read_step(item));
+  }
+  return plan;
+}
+
+}  // namespace
+
+bool Plan::is_whole(const Location& location) const {
+  const Buffer& buffer = buffers[location.buffer];
+  return location.offset == 0 && location.sizes == buffer.sizes &&
+         location.strides == buffer.strides;
+}
+
+Plan read_plan(const std::string& text) {
+  try {
+    return parse_plan(json::parse(text));
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kCorrupt, std::string("this is no plan of Kiln: ") + error.what());
+  }
+}
+
+std::string kernel_source(const std::filesystem::path& folder,
+                          const Plan& plan,
+                          const std::string& name) {
+  const std::string begin = "namespace " + name + "_space {\n";
+  for (const Plan::Unit& unit : plan.units) {
+    const std::string text = read_file(folder / unit.file);
+    const std::size_t start = text.find(begin);
+    if (start != std::string::npos) {
+      const std::size_t body = start + begin.size();
+      return text.substr(body, text.find("\n}\n\n", body) - body);
+    }
+  }
+  return {};
+}
+
+}  // namespace kiln::tool

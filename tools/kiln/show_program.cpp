@@ -1,0 +1,117 @@
+#include "show_program.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "draw.hpp"
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/codegen/compile.hpp"
+#include "kiln/ir/dot.hpp"
+#include "kiln/ir/parse.hpp"
+#include "kiln/ir/print.hpp"
+#include "kiln/program.hpp"
+#include "page.hpp"
+#include "picture.hpp"
+#include "plan.hpp"
+
+namespace kiln::tool {
+namespace fs = std::filesystem;
+
+namespace {
+
+void write_svg(const ProgramArguments& arguments, const ir::Graph& graph) {
+  write_file_atomically(
+      arguments.svg,
+      draw_dot(arguments.unfused ? ir::to_dot(graph)
+                                 : steps_to_dot(read_plan(codegen::describe(graph)), graph)));
+}
+
+// What lies in `source` after a compile that kept its source.
+Page read_page(const std::string& title, ir::Graph program, const fs::path& source) {
+  return {.title = title,
+          .program = std::move(program),
+          .graph = ir::parse(read_file(source / "graph.kir")),
+          .plan = read_plan(read_file(source / "plan.json")),
+          .source = source,
+          .stages = {}};
+}
+
+void write_html(const ProgramArguments& arguments, const ir::Graph& graph, double load_ms) {
+  const TemporaryDirectory scratch("kiln-inspect");
+  const codegen::Report report = codegen::compile(
+      graph, scratch.path() / "model.so", {.keep_source = scratch.path() / "source"});
+  Page page =
+      read_page(fs::path(arguments.file).filename().string(), graph, scratch.path() / "source");
+  page.stages = {{"read and trace", load_ms},
+                 {"schedule", report.schedule_ms},
+                 {"write source", report.emit_ms},
+                 {"compile kernels", report.compile_ms},
+                 {"link", report.link_ms}};
+  write_file_atomically(arguments.html, to_html(page));
+}
+
+}  // namespace
+
+int show_program(const ProgramArguments& arguments, bool json) {
+  const auto start = std::chrono::steady_clock::now();
+  const ExportedProgram program = load_program(arguments.file);
+  const std::chrono::duration<double, std::milli> loading =
+      std::chrono::steady_clock::now() - start;
+  if (!arguments.svg.empty()) {
+    write_svg(arguments, program.graph);
+  }
+  if (!arguments.html.empty()) {
+    write_html(arguments, program.graph, loading.count());
+  }
+  const exporter::GraphSignature signature = program.signature();
+  if (json) {
+    std::cout << nlohmann::json{{"parameters", signature.parameters},
+                                {"buffers", signature.buffers},
+                                {"user_inputs", signature.user_inputs},
+                                {"user_outputs", signature.user_outputs},
+                                {"graph", ir::print(program.graph)}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << "exported program: " << signature.parameters.size() << " parameters, "
+            << signature.buffers.size() << " buffers, " << signature.user_inputs.size()
+            << " inputs, " << signature.user_outputs.size() << " outputs\n"
+            << ir::print(program.graph);
+  return 0;
+}
+
+int show_dump(const ProgramArguments& arguments, bool json) {
+  const fs::path folder = fs::absolute(arguments.file).lexically_normal();
+  Page page = read_page((folder / "").parent_path().filename().string(),
+                        ir::parse(read_file(folder / "program.kir")),
+                        folder / "source");
+  const auto report = nlohmann::json::parse(read_file(folder / "report.json"));
+  page.stages = {{"read and trace", report.at("trace_ms")}, {"compile", report.at("compile_ms")}};
+  if (!arguments.svg.empty()) {
+    write_file_atomically(arguments.svg,
+                          draw_dot(arguments.unfused ? ir::to_dot(page.program)
+                                                     : steps_to_dot(page.plan, page.graph)));
+  }
+  if (!arguments.html.empty()) {
+    write_file_atomically(arguments.html, to_html(page));
+  }
+  if (json) {
+    std::cout << nlohmann::json{{"title", page.title},
+                                {"report", report},
+                                {"arena_bytes", page.plan.arena_bytes},
+                                {"graph", ir::print(page.program)}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << "dump of " << page.plan.graph << ": " << page.program.nodes().size() << " nodes, "
+            << page.plan.kernels.size() << " kernels, " << page.plan.steps.size() << " steps\n"
+            << ir::print(page.program);
+  return 0;
+}
+
+}  // namespace kiln::tool

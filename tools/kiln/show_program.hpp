@@ -1,0 +1,21 @@
+// kiln inspect of what can be compiled: an exported program, or the dump of a compile.
+
+#pragma once
+
+#include <string>
+
+namespace kiln::tool {
+
+struct ProgramArguments {
+  std::string file;
+  std::string svg, html;  ///< Where to draw, if anywhere.
+  bool unfused = false;
+};
+
+/// Shows an archive of `torch.export.save`. Returns the exit code.
+int show_program(const ProgramArguments& arguments, bool json);
+
+/// Shows one graph's folder in a KILN_DUMP directory. Returns the exit code.
+int show_dump(const ProgramArguments& arguments, bool json);
+
+}  // namespace kiln::tool
