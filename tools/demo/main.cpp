@@ -1,5 +1,6 @@
-// ./dev demo: one model all the way through. A C++ module is traced, compiled, packaged, loaded,
-// checked against eager, run by PyTorch too, and trained; then the times, side by side.
+// ./dev demo: one model all the way through. A small GPT-2 is compiled from its C++ module and from
+// a .pt2 archive, loaded, checked against eager, run by PyTorch too, and trained; then the times,
+// side by side.
 
 #include <torch/nn/modules.h>
 #include <torch/optim/sgd.h>
@@ -8,26 +9,21 @@
 #include <cstdio>
 #include <iostream>
 
+#include "../kiln/console.hpp"
 #include "chart.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
 #include "measure.hpp"
 #include "peer.hpp"
+#include "transformer.hpp"
 
 namespace kiln::demo {
 namespace {
 
-constexpr int kBatch = 64, kWidth = 512, kLayers = 4;
+constexpr int kBatch = 2;
 
-torch::nn::Sequential make_model() {
-  torch::nn::Sequential model;
-  for (int i = 0; i < kLayers; ++i) {
-    model->push_back(torch::nn::Linear(kWidth, kWidth));
-    model->push_back(torch::nn::ReLU());
-    model->push_back(torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
-  }
-  model->push_back(torch::nn::Linear(kWidth, 10));
-  return model;
+at::Tensor random_text() {
+  return at::randint(kVocabulary, {kBatch, kSequence}, at::kLong);
 }
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
@@ -50,41 +46,59 @@ struct Inference {
   bool right = true;
 };
 
-// Ahead of time: module to package, run by us and by PyTorch.
-Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::path& folder) {
-  Inference result;
-  const at::Tensor x = torch::randn({kBatch, kWidth});
+// Compiles `program` (an ExportedProgram, or the path of an archive) and shows how it goes.
+template <class Program>
+double compile_visibly(const Program& program, const std::filesystem::path& package) {
   CompileOptions options;
   options.use_cache = false;
-  std::cout << "Ahead of time: a C++ module to an AOTInductor package\n";
-  std::optional<ExportedProgram> program;
-  const double trace_ms = once([&] { program = export_program(model, {x}); });
-  step("trace", trace_ms, std::to_string(std::as_const(program->graph).nodes().size()) + " nodes");
+  options.progress = tool::progress_reporter();
   GraphReport report;
-  const double compile_ms =
-      once([&] { aot_compile(*program, folder / "kiln.pt2", options, &report); });
+  const double milliseconds = once([&] { aot_compile(program, package, options, &report); });
+  tool::finish_progress();
   step("compile",
-       compile_ms,
+       milliseconds,
        std::to_string(report.kernels) + " kernels, " + std::to_string(report.extern_calls) +
            " calls of libtorch");
+  return milliseconds;
+}
+
+// Ahead of time: module and archive to packages, run by us and by PyTorch.
+Inference infer(Transformer model, bool peers, const std::filesystem::path& folder) {
+  Inference result;
+  const at::Tensor text = random_text();
+  const torch::NoGradGuard no_grad;
+  const at::Tensor expected = model->forward(text);
+  const auto check = [&](Model& compiled) {
+    at::Tensor found;
+    step("first call", once([&] { found = compiled.run({text})[0]; }));
+    result.right =
+        agree("largest difference from eager", largest_difference(found, expected)) && result.right;
+  };
+
+  std::cout << "Ahead of time: a C++ module to an AOTInductor package\n";
+  std::optional<ExportedProgram> program;
+  const double trace_ms = once([&] { program = export_program(model, {text}); });
+  step("trace", trace_ms, std::to_string(std::as_const(program->graph).nodes().size()) + " nodes");
+  const double compile_ms = compile_visibly(*program, folder / "kiln.pt2");
   std::optional<Model> ours;
   step("load", once([&] { ours = load(folder / "kiln.pt2"); }));
+  check(*ours);
 
-  const torch::NoGradGuard no_grad;
-  at::Tensor first;
-  step("first call", once([&] { first = ours->run({x})[0]; }));
-  result.right =
-      agree("largest difference from eager", largest_difference(first, model->forward(x))) &&
-      result.right;
+  std::cout << "The same from an archive of torch.export\n";
+  save_program(*program, folder / "program.pt2");
+  compile_visibly(folder / "program.pt2", folder / "again.pt2");
+  Model again = load(folder / "again.pt2");
+  check(again);
 
   std::optional<Peer> peer;
   std::optional<Model> theirs;
   if (peers) {
-    std::cout << "The same program in PyTorch's AOTInductor (this takes a while)\n";
-    save_program(*program, folder / "program.pt2");
+    std::cout
+        << "The same archive in PyTorch's AOTInductor and torch.compile (this takes a while)\n";
     peer = run_peer(folder / "program.pt2", folder / "kiln.pt2", folder / "aotinductor.pt2");
     if (peer) {
-      step("compile", peer->compile_ms);
+      step("compile, AOTInductor", peer->compile_ms);
+      step("compile, torch.compile", peer->jit_compile_ms);
       step("load", once([&] { theirs = load(peer->package); }));
       result.right =
           agree("our package in PyTorch's loader", peer->largest_difference) && result.right;
@@ -94,24 +108,29 @@ Inference infer(torch::nn::Sequential model, bool peers, const std::filesystem::
   }
 
   std::vector<std::string> names = {"eager", "Kiln"};
-  std::vector<std::function<void()>> calls = {[&] { model->forward(x); },
-                                              [&] { (void)ours->run({x}); }};
+  std::vector<std::function<void()>> calls = {[&] { model->forward(text); },
+                                              [&] { (void)ours->run({text}); }};
   if (theirs) {
     names.emplace_back("AOTInductor");
-    calls.emplace_back([&] { (void)theirs->run({x}); });
+    calls.emplace_back([&] { (void)theirs->run({text}); });
   }
   const std::vector<double> times = alternate(calls);
-  Panel panel{"One call, " + std::to_string(kLayers) + " x (linear, relu, layer norm), " +
-                  std::to_string(kBatch) + "x" + std::to_string(kWidth),
+  Panel panel{"One call: a GPT-2 of " + std::to_string(kLayers) + " layers, width " +
+                  std::to_string(kWidth) + ", " + std::to_string(kBatch) + "x" +
+                  std::to_string(kSequence) + " tokens",
               {}};
   for (std::size_t i = 0; i < times.size(); ++i) {
     panel.bars.push_back({names[i], times[i], names[i] == "Kiln"});
   }
+  if (peer) {
+    panel.bars.push_back({"torch.compile", peer->jit_call_ms, false});
+  }
   result.panels.push_back(std::move(panel));
   if (peer) {
-    result.panels.push_back(
-        {"Compiling it, from nothing",
-         {{"Kiln", compile_ms, true}, {"AOTInductor", peer->compile_ms, false}}});
+    result.panels.push_back({"Compiling it, from nothing",
+                             {{"Kiln", compile_ms, true},
+                              {"AOTInductor", peer->compile_ms, false},
+                              {"torch.compile", peer->jit_compile_ms, false}}});
   }
   return result;
 }
@@ -121,19 +140,28 @@ double train_step(const std::function<at::Tensor(const at::Tensor&)>& forward,
                   const at::Tensor& x,
                   const at::Tensor& y) {
   optimizer.zero_grad();
-  const at::Tensor loss = torch::mse_loss(forward(x), y);
+  const at::Tensor loss = at::cross_entropy_loss(forward(x).flatten(0, 1), y.flatten());
   loss.backward();
   optimizer.step();
   return loss.item<double>();
 }
 
+void copy_weights(const torch::nn::Module& from, torch::nn::Module& to) {
+  const torch::NoGradGuard no_grad;
+  const auto source = from.parameters();
+  auto target = to.parameters();
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    target[i].copy_(source[i]);
+  }
+}
+
 // Just in time: the compiled function trains.
-Inference train(torch::nn::Sequential model, const std::filesystem::path& folder) {
+Inference train(Transformer model, const std::filesystem::path& folder) {
   Inference result;
-  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model->clone());
-  const at::Tensor x = torch::randn({kBatch, kWidth}), y = torch::randn({kBatch, 10});
-  torch::optim::SGD optimizer(model->parameters(), 0.002),
-      twin_optimizer(twin->parameters(), 0.002);
+  Transformer twin;
+  copy_weights(*model, *twin);
+  const at::Tensor x = random_text(), y = random_text();
+  torch::optim::SGD optimizer(model->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
   CompileOptions options;
   options.cache_directory = folder / "cache";
   const auto compiled_step = [&](const Function& function) {
@@ -149,11 +177,11 @@ Inference train(torch::nn::Sequential model, const std::filesystem::path& folder
   double loss = 0, expected = 0;
   step("first step, compiles", once([&] { loss = compiled_step(fast); }));
   expected = eager_step();
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     loss = compiled_step(fast);
     expected = eager_step();
   }
-  std::printf("  %-34s %10.6f   eager %.6f\n", "loss after 21 steps", loss, expected);
+  std::printf("  %-34s %10.6f   eager %.6f\n", "loss after 11 steps", loss, expected);
   double difference = 0;
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     difference =
@@ -192,9 +220,9 @@ int main(int argc, char** argv) {
     const kiln::TemporaryDirectory folder("kiln-demo");
     torch::manual_seed(0);
     const kiln::demo::Inference inference =
-        kiln::demo::infer(kiln::demo::make_model(), !no_peers, folder.path());
+        kiln::demo::infer(kiln::demo::Transformer(), !no_peers, folder.path());
     const kiln::demo::Inference training =
-        kiln::demo::train(kiln::demo::make_model(), folder.path());
+        kiln::demo::train(kiln::demo::Transformer(), folder.path());
     std::vector<kiln::demo::Panel> panels = inference.panels;
     panels.insert(panels.end(), training.panels.begin(), training.panels.end());
     kiln::demo::print_chart(panels);

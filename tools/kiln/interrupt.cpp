@@ -30,7 +30,7 @@ CleanInterruption::CleanInterruption()
     while (::sigwait(&signals, &signal) != 0) {
     }
     *interrupted = true;
-    kill_running_processes();
+    end_processes();
     remove_tree(directory);
     std::fputs(::isatty(STDERR_FILENO) != 0 ? "\r\033[Kkiln: interrupted\n" : "kiln: interrupted\n",
                stderr);

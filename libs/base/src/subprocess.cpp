@@ -137,16 +137,24 @@ class RunningProcesses {
     return *running;
   }
 
-  void add(pid_t id) {
+  // Started under the lock: none may slip through between its start and its registration.
+  template <class Start>
+  pid_t add(Start&& start) {
     const std::lock_guard lock(mutex_);
+    if (ended_) {
+      throw Error(ErrorCode::kIo, "no program is started any more: this one is being ended");
+    }
+    const pid_t id = start();
     ids_.insert(id);
+    return id;
   }
   void remove(pid_t id) {
     const std::lock_guard lock(mutex_);
     ids_.erase(id);
   }
-  void kill_all() {
+  void end() {
     const std::lock_guard lock(mutex_);
+    ended_ = true;
     for (const pid_t id : ids_) {
       ::kill(-id, SIGKILL);
     }
@@ -155,12 +163,13 @@ class RunningProcesses {
  private:
   std::mutex mutex_;
   std::set<pid_t> ids_;
+  bool ended_ = false;
 };
 
 // A started process: reaped exactly once, and killed with its group if it is given up.
 class Child {
  public:
-  explicit Child(pid_t id) : id_(id) { RunningProcesses::instance().add(id); }
+  explicit Child(pid_t id) : id_(id) {}
   ~Child() {
     if (!reaped_) {
       kill_group();
@@ -257,7 +266,8 @@ ProcessResult run_process(const std::vector<std::string>& command, const Process
   Pipe input = make_pipe();
   Pipe output = make_pipe();
   Pipe error = make_pipe();
-  Child child(spawn(command, options, input, output, error));
+  Child child(RunningProcesses::instance().add(
+      [&] { return spawn(command, options, input, output, error); }));
   // While we hold the child's ends we would never see the end of its output.
   input.read.close();
   output.write.close();
@@ -281,8 +291,8 @@ ProcessResult run_process(const std::vector<std::string>& command, const Process
   return result;
 }
 
-void kill_running_processes() noexcept {
-  RunningProcesses::instance().kill_all();
+void end_processes() noexcept {
+  RunningProcesses::instance().end();
 }
 
 std::optional<fs::path> find_program(const std::string& program) {

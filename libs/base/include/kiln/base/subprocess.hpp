@@ -36,9 +36,9 @@ struct ProcessResult {
 [[nodiscard]] ProcessResult run_process(const std::vector<std::string>& command,
                                         const ProcessOptions& options = {});
 
-/// Ends every program that `run_process` is waiting for, in any thread, with its children. For a
-/// program that is about to exit because it was interrupted.
-void kill_running_processes() noexcept;
+/// Ends every program that `run_process` is waiting for, in any thread, with its children, and lets
+/// it start no other. For a program that exits because it was interrupted.
+void end_processes() noexcept;
 
 /// Returns where PATH finds `program`, or nothing.
 [[nodiscard]] std::optional<std::filesystem::path> find_program(const std::string& program);
