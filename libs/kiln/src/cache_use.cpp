@@ -31,9 +31,12 @@ bool is_built_in(std::string_view library) {
   return std::find(kLibraries.begin(), kLibraries.end(), library) != kLibraries.end();
 }
 
-// "mylib::scale" of "mylib.scale.default".
+// "mylib::scale" of "mylib.scale.default", nested graphs included.
 std::set<std::string> custom_operators(const ir::Graph& graph) {
   std::set<std::string> names;
+  for (const ir::Graph& nested : graph.subgraphs()) {
+    names.merge(custom_operators(nested));
+  }
   for (const ir::Node& node : graph.nodes()) {
     const std::size_t first = node.target.find('.');
     const std::size_t second = node.target.find('.', first + 1);

@@ -7,6 +7,7 @@
 
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
+#include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
 
@@ -313,7 +314,71 @@ TEST_CASE("a parameter that is replaced, frozen or moved to another type is anot
   CHECK(fast.report().versions == 2);
 }
 
-TEST_CASE("a user's own compiler is called with the graph", "[kiln][compile]") {
+TEST_CASE("FA-06 compilers and partitioner are the user's, and the forward's is for all",
+          "[kiln][compile]") {
+  CompileOptions options = uncached();
+  std::vector<std::string> seen;
+  int partitions = 0;
+  options.forward_compiler = [&](const ir::Graph& graph) {
+    seen.push_back(graph.name());
+    return autograd_dispatch::interpret(graph);
+  };
+  options.partition = [&](const ir::Graph& joint) {
+    ++partitions;
+    partitioner::Partition halves = partitioner::default_partition(joint);
+    return std::pair(std::move(halves.forward), std::move(halves.backward));
+  };
+  const auto function = [](const Tensors& in) { return Tensors{in[0].cos() * in[0]}; };
+  const Function fast = compile(function, options);
+
+  CHECK(seen.empty());
+  check_like_eager(
+      function, fast, [] { return Tensors{torch::randn({3}, torch::requires_grad())}; });
+  fast({torch::ones({2})});
+
+  CHECK(seen == std::vector<std::string>{"forward", "backward", "inference"});
+  CHECK(partitions == 1);
+}
+
+TEST_CASE("FA-07 a compiled module reads and writes the module's own parameters and buffers",
+          "[kiln][compile]") {
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const Function fast = compile(net, uncached());
+  const torch::Tensor x = torch::randn({8, 4});
+  {
+    const torch::NoGradGuard no_grad;
+    for (int step = 0; step < 2; ++step) {
+      CHECK(torch::allclose(fast({x})[0], twin->forward(x), 1e-4, 1e-5));
+    }
+  }
+  for (const auto& item : net->named_buffers()) {
+    CHECK(torch::allclose(item.value(), twin->named_buffers()[item.key()], 1e-4, 1e-5));
+  }
+  net->eval();
+  twin->eval();
+  const c10::InferenceMode inference;
+  fast({x});
+  CHECK(fast({x})[0].is_inference());
+  CHECK(torch::allclose(fast({x})[0], twin->forward(x), 1e-4, 1e-5));
+}
+
+TEST_CASE("FA-08 a module is compiled at once for example arguments", "[kiln][compile]") {
+  torch::nn::Linear linear(4, 2);
+  const Function fast = compile(linear, uncached());
+  const torch::Tensor example = torch::zeros({3, 4}), x = torch::randn({3, 4});
+
+  fast.prepare({example});
+
+  CHECK(fast.report().versions == 1);
+  CHECK(fast.report().graphs.at(0).name == "forward");
+  CHECK(torch::equal(example, torch::zeros({3, 4})));
+  CHECK_FALSE(linear->weight.grad().defined());
+  CHECK(torch::allclose(fast({x})[0], linear(x), 1e-4, 1e-5));
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("FA-09 the compiler that compiles nothing is the interpreter", "[kiln][compile]") {
   CompileOptions options = uncached();
   std::string seen;
   options.inference_compiler = [&](const ir::Graph& graph) {
@@ -321,9 +386,62 @@ TEST_CASE("a user's own compiler is called with the graph", "[kiln][compile]") {
     return autograd_dispatch::interpret(graph);
   };
   const Function fast = compile([](const Tensors& in) { return Tensors{in[0].cos()}; }, options);
+  fast.prepare({torch::ones({2})});
 
   CHECK(torch::equal(fast({torch::ones({2})})[0], torch::ones({2}).cos()));
   CHECK(seen == "aten.cos.default");
+}
+
+TEST_CASE("FA-10 the options of a scope are those of what it compiles", "[kiln][compile]") {
+  const TemporaryDirectory folder;
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  CompileOptions options = uncached();
+  options.max_versions = 1;
+  {
+    const DefaultOptions scope(options);
+    CHECK(default_options().max_versions == 1);
+    const Function strict = compile(function);
+    strict({torch::ones({1})});
+    CHECK_THROWS_AS(strict({torch::ones({2})}), Error);
+    {
+      const DefaultOptions inner(uncached());
+      CHECK(default_options().max_versions == CompileOptions().max_versions);
+    }
+    CHECK(default_options().max_versions == 1);
+    std::thread([] { CHECK(default_options().use_cache); }).join();
+  }
+  CHECK(default_options().max_versions == CompileOptions().max_versions);
+}
+
+TEST_CASE("a report says what is guarded, what was fixed and how long each stage took",
+          "[kiln][compile]") {
+  const Function fast =
+      compile([](const Tensors& in) { return Tensors{in[0].mul_(2) + in[1]}; }, uncached());
+  fast({torch::ones({2, 3}), torch::ones({2, 3})});
+  const torch::Tensor twice = torch::ones({2, 3});
+  fast({twice, twice});
+
+  const CompileReport report = fast.report();
+  REQUIRE(report.details.size() == 2);
+  CHECK(report.details[0].origin == "traced");
+  const auto text = [](const std::vector<std::string>& lines) {
+    std::string all;
+    for (const std::string& line : lines) {
+      all += line + "\n";
+    }
+    return all;
+  };
+  const std::string first = text(report.details[0].guards), second = text(report.details[1].guards);
+  CHECK_THAT(first, contains("grad mode on"));
+  CHECK_THAT(first, contains("input 1: Float [2, 3] strides [3, 1] on cpu"));
+  CHECK_THAT(first, contains("tensor 0 is written"));
+  CHECK_THAT(second, contains("tensor 1 shares memory with tensor 0"));
+  CHECK_THAT(text(report.details[0].specialisations), contains("sizes of input 0 are [2, 3]"));
+  CHECK(report.trace_ms > 0);
+  REQUIRE(report.graphs.size() == 2);
+  CHECK(report.graphs[0].kernels > 0);
+  CHECK(report.graphs[0].compile_ms > 0);
+  CHECK(report.graphs[0].load_ms > 0);
 }
 
 }  // namespace

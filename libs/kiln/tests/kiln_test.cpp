@@ -17,6 +17,22 @@ struct Scratch {
   std::filesystem::path operator/(const std::string& name) const { return directory.path() / name; }
 };
 
+TEST_CASE("FA-01 FA-02 a function is compiled to a library and loaded for a device",
+          "[kiln][kiln]") {
+  const Scratch scratch;
+  const torch::Tensor x = torch::randn({4, 8}, torch::requires_grad());
+  const auto function = [](const Tensors& in) { return Tensors{in[0].exp() + 1}; };
+
+  const auto path = aot_compile(export_program(function, {x}), scratch / "f.so", scratch.options);
+
+  CHECK(path == scratch / "f.so");
+  Model model = load(path, {.instances = 1, .device = "cpu"});
+  const Tensors outputs = model.run({x.detach()});
+  CHECK(torch::allclose(outputs[0], function({x})[0], 1e-4, 1e-5));
+  CHECK_FALSE(outputs[0].requires_grad());
+  CHECK_THROWS_AS(load(path, {.device = "abacus"}), Error);
+}
+
 TEST_CASE("FA-04 a module is exported, compiled to a package, loaded and run", "[kiln][kiln]") {
   const Scratch scratch;
   torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::GELU(), torch::nn::Linear(16, 3));
@@ -107,7 +123,7 @@ TEST_CASE("the same program compiled again comes from the cache", "[kiln][kiln]"
   CHECK(torch::equal(load(scratch / "b.pt2").run({torch::ones({5})})[0], torch::full({5}, 3.0)));
 }
 
-TEST_CASE("an archive goes out and comes back equal", "[kiln][kiln]") {
+TEST_CASE("FA-12 an archive goes out and comes back, and is compiled again", "[kiln][kiln]") {
   const Scratch scratch;
   torch::nn::Linear linear(4, 2);
   const torch::Tensor x = torch::randn({3, 4});

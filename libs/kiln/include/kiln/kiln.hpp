@@ -17,6 +17,7 @@
 #include "kiln/model.hpp"
 #include "kiln/options.hpp"
 #include "kiln/program.hpp"
+#include "kiln/structured.hpp"
 
 namespace kiln {
 

@@ -1,0 +1,31 @@
+// Calls with structured arguments: tuples, lists, dictionaries, None and numbers as `c10::IValue`.
+//
+// Whoever calls these includes <ATen/core/ivalue.h>, or all of torch, too.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kiln/model.hpp"
+
+namespace c10 {
+struct IValue;
+}
+
+namespace kiln {
+
+using Values = std::vector<c10::IValue>;
+using NamedValues = std::map<std::string, c10::IValue>;
+
+/// Calls a model as the program that it was compiled from was called: arguments are taken apart by
+/// its call spec, named ones in the spec's order whatever theirs is, and the result is put together
+/// again. Arguments that are no tensors were fixed when it was compiled, and are not passed on.
+///
+/// Throws `Error` with `kInvalidArgument`, saying where, if the arguments are nested in another way
+/// than the spec says.
+[[nodiscard]] c10::IValue call(Model& model, const Values& arguments, const NamedValues& named);
+[[nodiscard]] c10::IValue call(Model& model, const Values& arguments);
+
+}  // namespace kiln

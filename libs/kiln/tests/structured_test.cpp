@@ -1,0 +1,126 @@
+#include "kiln/structured.hpp"
+
+#include <torch/torch.h>
+
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "value_tree.hpp"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+using testing::contains;
+
+const char* const kLeaf = R"({"type": null, "context": null, "children_spec": []})";
+
+std::string node(const std::string& type,
+                 const std::string& context,
+                 const std::vector<std::string>& children) {
+  std::string list;
+  for (const std::string& child : children) {
+    list += (list.empty() ? "" : ", ") + child;
+  }
+  return R"({"type": "builtins.)" + type + R"(", "context": ")" + context +
+         R"(", "children_spec": [)" + list + "]}";
+}
+
+// f(x, [y, 2], *, scale, shift={"a": …}) of four tensors, which returns {"sum": …, "parts": (…,
+// …)}.
+Model make_model(const TemporaryDirectory& folder) {
+  ExportedProgram program = export_program(
+      [](const Tensors& in) { return Tensors{in[0] * in[2] + in[3], in[1] * in[2]}; },
+      {torch::ones({3}), torch::ones({3}), torch::ones({3}), torch::ones({3})});
+  const std::string pair = node("list", "null", {kLeaf, kLeaf});
+  const std::string shift = node("dict", R"([\"a\"])", {kLeaf});
+  const std::string named = node("dict", R"([\"scale\", \"shift\"])", {kLeaf, shift});
+  const std::string positional = node("tuple", "null", {kLeaf, pair});
+  program.in_spec = "[1, " + node("tuple", "null", {positional, named}) + "]";
+  program.out_spec =
+      "[1, " + node("dict", R"([\"sum\", \"part\"])", {kLeaf, node("tuple", "null", {kLeaf})}) +
+      "]";
+  CompileOptions options;
+  options.use_cache = false;
+  return load(aot_compile(program, folder.path() / "f.pt2", options));
+}
+
+c10::IValue pair(const torch::Tensor& y) {
+  c10::impl::GenericList list(c10::AnyType::get());
+  list.push_back(y);
+  list.push_back(2);
+  return list;
+}
+
+c10::IValue dictionary(const std::string& key, const torch::Tensor& value) {
+  c10::Dict<std::string, torch::Tensor> made;
+  made.insert(key, value);
+  return made;
+}
+
+TEST_CASE("FA-03 a model is called as its program was, and answers in kind", "[kiln][structured]") {
+  const TemporaryDirectory folder;
+  Model model = make_model(folder);
+  const torch::Tensor x = torch::randn({3}), y = torch::randn({3}), scale = torch::randn({3}),
+                      shift = torch::randn({3});
+
+  const c10::IValue result =
+      call(model, {x, pair(y)}, {{"shift", dictionary("a", shift)}, {"scale", scale}});
+
+  const auto items = result.toGenericDict();
+  CHECK(torch::allclose(items.at("sum").toTensor(), x * scale + shift));
+  CHECK(torch::allclose(items.at("part").toTupleRef().elements()[0].toTensor(), y * scale));
+}
+
+TEST_CASE("FA-11 named arguments come in any order, and each must be there", "[kiln][structured]") {
+  const json spec = json::parse(
+      node("tuple",
+           "null",
+           {node("tuple", "null", {kLeaf}),
+            node("dict", R"([\"b\", \"a\"])", {kLeaf, node("list", "null", {kLeaf})})}));
+  const torch::Tensor x = torch::zeros({1}), a = torch::ones({1}), b = torch::full({1}, 2.0);
+  const auto flat = [&](const Values& arguments, const NamedValues& named) {
+    return flatten_arguments(spec, arguments, named);
+  };
+  const c10::IValue listed = c10::List<torch::Tensor>({a});
+
+  const Tensors tensors = flat({x}, {{"a", listed}, {"b", b}});
+  REQUIRE(tensors.size() == 3);
+  CHECK(tensors[0].is_same(x));
+  CHECK(tensors[1].is_same(b));
+  CHECK(tensors[2].is_same(a));
+
+  CHECK_THROWS_WITH(flat({x}, {{"a", listed}}), contains("there is no argument 'b'"));
+  CHECK_THROWS_WITH(flat({x}, {{"a", listed}, {"b", b}, {"c", b}}),
+                    contains("takes no argument 'c'"));
+  CHECK_THROWS_WITH(flat({x}, {{"a", a}, {"b", b}}), contains("argument 'a' must be"));
+  CHECK_THROWS_WITH(flat({}, {{"a", listed}, {"b", b}}), contains("1 arguments without names"));
+  CHECK_THROWS_WITH(flat({listed}, {{"a", listed}, {"b", b}}), contains("argument 0 must be"));
+}
+
+TEST_CASE("a value comes back from its tensors and its structure", "[kiln][structured]") {
+  const torch::Tensor x = torch::randn({2}), y = torch::randn({3});
+  const c10::IValue value = c10::ivalue::Tuple::create(
+      {x, c10::List<torch::Tensor>({y, x}), dictionary("k", y), 3, 0.5, "text", true, {}});
+
+  const FlatValue flat = flatten(value);
+  const auto again = unflatten(flat.structure, flat.tensors).toTupleRef().elements().vec();
+
+  CHECK(flat.tensors.size() == 4);
+  REQUIRE(again.size() == 8);
+  CHECK(again[0].toTensor().is_same(x));
+  CHECK(again[1].toTensorVector()[0].is_same(y));
+  CHECK(again[2].toGenericDict().at("k").toTensor().is_same(y));
+  CHECK(again[3].toInt() == 3);
+  CHECK(again[4].toDouble() == 0.5);
+  CHECK(again[5].toStringRef() == "text");
+  CHECK(again[6].toBool());
+  CHECK(again[7].isNone());
+  CHECK(flatten(c10::ivalue::Tuple::create({x, 4})).structure !=
+        flatten(c10::ivalue::Tuple::create({x, 5})).structure);
+  CHECK_THROWS_AS(flatten(c10::IValue(c10::Device("cpu"))), Error);
+  CHECK_THROWS_AS(unflatten(flat.structure, {x}), Error);
+}
+
+}  // namespace
+}  // namespace kiln
