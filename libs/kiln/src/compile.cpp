@@ -20,10 +20,52 @@ namespace kiln {
 using autograd_dispatch::Compiler;
 using autograd_dispatch::JointTrace;
 
-struct Function::State : std::enable_shared_from_this<Function::State> {
+namespace {
+
+// What compiling needs. A backward may be compiled when the function object is gone, so this can
+// outlive it.
+struct Workshop {
+  CompileOptions options;
+  std::shared_ptr<autograd_cache::Cache> cache;
+  mutable std::mutex report_lock;
+  CompileReport report;
+};
+
+Compiler code_generator(const std::shared_ptr<Workshop>& workshop,
+                        const std::shared_ptr<FunctionRecord>& record) {
+  return [workshop, record](const ir::Graph& graph) {
+    GraphReport done;
+    LoadedGraph compiled = compile_graph(graph, workshop->options, workshop->cache.get(), done);
+    KILN_LOG(
+        kInfo,
+        "kiln",
+        done.name << ": " << done.nodes << " nodes, "
+                  << (done.cache_hit ? "from the cache" : std::to_string(done.kernels) + " kernels")
+                  << ", " << done.compile_ms + done.load_ms << " ms");
+    {
+      const std::lock_guard lock(workshop->report_lock);
+      workshop->report.graphs.push_back(std::move(done));
+    }
+    if (record && compiled.entry) {
+      record->add_graph(graph.name(), std::move(*compiled.entry));
+    }
+    return std::move(compiled.run);
+  };
+}
+
+}  // namespace
+
+struct Function::State {
+  State(TensorFunction fn, std::shared_ptr<torch::nn::Module> of, CompileOptions given)
+      : function(std::move(fn)), module(std::move(of)) {
+    cache = workshop->cache = open_cache(given);
+    workshop->options = std::move(given);
+  }
+
   TensorFunction function;
   std::shared_ptr<torch::nn::Module> module;
-  CompileOptions options;
+  std::shared_ptr<Workshop> workshop = std::make_shared<Workshop>();
+  const CompileOptions& options = workshop->options;
   std::shared_ptr<autograd_cache::Cache> cache;
 
   using VersionPtr = std::shared_ptr<const Version>;
@@ -32,8 +74,6 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
   std::shared_ptr<const Versions> versions = std::make_shared<const Versions>();
   // One trace at a time: a second caller most likely wants the same version.
   std::mutex compile_lock;
-  mutable std::mutex report_lock;
-  CompileReport report;
 
   [[nodiscard]] std::shared_ptr<const Versions> current_versions() const {
     const std::shared_lock lock(versions_lock);
@@ -49,30 +89,18 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     return nullptr;
   }
 
-  // The backward may be compiled when the caller's function object is gone: it must keep this
-  // alive.
-  Compiler compiler(const Compiler& given, const std::shared_ptr<FunctionRecord>& record) {
+  // What happened, for the report.
+  void note(const std::function<void(CompileReport&)>& change) const {
+    const std::lock_guard lock(workshop->report_lock);
+    change(workshop->report);
+  }
+
+  [[nodiscard]] Compiler compiler(const Compiler& given,
+                                  const std::shared_ptr<FunctionRecord>& record) const {
     if (given || options.forward_compiler) {
       return given ? given : options.forward_compiler;
     }
-    return [self = shared_from_this(), record](const ir::Graph& graph) {
-      GraphReport done;
-      LoadedGraph compiled = compile_graph(graph, self->options, self->cache.get(), done);
-      KILN_LOG(kInfo,
-               "kiln",
-               done.name << ": " << done.nodes << " nodes, "
-                         << (done.cache_hit ? "from the cache"
-                                            : std::to_string(done.kernels) + " kernels")
-                         << ", " << done.compile_ms + done.load_ms << " ms");
-      {
-        const std::lock_guard lock(self->report_lock);
-        self->report.graphs.push_back(std::move(done));
-      }
-      if (record && compiled.entry) {
-        record->add_graph(graph.name(), std::move(*compiled.entry));
-      }
-      return std::move(compiled.run);
-    };
+    return code_generator(workshop, record);
   }
 
   std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint) {
@@ -86,8 +114,7 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
       partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
       halves = {std::move(made.forward), std::move(made.backward)};
     }
-    const std::lock_guard lock(report_lock);
-    report.partition_ms += watch.milliseconds();
+    note([&](CompileReport& report) { report.partition_ms += watch.milliseconds(); });
     return halves;
   }
 
@@ -98,8 +125,7 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     const Stopwatch watch;
     JointTrace traced = autograd_dispatch::trace_joint(
         function, inputs, {.keep_mutations_in_graph = options.keep_mutations_in_graph});
-    const std::lock_guard lock(report_lock);
-    report.trace_ms += watch.milliseconds();
+    note([&](CompileReport& report) { report.trace_ms += watch.milliseconds(); });
     return traced;
   }
 
@@ -110,11 +136,12 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
     const Stopwatch watch;
     std::optional<FoundFunction> found =
         find_function(*cache, key, options, inputs, module.get(), captured);
-    const std::lock_guard lock(report_lock);
-    report.lookup_ms += watch.milliseconds();
-    if (found) {
-      report.graphs.insert(report.graphs.end(), found->graphs.begin(), found->graphs.end());
-    }
+    note([&](CompileReport& report) {
+      report.lookup_ms += watch.milliseconds();
+      if (found) {
+        report.graphs.insert(report.graphs.end(), found->graphs.begin(), found->graphs.end());
+      }
+    });
     return found;
   }
 
@@ -224,9 +251,10 @@ struct Function::State : std::enable_shared_from_this<Function::State> {
       const std::unique_lock lock(versions_lock);
       versions = std::move(all);
     }
-    const std::lock_guard lock(report_lock);
-    ++report.versions;
-    report.details.push_back(version->describe());
+    note([&](CompileReport& report) {
+      ++report.versions;
+      report.details.push_back(version->describe());
+    });
     return version;
   }
 
@@ -280,8 +308,8 @@ void Function::prepare(const Tensors& example) const {
 }
 
 CompileReport Function::report() const {
-  const std::lock_guard lock(state_->report_lock);
-  return state_->report;
+  const std::lock_guard lock(state_->workshop->report_lock);
+  return state_->workshop->report;
 }
 
 Function compile(std::shared_ptr<torch::nn::Module> module,
@@ -295,11 +323,8 @@ Function compile(std::shared_ptr<torch::nn::Module> module,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
   Function function;
-  function.state_ = std::make_shared<Function::State>();
-  function.state_->cache = open_cache(options);
-  function.state_->function = std::move(forward);
-  function.state_->module = std::move(module);
-  function.state_->options = std::move(options);
+  function.state_ =
+      std::make_shared<Function::State>(std::move(forward), std::move(module), std::move(options));
   return function;
 }
 

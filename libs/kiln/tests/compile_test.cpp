@@ -277,6 +277,24 @@ TEST_CASE("a compiled function inside another is part of it", "[kiln][compile]")
   CHECK(outer.report().graphs.size() == 2);
 }
 
+TEST_CASE("a backward runs after the compiled function is gone, which then takes all along",
+          "[kiln][compile]") {
+  auto token = std::make_shared<int>(2);
+  const std::weak_ptr<int> watched = token;
+  const torch::Tensor x = torch::ones({3}, torch::requires_grad());
+  torch::Tensor output;
+  {
+    const Function fast = compile(
+        [token](const Tensors& in) { return Tensors{(in[0] * in[0] * *token).sum()}; }, uncached());
+    token.reset();
+    output = fast({x})[0];
+  }
+  CHECK(watched.expired());
+
+  output.backward();
+  CHECK(torch::equal(x.grad(), torch::full({3}, 4.0)));
+}
+
 TEST_CASE("what cannot be compiled runs as it is, if asked for", "[kiln][compile]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].sum().item<float>() > 0 ? in[0] + 1 : in[0] - 1};
