@@ -18,7 +18,7 @@ KILN, MODEL, BROWSER, SCREENSHOT = sys.argv[1:5]
 
 def browse(page, profile, *options):
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-               f"--user-data-dir={profile}", "--window-size=1200,2400", "--virtual-time-budget=3000",
+               f"--user-data-dir={profile}", "--window-size=1200,1840", "--virtual-time-budget=3000",
                *options, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 

@@ -29,11 +29,11 @@ def environment(folder):
 
 
 def run(command, folder):
-    """What a command prints, standard error included."""
+    """What a command prints, standard error included, and whether it succeeded."""
     result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment(folder), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     output = result.stdout.replace(str(folder), "/tmp/folder").replace(str(ROOT), "kiln")
-    return "\n".join(line.rstrip() for line in output.splitlines())
+    return "\n".join(line.rstrip() for line in output.splitlines()), result.returncode == 0
 
 
 def comparable(text):
@@ -50,8 +50,10 @@ def replay(block, folder, complaints, name):
         while command.endswith("\\"):
             more, _, expected = expected.partition("\n")
             command += "\n" + more
-        printed = run(command, folder)
-        if comparable(printed) != comparable(expected):
+        printed, succeeded = run(command, folder)
+        if not succeeded:
+            complaints.append(f"{name}: failed: $ {command}\n{printed}\n")
+        elif comparable(printed) != comparable(expected):
             complaints.append(f"{name}: $ {command}\n--- shown\n{expected}--- printed\n{printed}\n")
         shown.append(f"$ {command}\n" + (printed + "\n" if printed else ""))
     return "".join(shown)
@@ -79,7 +81,7 @@ def main():
     for document in documents:
         blocks += check_document(document, complaints)
     if WRITE:
-        complaints = [text for text in complaints if "this is not in" in text]
+        complaints = [text for text in complaints if "this is not in" in text or ": failed: " in text]
     print("\n".join(complaints))
     print(f"{len(documents)} documents, {blocks} blocks of commands, {len(complaints)} differences")
     return 1 if complaints else 0
