@@ -14,6 +14,7 @@
 #include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/compile.hpp"
+#include "kiln/compile_values.hpp"
 #include "kiln/model.hpp"
 #include "kiln/options.hpp"
 #include "kiln/program.hpp"

@@ -1,0 +1,173 @@
+// Values that hold tensors, taken apart into a flat list and put together again: tensors, numbers,
+// strings, lists, tuples, dictionaries of them, and types of one's own that wrap tensors.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/autograd_dispatch/structure.hpp"
+
+namespace kiln::autograd_dispatch {
+
+/// How a type that wraps tensors is taken apart. To be specialised, with
+///
+///   static constexpr const char* kName = "two-tensor";         // without spaces
+///   static auto flatten(const T& value);                       // a std::tuple of its parts
+///   static T unflatten(Part0 part0, Part1 part1, …);           // from the same parts
+///
+/// A part is any value: a tensor, another wrapper, a number or a string that belongs to the type
+/// and is no data. `unflatten` must take undefined tensors too.
+template <class T>
+struct ValueTraits;
+
+/// A value taken apart.
+struct Flat {
+  Tensors tensors;
+  Structure structure;
+};
+
+namespace detail {
+
+template <class T, template <class...> class Template>
+inline constexpr bool kIs = false;
+template <template <class...> class Template, class... Parts>
+inline constexpr bool kIs<Template<Parts...>, Template> = true;
+
+struct Flattener {
+  Tensors tensors = {};
+  StructureWriter structure = {};
+
+  template <class T>
+  void add(const T& value) {
+    if constexpr (std::same_as<T, at::Tensor>) {
+      structure.add_word("tensor");
+      tensors.push_back(value);
+    } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
+      structure.add_integer(static_cast<std::int64_t>(value));
+    } else if constexpr (std::floating_point<T>) {
+      structure.add_number(value);
+    } else if constexpr (std::same_as<T, std::string>) {
+      structure.add_string(value);
+    } else if constexpr (kIs<T, std::optional>) {
+      structure.add_integer(value.has_value() ? 1 : 0);
+      if (value) {
+        add(*value);
+      }
+    } else if constexpr (kIs<T, std::vector>) {
+      structure.add_integer(static_cast<std::int64_t>(value.size()));
+      for (const typename T::value_type& part : value) {
+        add(part);
+      }
+    } else if constexpr (kIs<T, std::map>) {
+      structure.add_integer(static_cast<std::int64_t>(value.size()));
+      for (const auto& [key, part] : value) {
+        add(key);
+        add(part);
+      }
+    } else if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
+      std::apply([this](const auto&... parts) { (add(parts), ...); }, value);
+    } else {
+      structure.add_word(ValueTraits<T>::kName);
+      add(ValueTraits<T>::flatten(value));
+    }
+  }
+};
+
+struct Unflattener {
+  const Tensors& tensors;
+  StructureReader structure;
+  std::size_t next = 0;
+
+  template <class T>
+  T read() {
+    if constexpr (std::same_as<T, at::Tensor>) {
+      structure.expect_word("tensor");
+      return tensors.at(next++);
+    } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
+      return static_cast<T>(structure.read_integer());
+    } else if constexpr (std::floating_point<T>) {
+      return static_cast<T>(structure.read_number());
+    } else if constexpr (std::same_as<T, std::string>) {
+      return structure.read_string();
+    } else if constexpr (kIs<T, std::optional>) {
+      return structure.read_integer() == 0 ? T() : T(read<typename T::value_type>());
+    } else if constexpr (kIs<T, std::vector>) {
+      T list;
+      for (std::int64_t left = structure.read_integer(); left > 0; --left) {
+        list.push_back(read<typename T::value_type>());
+      }
+      return list;
+    } else if constexpr (kIs<T, std::map>) {
+      T map;
+      for (std::int64_t left = structure.read_integer(); left > 0; --left) {
+        auto key = read<typename T::key_type>();
+        map.emplace(std::move(key), read<typename T::mapped_type>());
+      }
+      return map;
+    } else if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
+      return read_parts<T>(std::make_index_sequence<std::tuple_size_v<T>>());
+    } else {
+      structure.expect_word(ValueTraits<T>::kName);
+      using Parts = decltype(ValueTraits<T>::flatten(std::declval<const T&>()));
+      return std::apply(ValueTraits<T>::unflatten, read<Parts>());
+    }
+  }
+
+  // Braces, because they are evaluated from left to right.
+  template <class T, std::size_t... Index>
+  T read_parts(std::index_sequence<Index...>) {
+    return T{read<std::remove_cvref_t<std::tuple_element_t<Index, T>>>()...};
+  }
+};
+
+/// See `backward`.
+void backward(const Flat& output, const Flat& gradient, bool retain_graph);
+/// See `gradient_of`.
+[[nodiscard]] Tensors gradients_of(const Tensors& tensors);
+
+}  // namespace detail
+
+/// Takes `value` apart.
+template <class T>
+[[nodiscard]] Flat take_apart(const T& value) {
+  detail::Flattener parts;
+  parts.add(value);
+  return {std::move(parts.tensors), parts.structure.take()};
+}
+
+/// Puts a value together from its tensors. Throws `Error` with `kInvalidArgument` if the structure
+/// is none of a `T`.
+template <class T>
+[[nodiscard]] T put_together(const Flat& flat) {
+  detail::Unflattener parts{flat.tensors, StructureReader(flat.structure)};
+  return parts.read<T>();
+}
+
+/// The gradients that have been accumulated for the tensors in `value`, as a value of its kind:
+/// undefined tensors where there is none.
+template <class T>
+[[nodiscard]] T gradient_of(const T& value) {
+  Flat flat = take_apart(value);
+  flat.tensors = detail::gradients_of(flat.tensors);
+  return put_together<T>(flat);
+}
+
+/// One backward through all tensors of `output` that require grad.
+///
+/// Throws `Error` with `kInvalidArgument` if `gradient` is a value of another structure.
+template <class T, class G>
+void backward(const T& output, const G& gradient, bool retain_graph = false) {
+  detail::backward(take_apart(output), take_apart(gradient), retain_graph);
+}
+
+}  // namespace kiln::autograd_dispatch
