@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "kiln/partitioner/partition.hpp"
@@ -41,8 +42,19 @@ inline TensorFunction interpreted(const TensorFunction& function,
   };
 }
 
+/// `function` as the facade compiles it: generated code, kept in `cache`, if there is one.
+inline TensorFunction generated(const TensorFunction& function,
+                                const TemporaryDirectory* cache = nullptr) {
+  CompileOptions options;
+  options.use_cache = cache != nullptr;
+  if (cache != nullptr) {
+    options.cache_directory = cache->path();
+  }
+  return compile(function, options);
+}
+
 /// Interpreter and generated code, writes to inputs in the graph and outside, with and without
-/// gradients.
+/// gradients, compiled anew and from the cache.
 inline void check_every_way(const TensorFunction& function,
                             const MakeInputs& make,
                             Tolerance tolerance = {}) {
@@ -56,12 +68,13 @@ inline void check_every_way(const TensorFunction& function,
       INFO("interpreter, writes outside the graph, requires_grad " << requires_grad);
       check_like_eager(function, interpreted(function, false, in_program_order), inputs, tolerance);
     }
+    const TemporaryDirectory cache;
+    for (const bool cold : {true, false}) {
+      INFO("generated code, " << (cold ? "new" : "from the cache") << ", requires_grad "
+                              << requires_grad);
+      check_like_eager(function, generated(function, &cache), inputs, tolerance);
+    }
   }
-  INFO("generated code");
-  CompileOptions options;
-  options.use_cache = false;
-  const Function compiled = compile(function, options);
-  check_like_eager(function, compiled, [&] { return make(true); }, tolerance);
 }
 
 /// Leaves of `shapes`, to be passed as they are.

@@ -67,9 +67,8 @@ TEST_CASE("test_inner_grad: a gradient that is taken inside", "[like_eager][L]")
     return torch::autograd::grad({y}, {in[0]});
   };
 
-  check_like_eager(function, interpreted(function), [] {
-    return Inputs(Tensors{torch::randn({}, torch::requires_grad())});
-  });
+  check_every_way(function,
+                  [](bool) { return Inputs(Tensors{torch::randn({}, torch::requires_grad())}); });
 }
 
 TEST_CASE("test_grad_context: without grad mode no backward is made, with it only when it runs",
@@ -102,8 +101,7 @@ TEST_CASE("test_inference_mode: results are inference tensors", "[like_eager][L]
   };
   const c10::InferenceMode inference;
 
-  check_like_eager(
-      function, interpreted(function), [] { return Inputs(Tensors{torch::randn({4, 4})}); });
+  check_every_way(function, [](bool) { return Inputs(Tensors{torch::randn({4, 4})}); });
 }
 
 TEST_CASE("test_generate_gives_inference_graph: no_grad inside leaves nothing to differentiate",
@@ -134,8 +132,9 @@ TEST_CASE("test_contiguous: a tangent of another layout than the output's", "[li
 
   const torch::Tensor expected = torch::autograd::grad(function({x}), {x}, {tangent})[0];
 
-  CHECK(
-      torch::equal(torch::autograd::grad(interpreted(function)({x}), {x}, {tangent})[0], expected));
+  for (const TensorFunction& compiled : {interpreted(function), generated(function)}) {
+    CHECK(torch::equal(torch::autograd::grad(compiled({x}), {x}, {tangent})[0], expected));
+  }
 }
 
 struct PlusOneBackward : torch::autograd::Function<PlusOneBackward> {
@@ -167,12 +166,15 @@ TEST_CASE("an input without a gradient does not hold on to its history", "[like_
   const torch::Tensor leaf = torch::ones({3}, torch::requires_grad());
   const torch::Tensor history = leaf.exp();
 
-  const torch::Tensor first = interpreted(function)({leaf, history})[0];
-  const torch::Tensor second = interpreted(function)({leaf, history})[0];
+  for (const TensorFunction& compiled : {interpreted(function), generated(function)}) {
+    const torch::Tensor first = compiled({leaf, history})[0];
+    const torch::Tensor second = compiled({leaf, history})[0];
 
-  first.sum().backward();
-  second.sum().backward();  // Would go through exp a second time.
-  CHECK(leaf.grad().defined());
+    first.sum().backward();
+    second.sum().backward();  // Would go through exp a second time.
+    CHECK(leaf.grad().defined());
+    leaf.mutable_grad().reset();
+  }
 }
 
 TEST_CASE("what was saved counts the writes to its memory", "[like_eager][L]") {

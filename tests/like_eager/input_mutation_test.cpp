@@ -55,12 +55,14 @@ TEST_CASE(
     CHECK(view.grad_fn()->name() == "AsStridedBackward0");
     return (view * view).sum();
   };
-  torch::Tensor leaf, expected;
-
+  torch::Tensor expected;
   loss(function, expected).backward();
-  loss(interpreted(function), leaf).backward();
 
-  CHECK(torch::equal(leaf.grad(), expected.grad()));
+  for (const TensorFunction& compiled : {interpreted(function), generated(function)}) {
+    torch::Tensor leaf;
+    loss(compiled, leaf).backward();
+    CHECK(torch::equal(leaf.grad(), expected.grad()));
+  }
 }
 
 TEST_CASE("test_input_mutation_is_output: a written input that is returned is the same object",
@@ -108,17 +110,13 @@ TEST_CASE("test_input_mutation_batchnorm: running statistics that are arguments"
     return Tensors{out, mean, deviation};
   };
 
-  for (const bool requires_grad : {true, false}) {
-    const auto make = [&] {
-      return Inputs(Tensors{torch::randn({2, 5, 5, 5}, torch::requires_grad(requires_grad)),
-                            torch::randn({5}, torch::requires_grad(requires_grad)),
-                            torch::randn({5}, torch::requires_grad(requires_grad)),
-                            torch::ones({5}),
-                            torch::ones({5})});
-    };
-    check_like_eager(function, interpreted(function), make);
-    check_like_eager(function, interpreted(function, false, in_program_order), make);
-  }
+  check_every_way(function, [](bool requires_grad) {
+    return Inputs(Tensors{torch::randn({2, 5, 5, 5}, torch::requires_grad(requires_grad)),
+                          torch::randn({5}, torch::requires_grad(requires_grad)),
+                          torch::randn({5}, torch::requires_grad(requires_grad)),
+                          torch::ones({5}),
+                          torch::ones({5})});
+  });
 }
 
 TEST_CASE("test_batchnorm_inference: in eval mode nothing is written", "[like_eager][D]") {
@@ -130,8 +128,7 @@ TEST_CASE("test_batchnorm_inference: in eval mode nothing is written", "[like_ea
   const auto trace = autograd_dispatch::trace_joint(function, {torch::ones({4, 4, 4, 4})});
 
   CHECK(trace.plan.writes.empty());
-  check_like_eager(
-      function, interpreted(function), [] { return Inputs(Tensors{torch::randn({4, 4, 4, 4})}); });
+  check_every_way(function, [](bool) { return Inputs(Tensors{torch::randn({4, 4, 4, 4})}); });
 }
 
 TEST_CASE("test_input_mutation_noncontiguous: a written view of a larger tensor",
@@ -163,23 +160,28 @@ struct CountingImpl : torch::nn::Module {
 void check_counting(const std::vector<std::int64_t>& shape) {
   torch::manual_seed(1);
   auto eager = std::make_shared<CountingImpl>(shape);
-  torch::manual_seed(1);
-  auto compiled = std::make_shared<CountingImpl>(shape);
-  const TensorFunction function =
-      interpreted([&](const Tensors& in) { return Tensors{compiled->forward(in[0])}; });
   const torch::Tensor x = torch::ones({1}, torch::requires_grad());
-  const torch::Tensor y = torch::ones({1}, torch::requires_grad());
-
   const torch::Tensor expected = eager->forward(x.clone());
   expected.backward();
-  const torch::Tensor found = function({y.clone()})[0];
-  found.backward();
 
-  CHECK(torch::equal(found, expected));
-  CHECK(torch::equal(compiled->buffer, eager->buffer));
-  CHECK(torch::equal(compiled->w1.grad(), eager->w1.grad()));
-  CHECK(torch::equal(compiled->w2.grad(), eager->w2.grad()));
-  CHECK(torch::equal(x.grad(), y.grad()));
+  for (const bool codegen : {false, true}) {
+    CAPTURE(codegen);
+    torch::manual_seed(1);
+    auto compiled = std::make_shared<CountingImpl>(shape);
+    const TensorFunction forward = [&](const Tensors& in) {
+      return Tensors{compiled->forward(in[0])};
+    };
+    const torch::Tensor y = torch::ones({1}, torch::requires_grad());
+    const torch::Tensor found =
+        (codegen ? generated(forward) : interpreted(forward))({y.clone()})[0];
+    found.backward();
+
+    CHECK(torch::allclose(found, expected));
+    CHECK(torch::equal(compiled->buffer, eager->buffer));
+    CHECK(torch::allclose(compiled->w1.grad(), eager->w1.grad()));
+    CHECK(torch::allclose(compiled->w2.grad(), eager->w2.grad()));
+    CHECK(torch::allclose(x.grad(), y.grad()));
+  }
 }
 
 TEST_CASE("test_buffer_copied_in_graph: a module's buffer is written in place", "[like_eager][D]") {
@@ -201,23 +203,28 @@ TEST_CASE(
 
 TEST_CASE("test_buffer_batch_norm: float and integer buffers of a module", "[like_eager][D]") {
   torch::nn::BatchNorm1d eager(100);
-  torch::nn::BatchNorm1d compiled(100);
-  const TensorFunction function =
-      interpreted([&](const Tensors& in) { return Tensors{compiled->forward(in[0])}; });
   const torch::Tensor x = torch::randn({20, 100}).requires_grad_();
-  const torch::Tensor y = x.detach().clone().requires_grad_();
-
   const torch::Tensor expected = eager->forward(x.clone());
   expected.square().sum().backward();
-  const torch::Tensor found = function({y.clone()})[0];
-  found.square().sum().backward();
 
-  CHECK(torch::allclose(found, expected));
-  CHECK(torch::allclose(compiled->running_mean, eager->running_mean));
-  CHECK(torch::allclose(compiled->running_var, eager->running_var));
-  CHECK(compiled->num_batches_tracked.item<std::int64_t>() == 1);
-  CHECK(torch::allclose(x.grad(), y.grad(), 1e-4, 1e-5));
-  CHECK(torch::allclose(compiled->weight.grad(), eager->weight.grad(), 1e-4, 1e-4));
+  for (const bool codegen : {false, true}) {
+    CAPTURE(codegen);
+    torch::nn::BatchNorm1d compiled(100);
+    const TensorFunction forward = [&](const Tensors& in) {
+      return Tensors{compiled->forward(in[0])};
+    };
+    const torch::Tensor y = x.detach().clone().requires_grad_();
+    const torch::Tensor found =
+        (codegen ? generated(forward) : interpreted(forward))({y.clone()})[0];
+    found.square().sum().backward();
+
+    CHECK(torch::allclose(found, expected, 1e-4, 1e-5));
+    CHECK(torch::allclose(compiled->running_mean, eager->running_mean));
+    CHECK(torch::allclose(compiled->running_var, eager->running_var));
+    CHECK(compiled->num_batches_tracked.item<std::int64_t>() == 1);
+    CHECK(torch::allclose(x.grad(), y.grad(), 1e-4, 1e-5));
+    CHECK(torch::allclose(compiled->weight.grad(), eager->weight.grad(), 1e-4, 1e-4));
+  }
 }
 
 TEST_CASE(

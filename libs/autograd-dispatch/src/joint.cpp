@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <unordered_set>
 
 #include "joint_program.hpp"
@@ -142,12 +144,31 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
   return plan;
 }
 
+// oneDNN's recurrent layer keeps what its backward needs only while grad mode is on, which compiled
+// code runs without. libtorch's own is made of operators that ask for nothing.
+bool needs_grad_mode(const ir::Graph& graph, const JointProgram& program) {
+  const std::span<const ir::Node> nodes = graph.nodes();
+  return !program.gradients().empty() &&
+         std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) {
+           return node.target == "aten.mkldnn_rnn_layer.default";
+         });
+}
+
+class WithoutOneDnn {
+ public:
+  WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(false); }
+  ~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(true); }
+  WithoutOneDnn(const WithoutOneDnn&) = delete;
+  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+};
+
 }  // namespace
 
 JointTrace trace_joint(const TensorFunction& function,
                        const Tensors& inputs,
                        const TraceOptions& options) {
   InputLayout layout(inputs);
+  std::optional<WithoutOneDnn> without_onednn;
   while (true) {
     JointProgram program(function, layout);
     capture::RecordOptions record_options;
@@ -163,6 +184,10 @@ JointTrace trace_joint(const TensorFunction& function,
     }
     if (program.must_merge()) {
       layout.merge(*program.must_merge());
+      continue;
+    }
+    if (needs_grad_mode(recording.graph, program) && !without_onednn) {
+      without_onednn.emplace();
       continue;
     }
 

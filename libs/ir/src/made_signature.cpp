@@ -20,6 +20,9 @@ std::string made_signature(std::string_view target) {
       {"aten._batch_norm_with_update_functional.default",
        "Tensor input,Tensor? weight,Tensor? bias,Tensor running_mean,Tensor running_var,"
        "float momentum,float eps->Tensor,Tensor,Tensor,Tensor,Tensor,Tensor"},
+      {"aten.rrelu_with_noise_functional.default",
+       "Tensor self,Tensor noise,Scalar lower,Scalar upper,bool training,Generator? generator"
+       "->Tensor,Tensor"},
       {"aten.copy.default", "Tensor self,Tensor src,bool non_blocking->Tensor"},
       {"aten.full.default",
        "SymInt[] size,Scalar fill_value,ScalarType? dtype,Layout? layout,Device? device,"
