@@ -3,8 +3,6 @@
 namespace kiln::testing {
 namespace {
 
-using namespace torch::nn;
-
 template <class Holder>
 ModuleCase plain(const std::string& name) {
   return module_case(name, [] { return Holder(); }, [] { return Tensors{normal({2, 4, 6})}; });
@@ -24,6 +22,7 @@ ModuleCase padding(const std::string& name,
 }
 
 void add_activations(std::vector<ModuleCase>& cases) {
+  using namespace torch::nn;
   cases.insert(cases.end(),
                {plain<ELU>("ELU"),
                 plain<SELU>("SELU"),
@@ -67,6 +66,7 @@ void add_activations(std::vector<ModuleCase>& cases) {
 }
 
 void add_random(std::vector<ModuleCase>& cases) {
+  using namespace torch::nn;
   const auto on = [&](const std::string& name, auto make, std::vector<std::int64_t> shape) {
     cases.push_back(module_case(name, make, [=] { return Tensors{normal(shape)}; }));
   };
@@ -78,6 +78,7 @@ void add_random(std::vector<ModuleCase>& cases) {
 }
 
 void add_padding(std::vector<ModuleCase>& cases) {
+  using namespace torch::nn;
   const std::vector<std::int64_t> line = {2, 3, 5}, plane = {2, 3, 4, 5}, space = {1, 2, 3, 4, 4};
   cases.insert(
       cases.end(),
@@ -100,6 +101,7 @@ void add_padding(std::vector<ModuleCase>& cases) {
 }
 
 void add_losses(std::vector<ModuleCase>& cases) {
+  using namespace torch::nn;
   const auto numbers = [] { return Tensors{normal({3, 5}), normal({3, 5})}; };
   const auto classes = [] { return Tensors{normal({3, 5}), integers(5, {3})}; };
   cases.insert(

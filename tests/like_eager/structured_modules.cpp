@@ -3,8 +3,6 @@
 namespace kiln::testing {
 namespace {
 
-using namespace torch::nn;
-
 using Shape = std::vector<std::int64_t>;
 
 struct Table {
@@ -22,6 +20,7 @@ struct Table {
 };
 
 void add_products(Table& table) {
+  using namespace torch::nn;
   table.on("Linear", [] { return Linear(6, 3); }, {2, 6});
   table.on("Linear without bias", [] { return Linear(LinearOptions(6, 3).bias(false)); }, {6});
   table.on_two("Bilinear", [] { return Bilinear(3, 4, 2); }, {5, 3}, {5, 4});
@@ -50,6 +49,7 @@ void add_products(Table& table) {
 }
 
 void add_norms(Table& table) {
+  using namespace torch::nn;
   table.on("BatchNorm1d", [] { return BatchNorm1d(4); }, {6, 4});
   table.on("BatchNorm2d", [] { return BatchNorm2d(4); }, {3, 4, 3, 3});
   table.on("BatchNorm2d without statistics",
@@ -73,6 +73,7 @@ void add_norms(Table& table) {
 }
 
 void add_pools(Table& table) {
+  using namespace torch::nn;
   const Shape line = {2, 3, 8}, plane = {1, 3, 8, 8}, space = {1, 2, 6, 6, 6};
   table.on("AvgPool1d", [] { return AvgPool1d(AvgPool1dOptions(3).stride(2)); }, line);
   table.on("AvgPool2d", [] { return AvgPool2d(AvgPool2dOptions(3).stride(2).padding(1)); }, plane);
@@ -137,6 +138,7 @@ void add_pools(Table& table) {
 }
 
 void add_networks(Table& table) {
+  using namespace torch::nn;
   table.on("RNN", [] { return RNN(RNNOptions(4, 3).num_layers(2)); }, {5, 2, 4});
   table.on("LSTM", [] { return LSTM(LSTMOptions(4, 3).bidirectional(true)); }, {5, 2, 4});
   table.on("GRU", [] { return GRU(GRUOptions(4, 3).batch_first(true)); }, {2, 5, 4});
@@ -189,25 +191,29 @@ void add_networks(Table& table) {
 }
 
 // Modules that only hold others: used inside a forward.
-struct HolderImpl : Module {
+struct HolderImpl : torch::nn::Module {
   HolderImpl() {
-    list = register_module("list", ModuleList(Linear(4, 4), Tanh()));
-    named = register_module("named",
-                            ModuleDict(std::vector<std::pair<std::string, std::shared_ptr<Module>>>{
-                                {"norm", LayerNorm(LayerNormOptions({4})).ptr()}}));
-    numbers = register_module("numbers", ParameterList(torch::rand({4}), torch::rand({4})));
-    words = register_module("words", ParameterDict());
+    list =
+        register_module("list", torch::nn::ModuleList(torch::nn::Linear(4, 4), torch::nn::Tanh()));
+    named = register_module(
+        "named",
+        torch::nn::ModuleDict(
+            std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>{
+                {"norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({4})).ptr()}}));
+    numbers =
+        register_module("numbers", torch::nn::ParameterList(torch::rand({4}), torch::rand({4})));
+    words = register_module("words", torch::nn::ParameterDict());
     words->insert("scale", torch::rand({4}));
   }
   torch::Tensor forward(torch::Tensor x) {
-    x = list[1]->as<Tanh>()->forward(list[0]->as<Linear>()->forward(x));
-    x = named["norm"]->as<LayerNorm>()->forward(x);
+    x = list[1]->as<torch::nn::Tanh>()->forward(list[0]->as<torch::nn::Linear>()->forward(x));
+    x = named["norm"]->as<torch::nn::LayerNorm>()->forward(x);
     return x * (*numbers)[0] + (*numbers)[1] * words["scale"];
   }
-  ModuleList list{nullptr};
-  ModuleDict named{nullptr};
-  ParameterList numbers{nullptr};
-  ParameterDict words{nullptr};
+  torch::nn::ModuleList list{nullptr};
+  torch::nn::ModuleDict named{nullptr};
+  torch::nn::ParameterList numbers{nullptr};
+  torch::nn::ParameterDict words{nullptr};
 };
 
 }  // namespace
@@ -221,7 +227,7 @@ std::vector<ModuleCase> structured_modules() {
   table.cases.push_back({"ModuleList ModuleDict ParameterList ParameterDict",
                          [] { return std::make_shared<HolderImpl>(); },
                          [] { return Tensors{normal({3, 4})}; },
-                         [](Module& module, const Tensors& in) {
+                         [](torch::nn::Module& module, const Tensors& in) {
                            return Tensors{dynamic_cast<HolderImpl&>(module).forward(in[0])};
                          }});
   return table.cases;
