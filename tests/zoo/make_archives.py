@@ -14,6 +14,7 @@ import pathlib
 
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_rows
 from torch.utils import _pytree as pytree
 
 
@@ -156,6 +157,21 @@ class Dynamic(nn.Module):
         return x.sum(0) / rows + x.new_ones(rows * 2 + 1).sum() + x.reshape(rows // 1, -1).amax()
 
 
+class Branches(nn.Module):
+    """A branch that depends on data, within another, and a loop over rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        def small(y):
+            return torch.cond(y.max() > 0.5, lambda z: z.sin(), lambda z: z + 1, (y,))
+
+        chosen = torch.cond(x.sum() > 4, lambda y: self.linear(y), small, (x,))
+        return chosen, map_rows(lambda row, scale: row * scale, x, chosen.sum(0))
+
+
 def programs():
     """Name to module, arguments, keyword arguments, dynamic shapes."""
     batch = torch.export.Dim("batch", min=2, max=64)
@@ -176,6 +192,8 @@ def programs():
         "attention": (Attention(), (torch.randint(0, 50, (2, 7)),), {}, None),
         "recurrent": (Recurrent(), (torch.randn(2, 5, 8),), {}, None),
         "modes": (Modes(), (torch.randn(4, 8),), {}, None),
+        "branches": (Branches(), (torch.rand(2, 4),), {}, None),
+        "branches_taken": (Branches(), (torch.rand(2, 4) + 4,), {}, None),
         "dynamic": (Dynamic(), (torch.randn(6, 5),), {}, ({0: batch},)),
     }
 

@@ -3,7 +3,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/twins.hpp"
@@ -158,6 +160,20 @@ ModuleScope::ModuleScope(const std::string& path) {
 ModuleScope::~ModuleScope() {
   if (Recorder* recorder = Recorder::current()) {
     recorder->module_path = previous_;
+  }
+}
+
+SourceScope::SourceScope(std::source_location here)
+    : SourceScope(std::filesystem::path(here.file_name()).filename().string() + ":" +
+                  std::to_string(here.line())) {}
+SourceScope::SourceScope(std::string source) {
+  if (Recorder* recorder = Recorder::current()) {
+    previous_ = std::exchange(recorder->source, std::move(source));
+  }
+}
+SourceScope::~SourceScope() {
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->source = previous_;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
@@ -86,6 +87,11 @@ const OperatorFacts& Recorder::facts(const c10::OperatorHandle& op) {
 }
 
 ir::TensorMeta Recorder::describe(const at::Tensor& tensor) {
+  if (tensor.is_sparse() || tensor.is_sparse_csr()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program has a sparse tensor, which no graph describes; make it dense first "
+                "(an embedding bag with sparse gradients: take them without sparse)");
+  }
   ir::TensorMeta meta = meta_of(tensor);
   meta.storage = values_.storage_of(tensor, graph_);
   return meta;
@@ -206,15 +212,40 @@ void Recorder::check_frozen(const OperatorFacts& facts, const at::Tensor& tensor
   }
 }
 
-// What every node says of the moment that it was recorded in.
-ir::Node Recorder::node_here() const {
+// A captured tensor is the caller's own, also in a trace on twins: its elements can be given back,
+// its geometry cannot.
+void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const {
+  if (!options_.on_twins || !facts.in_place_view) {
+    return;
+  }
+  for (const at::Tensor& captured : captured_) {
+    if (captured.is_same(tensor)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "Can't call metadata mutations on a captured tensor: " + facts.target +
+                      " changes the shape or memory of one that is no input");
+    }
+  }
+}
+
+// What every node says of the moment that it was recorded in. A node that autograd runs says what
+// the node of the forward said that caused it.
+ir::Node Recorder::node_here() {
   ir::Node node;
   node.grad_mode = c10::GradMode::is_enabled();
   node.autocast =
       at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
   node.backward = backward;
   node.provenance.module_path = module_path;
-  node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
+  node.provenance.source = source;
+  if (const auto cause = torch::autograd::get_current_node()) {
+    const auto sequence = static_cast<std::int64_t>(cause->sequence_nr());
+    if (const auto origin = origins_.find(sequence); origin != origins_.end()) {
+      node.provenance = origin->second;
+    }
+  } else {
+    node.provenance.sequence = static_cast<std::int64_t>(at::sequence_number::peek()) - 1;
+    origins_.try_emplace(node.provenance.sequence, node.provenance);
+  }
   return node;
 }
 
@@ -314,6 +345,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
       check_frozen(known, tensor);
+      refuse_reshaping(known, tensor);
       snapshot(tensor);
       if (!known.in_place_view && tensor.has_storage()) {
         written_.insert(tensor.storage().unsafeGetStorageImpl());

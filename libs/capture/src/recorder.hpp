@@ -77,6 +77,7 @@ class Recorder : public c10::DebugInfoBase {
 
   bool backward = false;
   std::string module_path;
+  std::string source;
 
  private:
   struct Snapshot {
@@ -88,7 +89,8 @@ class Recorder : public c10::DebugInfoBase {
   [[nodiscard]] bool takes_apart(const c10::OperatorHandle& op,
                                  c10::DispatchKeySet below,
                                  const torch::jit::Stack& stack);
-  ir::Node node_here() const;
+  ir::Node node_here();
+  void refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const;
   void check_frozen(const OperatorFacts& facts, const at::Tensor& tensor) const;
   ir::ValueId capture(const at::Tensor& tensor);
   ir::ValueId literal(const at::Tensor& tensor);
@@ -117,6 +119,8 @@ class Recorder : public c10::DebugInfoBase {
   std::unordered_map<const c10::StorageImpl*, Snapshot> snapshots_;
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;
+  // What a node of the forward said of itself, by autograd's number.
+  std::unordered_map<std::int64_t, ir::Provenance> origins_;
   std::size_t names_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "kiln/export/export.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "joint.hpp"
@@ -24,6 +25,49 @@ std::vector<OwnedTensor> owned_tensors(const std::vector<NamedTensor>& named) {
   return result;
 }
 
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+void check_options(const ExportOptions& options) {
+  if (options.functionalize_random) {
+    refuse("Functionalized RNG is not currently supported in the aot_export");
+  }
+  if (options.joint && options.pre_dispatch) {
+    refuse("pre_dispatch is not supported when trace_joint is True.");
+  }
+  if (options.joint && !options.loss_index) {
+    refuse("a joint export needs loss_index, the output that is the loss");
+  }
+}
+
+// Tensors that wrap others: what Python calls subclasses.
+void check_kinds(const Tensors& inputs) {
+  constexpr c10::DispatchKeySet wrappers({c10::DispatchKey::Python,
+                                          c10::DispatchKey::Functionalize,
+                                          c10::DispatchKey::FuncTorchBatched,
+                                          c10::DispatchKey::FuncTorchGradWrapper,
+                                          c10::DispatchKey::NestedTensor});
+  for (const at::Tensor& input : inputs) {
+    if (input.defined() && input.key_set().has_any(wrappers)) {
+      refuse(
+          "aot_export is not currently supported with traceable tensor subclass: an input wraps " +
+          ("another tensor (" + toString(input.key_set()) + ")"));
+    }
+  }
+}
+
+// Tensors that became constants, where none may.
+void check_constants(const ExportedProgram& program) {
+  for (const ir::Input& input : program.graph.inputs()) {
+    if (input.kind == ir::InputKind::kConstant) {
+      refuse(
+          "Please convert all Tensors to FakeTensors first, or allow constants: the program uses " +
+          ("a tensor that is neither an input nor named, " + input.name));
+    }
+  }
+}
+
 }  // namespace
 
 ExportedProgram export_program(const TensorFunction& function,
@@ -36,16 +80,15 @@ ExportedProgram export_program(const TensorFunction& function,
                                const std::vector<NamedTensor>& named,
                                const Tensors& example,
                                const ExportOptions& options) {
+  check_options(options);
+  check_kinds(example);
   Trace trace;
   trace.owned = owned_tensors(named);
   trace.input_names = options.input_names;
   const capture::RecordOptions record{.on_twins = true,
-                                      .allow_value_reads = options.allow_value_reads};
+                                      .allow_value_reads = options.allow_value_reads,
+                                      .pre_dispatch = options.pre_dispatch};
   if (options.joint) {
-    if (!options.loss_index) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "a joint export needs loss_index, the output that is the loss");
-    }
     record_joint(trace, function, example, *options.loss_index, record);
   } else {
     trace.recording = capture::record(function, example, record);
@@ -60,6 +103,10 @@ ExportedProgram export_program(const TensorFunction& function,
   if (options.joint) {
     program.loss_index = options.loss_index;
   }
+  if (!options.allow_constants) {
+    check_constants(program);
+  }
+  program.pre_dispatch = options.pre_dispatch;
   return program;
 }
 

@@ -12,9 +12,12 @@
 #include <utility>
 
 #include "environment.hpp"
+#include "kiln/capture/control_flow.hpp"
 #include "kiln/capture/record.hpp"
+#include "kiln/export/exported_program.hpp"
 #include "operator_call.hpp"
 #include "serialized_arguments.hpp"
+#include "serialized_provenance.hpp"
 #include "symbolic_operators.hpp"
 
 namespace kiln::exporter {
@@ -39,24 +42,6 @@ void for_each_name(const Json& json, Visit&& visit) {
       for_each_name(item, visit);
     }
   }
-}
-
-// "fc1" of "L__self__,,Model;L__self___fc1,fc1,torch.nn.modules.linear.Linear".
-std::string module_path_of(const Json& node) {
-  const auto metadata = node.find("metadata");
-  if (metadata == node.end() || !metadata->is_object()) {
-    return {};
-  }
-  const auto stack = metadata->find("nn_module_stack");
-  if (stack == metadata->end() || !stack->is_string()) {
-    return {};
-  }
-  const auto& text = stack->get_ref<const std::string&>();
-  const std::size_t entry = text.rfind(';') == std::string::npos ? 0 : text.rfind(';') + 1;
-  const std::size_t begin = text.find(',', entry);
-  const std::size_t end = begin == std::string::npos ? begin : text.find(',', begin + 1);
-  const std::string path = end == std::string::npos ? "" : text.substr(begin + 1, end - begin - 1);
-  return path.starts_with('_') ? "" : path;
 }
 
 // Autocast of one device, restored on exit.
@@ -137,7 +122,8 @@ class GraphRun {
 
   void run_node(const Json& node) {
     const auto& target = node.at("target").get_ref<const std::string&>();
-    const capture::ModuleScope scope(module_path_of(node));
+    const capture::ModuleScope module(module_path_of(node));
+    const capture::SourceScope source(source_of(node));
     if (target.starts_with(kHigherOrder)) {
       bind_outputs(node, run_higher_order(target, node.at("inputs")));
       return;
@@ -160,7 +146,7 @@ class GraphRun {
     bind_outputs(node, call_operator(target, node.at("inputs"), environment_));
   }
 
-  // Regions that only change a mode are run in place; control flow that depends on data cannot be.
+  // Regions that only change a mode are run in place; control flow is recorded with its bodies.
   std::vector<c10::IValue> run_higher_order(const std::string& target, const Json& inputs) {
     const std::string name = target.substr(std::string(kHigherOrder).size());
     if (name == "wrap_with_set_grad_enabled") {
@@ -178,9 +164,60 @@ class GraphRun {
     if (name == "invoke_subgraph") {
       return run_region(inputs, 0, /*skip=*/1);
     }
-    throw Error(ErrorCode::kUnsupported,
-                "the operator " + target +
-                    " has branches or loops that depend on data, which cannot be traced yet");
+    if (name == "cond") {
+      const c10::IValue predicate = argument(inputs, 0);
+      const capture::TensorFunction if_true = body(inputs, 1);
+      const capture::TensorFunction if_false = body(inputs, 2);
+      const Tensors operands = tensors(inputs, 3);
+      return values_of(predicate.isTensor()
+                           ? capture::cond(predicate.toTensor(), if_true, if_false, operands)
+                           : capture::cond(predicate.toBool(), if_true, if_false, operands));
+    }
+    if (name == "map_impl") {
+      return values_of(capture::map(body(inputs, 0), tensors(inputs, 1), tensors(inputs, 2)));
+    }
+    throw Error(
+        ErrorCode::kUnsupported,
+        "the operator " + target + " has a loop that depends on data, which cannot be traced");
+  }
+
+  // The tensors of a list of operands.
+  [[nodiscard]] Tensors tensors(const Json& inputs, std::size_t position) const {
+    const c10::IValue list = argument(inputs, position);
+    Tensors result;
+    for (const c10::IValue& item :
+         list.isNone() ? c10::ArrayRef<c10::IValue>() : list.toListRef()) {
+      if (!item.isTensor()) {
+        throw Error(ErrorCode::kUnsupported,
+                    "control flow with an operand that is no tensor cannot be traced");
+      }
+      result.push_back(item.toTensor());
+    }
+    return result;
+  }
+
+  static std::vector<c10::IValue> values_of(const Tensors& tensors) {
+    return {tensors.begin(), tensors.end()};
+  }
+
+  // The subgraph at `position` as a function.
+  [[nodiscard]] static capture::TensorFunction body(const Json& inputs, std::size_t position) {
+    const Json& graph = subgraph(inputs, position);
+    return [&graph](const Tensors& operands) {
+      Tensors results;
+      for (const c10::IValue& result : run_graph(graph, values_of(operands))) {
+        results.push_back(result.toTensor());
+      }
+      return results;
+    };
+  }
+
+  static const Json& subgraph(const Json& inputs, std::size_t position) {
+    const Json& argument = inputs.at(position).at("arg");
+    if (!argument.contains("as_graph")) {
+      throw Error(ErrorCode::kCorrupt, "a region of the graph has no body");
+    }
+    return argument.at("as_graph").at("graph");
   }
 
   [[nodiscard]] c10::IValue argument(const Json& inputs, std::size_t position) const {
@@ -191,15 +228,12 @@ class GraphRun {
   std::vector<c10::IValue> run_region(const Json& inputs,
                                       std::size_t position,
                                       std::size_t skip = 0) {
-    const auto [tag, value] = read_union(inputs.at(position).at("arg"));
-    if (tag != "as_graph") {
-      throw Error(ErrorCode::kCorrupt, "a region of the graph has no body");
-    }
+    const Json& graph = subgraph(inputs, position);
     std::vector<c10::IValue> operands;
     for (std::size_t i = position + 1 + skip; i < inputs.size(); ++i) {
       operands.push_back(argument(inputs, i));
     }
-    return run_graph(value.at("graph"), std::move(operands));
+    return run_graph(graph, std::move(operands));
   }
 
   void bind_outputs(const Json& node, std::vector<c10::IValue> results) {

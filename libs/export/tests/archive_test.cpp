@@ -68,6 +68,8 @@ TEST_CASE("an archive's traced graph computes what PyTorch computes", "[export][
                                     "attention",
                                     "recurrent",
                                     "modes",
+                                    "branches",
+                                    "branches_taken",
                                     "dynamic");
   const std::string form = GENERATE("", "_core");
   INFO("archive " << name + form);
@@ -75,6 +77,31 @@ TEST_CASE("an archive's traced graph computes what PyTorch computes", "[export][
   const ExportedProgram program = load_program(zoo_archive(name + form));
 
   check_equal(interpreted_effects(program), expected_effects(name + form));
+}
+
+TEST_CASE("EX-40 EX-41 control flow of an archive keeps its bodies", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("branches"));
+
+  std::vector<std::string> regions;
+  for (const ir::Node& node : program.graph.nodes()) {
+    if (node.target.starts_with("higher_order.")) {
+      regions.push_back(node.target);
+    }
+  }
+  CHECK(regions ==
+        std::vector<std::string>{"higher_order.cond.default", "higher_order.map_impl.default"});
+  REQUIRE(program.graph.subgraphs().size() == 3);
+  CHECK(program.graph.subgraphs()[1].subgraphs().size() == 2);
+}
+
+TEST_CASE("EX-13 nodes of an archive know their module and their line", "[export][archive]") {
+  const ExportedProgram program = load_program(zoo_archive("mlp"));
+
+  for (const ir::Node& node : program.graph.nodes()) {
+    CAPTURE(node.target);
+    CHECK(node.provenance.source.find(".py:") != std::string::npos);
+  }
+  CHECK(program.graph.nodes()[0].provenance.module_path == "first");
 }
 
 TEST_CASE("EX-07 a linear layer of an archive is taken apart", "[export][archive]") {

@@ -10,37 +10,12 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/replay.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "programs.hpp"
 
 namespace kiln::exporter {
 namespace {
 
 using testing::contains;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-Tensors interpret(const ExportedProgram& program, const Tensors& inputs) {
-  const at::NoGradGuard no_grad;
-  return capture::Interpreter(program.graph).run(program.graph_inputs(inputs));
-}
-
-std::vector<std::string> targets_of(const ir::Graph& graph) {
-  std::vector<std::string> targets;
-  for (const ir::Node& node : graph.nodes()) {
-    targets.push_back(node.target);
-  }
-  return targets;
-}
-
-bool has(const std::vector<std::string>& list, const std::string& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
-}
 
 // Convolution, batch norm, activation, and a count of calls.
 struct NetworkImpl : torch::nn::Module {
@@ -55,7 +30,8 @@ struct NetworkImpl : torch::nn::Module {
 };
 TORCH_MODULE(Network);
 
-TEST_CASE("EX-01 the graph computes the function on other inputs too", "[export][export]") {
+TEST_CASE("EX-01 test_make_fx: the graph computes the function on other inputs too",
+          "[export][export]") {
   const auto function = [](const Tensors& in) {
     return Tensors{(in[0] * 2 + in[1]).tanh().sum(1), in[0].t()};
   };
@@ -71,7 +47,8 @@ TEST_CASE("EX-01 the graph computes the function on other inputs too", "[export]
   CHECK(torch::equal(results[1], expected[1]));
 }
 
-TEST_CASE("EX-02 gradients inside the function are operators of the graph", "[export][export]") {
+TEST_CASE("EX-02 test_make_fx_grad: gradients inside the function are operators of the graph",
+          "[export][export]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor x = in[0].detach().requires_grad_();
     const torch::Tensor y = (x * x * x).sum();
@@ -84,7 +61,8 @@ TEST_CASE("EX-02 gradients inside the function are operators of the graph", "[ex
   CHECK(torch::allclose(interpret(program, {x})[0], 6 * x, 1e-5, 1e-5));
 }
 
-TEST_CASE("EX-05 in-place operators become functional ones", "[export][export]") {
+TEST_CASE("EX-05 test_make_fx_functionalize: in-place operators become functional ones",
+          "[export][export]") {
   const ExportedProgram program = export_program(
       [](const Tensors& in) { return Tensors{(in[0] + 1).relu_()}; }, {torch::randn({3})});
 
@@ -93,7 +71,8 @@ TEST_CASE("EX-05 in-place operators become functional ones", "[export][export]")
   CHECK_FALSE(has(targets, "aten.relu_.default"));
 }
 
-TEST_CASE("EX-10 every value carries the geometry that the run had", "[export][export]") {
+TEST_CASE("EX-10 test_meta_tensor_inplace_op: every value carries the geometry that the run had",
+          "[export][export]") {
   const ExportedProgram program = export_program(
       [](const Tensors& in) {
         torch::Tensor y = in[0].t().add(1);
@@ -106,7 +85,9 @@ TEST_CASE("EX-10 every value carries the geometry that the run had", "[export][e
   CHECK(interpreter.run(program.graph_inputs({torch::randn({3, 4})})).size() == 2);
 }
 
-TEST_CASE("EX-11 a captured meta tensor is refused", "[export][export]") {
+TEST_CASE(
+    "EX-11 test_aot_module_simplified_fake_tensor_gm_raises: a captured meta tensor is refused",
+    "[export][export]") {
   const torch::Tensor fake = torch::empty({3}, torch::kMeta);
 
   CHECK_THAT(message_of([&] {
@@ -138,8 +119,10 @@ TEST_CASE("EX-47 complex tensors are traced, conjugate views too", "[export][exp
   CHECK(torch::allclose(interpret(program, {x})[0], function({x})[0]));
 }
 
-TEST_CASE("EX-12 a tensor made inside the function is a constant or computed, and copied on use",
-          "[export][export]") {
+TEST_CASE(
+    "EX-12 test_lift_fresh_copy_in_graph: a tensor made inside the function is a constant or "
+    "computed, and copied on use",
+    "[export][export]") {
   const auto function = [](const Tensors& in) {
     torch::Tensor literal = torch::tensor({1.0F, 2.0F, 3.0F});
     literal.add_(1);
@@ -204,7 +187,10 @@ TEST_CASE("EX-19 updated buffers come before the user's outputs", "[export][expo
   CHECK(torch::allclose(results[3], expected, 1e-5, 1e-6));
 }
 
-TEST_CASE("EX-19 an updated user input is an output and in the signature", "[export][export]") {
+TEST_CASE(
+    "EX-19 test_aot_export_forward_mutation_no_buffer_mut: an updated user input is an output and "
+    "in the signature",
+    "[export][export]") {
   const ExportedProgram program = export_program(
       [](const Tensors& in) {
         in[0].add_(4);
@@ -234,7 +220,9 @@ TEST_CASE("EX-20 parameters that the program does not use are inputs all the sam
   CHECK(program.signature().inputs_to_parameters.at("p_used") == "used");
 }
 
-TEST_CASE("EX-21 a joint graph returns buffers, outputs, then gradients", "[export][export]") {
+TEST_CASE(
+    "EX-21 test_aot_export_module_joint: a joint graph returns buffers, outputs, then gradients",
+    "[export][export]") {
   Network network;
   const torch::Tensor x = torch::randn({2, 1, 3, 3});
   const ExportedProgram program = export_module(network.ptr(),
@@ -262,7 +250,8 @@ TEST_CASE("EX-21 a joint graph returns buffers, outputs, then gradients", "[expo
 }
 
 TEST_CASE(
-    "EX-23 EX-24 EX-25 EX-26 a joint export needs one scalar loss that reaches every parameter",
+    "EX-23 EX-24 EX-25 EX-26 test_aot_export_multiple_outputs_require_grad_banned: a joint export "
+    "needs one scalar loss that reaches every parameter",
     "[export][export]") {
   const torch::Tensor weight = torch::rand({3}).requires_grad_();
   const torch::Tensor other = torch::rand({3}).requires_grad_();
@@ -290,7 +279,9 @@ TEST_CASE(
              contains("Found a parameter that did not receive a gradient: other"));
 }
 
-TEST_CASE("EX-28 a change of an input's geometry is refused", "[export][export]") {
+TEST_CASE(
+    "EX-28 test_aot_export_metadata_mutation_banned: a change of an input's geometry is refused",
+    "[export][export]") {
   CHECK_THAT(message_of([] {
                (void)export_program(
                    [](const Tensors& in) {
@@ -302,7 +293,10 @@ TEST_CASE("EX-28 a change of an input's geometry is refused", "[export][export]"
              contains("Found an input that received a metadata mutation"));
 }
 
-TEST_CASE("EX-29 updating a parameter is refused only in a joint export", "[export][export]") {
+TEST_CASE(
+    "EX-29 test_aot_export_input_mutation_on_parameter_banned: updating a parameter is refused "
+    "only in a joint export",
+    "[export][export]") {
   const torch::Tensor weight = torch::rand({3}).requires_grad_();
   const std::vector<NamedTensor> named = {{.name = "weight", .tensor = weight}};
   const auto function = [&](const Tensors& in) {
@@ -322,8 +316,10 @@ TEST_CASE("EX-29 updating a parameter is refused only in a joint export", "[expo
              contains("Found a graph input that requires gradients, and received a mutation"));
 }
 
-TEST_CASE("EX-30 EX-31 a mutated input that shares memory with another is refused",
-          "[export][export]") {
+TEST_CASE(
+    "EX-30 EX-31 test_aot_export_synthetic_bases_banned, _input_dupes_banned: a mutated input that "
+    "shares memory with another is refused",
+    "[export][export]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
     return Tensors{in[0].sum() + in[1].sum()};
@@ -363,7 +359,10 @@ TEST_CASE("EX-34 a simple export without gradients has no calling convention", "
              contains("mutates an input"));
 }
 
-TEST_CASE("EX-35 a simple joint graph takes tangents and returns gradients", "[export][export]") {
+TEST_CASE(
+    "EX-35 test_aot_export_simplified_basic: a simple joint graph takes tangents and returns "
+    "gradients",
+    "[export][export]") {
   const torch::Tensor x = torch::rand({3}).requires_grad_();
   const torch::Tensor y = torch::rand({3}).requires_grad_();
   const torch::Tensor tangent = torch::rand({3});

@@ -191,7 +191,9 @@ fs::path aot_compile(const ExportedProgram& program,
   GraphReport done;
   const TemporaryDirectory scratch("kiln-aot");
   Tensors owners;
-  write_product(compile_program(program, options, cache.get(), scratch.path(), owners, done), out);
+  const ExportedProgram dispatched = exporter::run_dispatch(program);
+  write_product(compile_program(dispatched, options, cache.get(), scratch.path(), owners, done),
+                out);
   if (report != nullptr) {
     *report = std::move(done);
   }

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,20 @@ class ModuleScope {
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  std::string previous_;
+};
+
+/// While it lives, nodes recorded on this thread say that they come from this line, or from
+/// `source`. So do the nodes of the gradients that they cause.
+class SourceScope {
+ public:
+  explicit SourceScope(std::source_location here = std::source_location::current());
+  explicit SourceScope(std::string source);
+  ~SourceScope();
+  SourceScope(const SourceScope&) = delete;
+  SourceScope& operator=(const SourceScope&) = delete;
 
  private:
   std::string previous_;

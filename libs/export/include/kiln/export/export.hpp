@@ -44,14 +44,22 @@ struct ExportOptions {
   std::optional<std::uint32_t> loss_index = std::nullopt;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
+  /// Allow tensors that are neither inputs nor named: they become constants.
+  bool allow_constants = true;
+  /// Record above autograd: composite operators (linear, matmul, conv2d) stay whole, and changes of
+  /// grad mode are nodes. Not with `joint`.
+  bool pre_dispatch = false;
+  /// Random numbers from a seed that is an input. No export can do that: it is refused.
+  bool functionalize_random = false;
 };
 
 /// Traces `function` on `example`.
 ///
 /// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
 /// shape that depends on data; with `kInvalidArgument` if it changes an input in a way that no
-/// functional graph can say (its geometry; one of several inputs that share memory), or if `joint`
-/// is asked for and the outputs do not allow it. What the function throws passes through.
+/// functional graph can say (its geometry; one of several inputs that share memory), if an input is
+/// a tensor of another kind (wrapped, batched, nested), or if `joint` is asked for and the outputs
+/// do not allow it. What the function throws passes through.
 [[nodiscard]] ExportedProgram export_program(const TensorFunction& function,
                                              const Tensors& example,
                                              const ExportOptions& options = {});
@@ -76,6 +84,10 @@ struct ExportOptions {
 /// Throws `Error` with `kInvalidArgument` if the function mutates an input or returns an alias of
 /// one.
 [[nodiscard]] ir::Graph export_joint_simple(const TensorFunction& function, const Tensors& example);
+
+/// A program that was exported with `pre_dispatch`, traced again below autograd, as a compiler
+/// takes it. Other programs come back as they are.
+[[nodiscard]] ExportedProgram run_dispatch(ExportedProgram program);
 
 /// `program` with its operators expanded down to core ATen, or to what `options` keep: what
 /// `ExportedProgram.run_decompositions()` is in Python. Signature, weights and call spec stay.

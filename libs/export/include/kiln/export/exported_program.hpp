@@ -85,6 +85,8 @@ struct ExportedProgram {
   std::vector<std::vector<ir::Expr>> input_sizes;
   /// Position of the loss among the user's outputs, if it is a joint graph.
   std::optional<std::uint32_t> loss_index;
+  /// Whether it was recorded above autograd.
+  bool pre_dispatch = false;
 
   [[nodiscard]] GraphSignature signature() const;
 
