@@ -1,10 +1,15 @@
 """./dev bench: Kiln and its peers side by side, in one process, taking turns.
 
-usage: run.py [NAME ...] [--quick] [--check] [--seconds S] [--threads N] [--peers A,B] [--json FILE] [--svg FILE]
+usage: run.py [NAME ...] [--quick] [--check] [--seconds S] [--threads N] [--dtype T] [--clock C] [--peers A,B] [--json FILE]
+              [--svg FILE]
 
 Every candidate runs the same weights on the same inputs: eager, TorchScript (traced and frozen), torch.compile, PyTorch's
 AOTInductor, and Kiln's package, loaded by PyTorch's own loader. They alternate in short slices, so that a noisy machine
-hurts all alike; a ratio is the median over the rounds of peer / Kiln, with its spread.
+hurts all alike; a ratio is the median over the rounds of peer / Kiln, with its spread. `--clock cpu` counts the seconds
+that the process computed instead of those that went by, which a busy machine hardly changes; use it with one thread.
+
+Compiling is timed from a process that has loaded libtorch to the file on disk, for all of them: AOTInductor in this one,
+from the exported program in memory; Kiln in its own, from the archive on disk, without its start.
 """
 
 import argparse
@@ -21,11 +26,19 @@ import time
 import torch
 
 from models import MODELS
+from patterns import PATTERNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILN = ROOT / "build" / "bin" / "kiln"
 PEERS = ["eager", "TorchScript", "torch.compile", "AOTInductor"]
+# Those that take minutes to compile, or give up being updated: only if they are asked for.
+MORE_PEERS = ["max-autotune", "AOTInductor-frozen"]
 QUICK = ["pointwise", "norms", "mlp", "norm-mlp"]
+KNOWN = MODELS | PATTERNS
+# Names for many.
+GROUPS = {"models": list(MODELS), "codegen": ["pointwise", "norms", *PATTERNS]}
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # What a row must reach against the best peer, all rows on the geometric mean, and compiling against AOTInductor.
 SLOWEST, MEAN, COMPILE = 1.0, 1.3, 15.0
 
@@ -34,10 +47,17 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def timed(work):
-    start = time.perf_counter()
+def timed(work, clock=time.perf_counter):
+    start = clock()
     result = work()
-    return result, time.perf_counter() - start
+    return result, clock() - start
+
+
+def converted(value, dtype):
+    """A model or an argument with its floating point numbers as `dtype`."""
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    return value.to(dtype)
 
 
 def frozen_script(model, arguments):
@@ -54,10 +74,12 @@ def load(package):
 class Candidates:
     """The callables to compare, and what it took to make them."""
 
-    def __init__(self, name, folder, peers):
+    def __init__(self, name, folder, peers, dtype):
         torch.manual_seed(0)
-        model, arguments = MODELS[name].make()
-        model = model.eval()
+        model, arguments = KNOWN[name].make()
+        model = converted(model.eval(), dtype)
+        arguments = tuple(converted(argument, dtype) for argument in arguments)
+        self.tolerance = 1e-3 if dtype == torch.float32 else 5e-2
         self.name, self.calls, self.compile_s, self.load_s, self.megabytes = name, {}, {}, {}, {}
         self.skipped = {}
         exported = torch.export.export(model, arguments)
@@ -68,7 +90,9 @@ class Candidates:
             "eager": lambda: model,
             "TorchScript": lambda: frozen_script(model, arguments),
             "torch.compile": lambda: self.compiled(model, arguments),
+            "max-autotune": lambda: self.compiled(model, arguments, mode="max-autotune"),
             "AOTInductor": lambda: self.inductor(exported, folder / f"{name}-aoti.pt2"),
+            "AOTInductor-frozen": lambda: self.inductor(exported, folder / f"{name}-frozen.pt2", freezing=True),
         }
         for peer in peers:
             try:
@@ -88,29 +112,39 @@ class Candidates:
         return call
 
     def kiln(self, archive, package):
-        command = [KILN, "compile", archive, "-o", package, "--no-cache"]
-        _, self.compile_s["kiln"] = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+        command = [KILN, "compile", archive, "-o", package, "--no-cache", "--json"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        self.compile_s["kiln"] = json.loads(done.stdout)["total_ms"] / 1e3
         return self.keep_package("kiln", package)
 
-    def compiled(self, model, arguments):
-        call = torch.compile(model)
-        _, self.compile_s["torch.compile"] = timed(lambda: call(*arguments))
+    def compiled(self, model, arguments, **options):
+        torch._dynamo.reset()
+        call = torch.compile(model, **options)
+        _, self.compile_s[options.get("mode", "torch.compile")] = timed(lambda: call(*arguments))
         return call
 
-    def inductor(self, exported, package):
-        work = lambda: torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
-        _, self.compile_s["AOTInductor"] = timed(work)
-        return self.keep_package("AOTInductor", package)
+    def inductor(self, exported, package, **configs):
+        label = "AOTInductor-frozen" if configs else "AOTInductor"
+        work = lambda: torch._inductor.aoti_compile_and_package(
+            exported, package_path=str(package), inductor_configs=configs
+        )
+        _, self.compile_s[label] = timed(work)
+        return self.keep_package(label, package)
 
     def compare(self, expected):
+        expected = listed(expected)
         for label, call in self.calls.items():
-            found = call()
-            found = found[0] if isinstance(found, (list, tuple)) else found
-            if not torch.allclose(found, expected, 1e-3, 1e-3 * expected.abs().max().item()):
-                raise SystemExit(f"{self.name}: {label} is wrong by {(found - expected).abs().max()}")
+            for found, wanted in zip(listed(call()), expected, strict=True):
+                allowed = self.tolerance * wanted.abs().max().item()
+                if not torch.allclose(found, wanted, self.tolerance, allowed):
+                    raise SystemExit(f"{self.name}: {label} is wrong by {(found - wanted).abs().max()}")
 
 
-def alternate(calls, seconds):
+def listed(results):
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def alternate(calls, seconds, clock):
     """Rounds of milliseconds per call, the candidates taking turns."""
     repeats = {}
     for label, call in calls.items():
@@ -121,13 +155,13 @@ def alternate(calls, seconds):
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds["kiln"]) < 5:
         for label, call in calls.items():
-            _, taken = timed(lambda: [call() for _ in range(repeats[label])])
+            _, taken = timed(lambda: [call() for _ in range(repeats[label])], clock)
             rounds[label].append(taken / repeats[label] * 1e3)
     return rounds
 
 
 def summarize(made, rounds):
-    row = {"name": made.name, "what": MODELS[made.name].what, "ms": {}, "ratio": {}, "spread": {}}
+    row = {"name": made.name, "what": KNOWN[made.name].what, "ms": {}, "ratio": {}, "spread": {}}
     row |= {"compile_s": made.compile_s, "load_s": made.load_s, "megabytes": made.megabytes, "skipped": made.skipped}
     for label, times in rounds.items():
         row["ms"][label] = min(times)
@@ -218,17 +252,20 @@ def picture(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*GROUPS, *KNOWN]))
     parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}")
     parser.add_argument("--check", action="store_true", help="fail where a target of docs/performance.md is missed")
     parser.add_argument("--seconds", type=float, default=6, help="for each model")
     parser.add_argument("--threads", type=int, default=0, help="for all of them; the machine's by default")
-    parser.add_argument("--peers", default=",".join(PEERS), help="which of %(default)s")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"which of %(default)s,{','.join(MORE_PEERS)}")
     parser.add_argument("--json", default="build/bench.json")
     parser.add_argument("--svg", default="build/bench.svg")
     arguments = parser.parse_args()
     peers = [peer for peer in arguments.peers.split(",") if peer]
-    for given, known in ((arguments.names, MODELS), (peers, PEERS)):
+    names = [name for given in arguments.names for name in GROUPS.get(given, [given])]
+    for given, known in ((names, KNOWN), (peers, PEERS + MORE_PEERS)):
         for name in given:
             if name not in known:
                 parser.error(f"there is no {name}; known are {', '.join(known)}")
@@ -239,9 +276,9 @@ def main():
         torch.set_num_threads(arguments.threads)
     rows = []
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        for name in arguments.names or (QUICK if arguments.quick else MODELS):
-            made = Candidates(name, pathlib.Path(folder), peers)
-            rows.append(summarize(made, alternate(made.calls, arguments.seconds)))
+        for name in names or (QUICK if arguments.quick else MODELS):
+            made = Candidates(name, pathlib.Path(folder), peers, DTYPES[arguments.dtype])
+            rows.append(summarize(made, alternate(made.calls, arguments.seconds, CLOCKS[arguments.clock])))
     print(table(rows))
     pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=2) + "\n")
     pathlib.Path(arguments.svg).write_text(picture(rows))
