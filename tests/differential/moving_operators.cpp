@@ -312,6 +312,46 @@ std::vector<Line> view_lines() {
   };
 }
 
+std::vector<Line> window_lines() {
+  return {
+      {"aten.avg_pool2d.default",
+       kFloats,
+       Closeness::kSum,
+       [](Draw& d) {
+         const at::Tensor x = d.of({2, 3, 9, 8}, d.dtype());
+         return Tensors{at::avg_pool2d(x, 2),
+                        at::avg_pool2d(x, {3, 2}, {1, 2}),
+                        at::avg_pool2d(x, 2, 2, 0, true),
+                        at::avg_pool2d(x, 2, 1, 1),
+                        at::avg_pool2d(x, 5)};
+       }},
+      {"aten.max_pool2d_with_indices.default",
+       kFloats,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({2, 3, 9, 20}, d.dtype());
+         return Tensors{std::get<0>(at::max_pool2d_with_indices(x, 2)),
+                        std::get<0>(at::max_pool2d_with_indices(x, 3, 2, 1)),
+                        std::get<0>(at::max_pool2d_with_indices(x, {2, 3}, {1, 2}, 1, {2, 1})),
+                        std::get<0>(at::max_pool2d_with_indices(x[0], 3, 2, 1)),
+                        std::get<1>(at::max_pool2d_with_indices(x, 3, 2, 1))};
+       }},
+      {"aten.upsample_nearest2d.default",
+       kFloats,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor x = d.of({2, 3, 5, 6}, d.dtype());
+         const at::Tensor last = x.contiguous(at::MemoryFormat::ChannelsLast);
+         return Tensors{at::upsample_nearest2d(last, {10, 18}),
+                        at::upsample_nearest2d(last, {10, 12}, 2.0, 2.0),
+                        at::upsample_nearest2d(x, {10, 18}),
+                        at::upsample_nearest2d(x, {7, 9}),
+                        at::upsample_nearest2d(x, {10, 12}, 2.0, 2.0),
+                        at::upsample_nearest2d(x, {10, 12}, 2.1, 2.1)};
+       }},
+  };
+}
+
 std::vector<Line> gather_lines() {
   return {
       {"aten.embedding.default",
@@ -359,7 +399,7 @@ std::vector<Line> gather_lines() {
 
 std::vector<Line> moving_lines() {
   std::vector<Line> result;
-  for (const auto& lines : {creation_lines(), view_lines(), gather_lines()}) {
+  for (const auto& lines : {creation_lines(), view_lines(), window_lines(), gather_lines()}) {
     result.insert(result.end(), lines.begin(), lines.end());
   }
   return result;

@@ -237,6 +237,60 @@ TEST_CASE("views compose without kernels of their own", "[codegen][kernel]") {
   }
 }
 
+TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      {graph("  input %a: f32[40, 37] user\n  input %b: f32[40, 19] user\n  input %c: f32[40, 1] "
+             "user\n",
+             "  %t: f32[40, 19] = aten.tanh.default(%b)\n"
+             "  %y: f32[40, 57] = aten.cat.default([%a, %t, %c], 1)\n",
+             "  output %y user\n")},
+      {graph("  input %a: f32[6, 30, 30] user\n",
+             "  %p: f32[6, 34, 33] = aten.constant_pad_nd.default(%a, [1, 2, 3, 1], 0.5)\n"
+             "  %y: f32[6, 34, 33] = aten.exp.default(%p)\n",
+             "  output %y user\n")},
+      {graph("  input %a: f32[12, 64] user\n  input %c: f32[12, 64] user\n",
+             "  %l: f32[12, 32]{64, 1} = aten.slice.Tensor(%a, 1, 0, 32, 1) view(0:0)\n"
+             "  %r: f32[12, 32]{64, 1}@32 = aten.slice.Tensor(%a, 1, 32, 64, 1) view(0:0)\n"
+             "  %n: f32[12, 32] = aten.neg.default(%r)\n"
+             "  %t: f32[12, 64] = aten.cat.default([%n, %l], 1)\n"
+             "  %m: f32[12, 64] = aten.mul.Tensor(%t, %c)\n"
+             "  %y: f32[12, 64] = aten.add.Tensor(%a, %m, 1)\n",
+             "  output %y user\n")},
+      // Few long rows stay whole.
+      {graph("  input %a: f32[50000] user\n  input %b: f32[50001] user\n",
+             "  %y: f32[100001] = aten.cat.default([%a, %b], 0)\n",
+             "  output %y user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    REQUIRE(kernel_count(results[i].schedule) == 1);
+    const bool gathers =
+        results[i].schedule.kernels[0].source.find("load_at(in") != std::string::npos;
+    CHECK(gathers == (i == 3));
+  }
+}
+
+TEST_CASE("what is dear and read again and again is computed once", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      {graph("  input %x: f32[64, 128, 64] user\n  input %a: f32[128, 64] user\n",
+             "  %c: f32[128, 64] = aten.cos.default(%a)\n"
+             "  %y: f32[64, 128, 64] = aten.mul.Tensor(%x, %c)\n",
+             "  output %y user\n")},
+      // One for each row is computed once for the row anyway.
+      {graph("  input %x: f32[512, 256] user\n  input %a: f32[512, 1] user\n",
+             "  %c: f32[512, 1] = aten.cos.default(%a)\n"
+             "  %y: f32[512, 256] = aten.mul.Tensor(%x, %c)\n",
+             "  output %y user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  CHECK(results[0].mismatch == "");
+  CHECK(kernel_count(results[0].schedule) == 2);
+  CHECK(results[1].mismatch == "");
+  CHECK(kernel_count(results[1].schedule) == 1);
+}
+
 TEST_CASE("reductions over any dims agree with the evaluator", "[codegen][kernel]") {
   std::vector<KernelCase> cases;
   const auto add =

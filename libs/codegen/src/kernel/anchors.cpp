@@ -60,6 +60,22 @@ int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>&
 
 // Computing it again costs about as much as loading it.
 constexpr int kCheap = 3;
+// Operations that are worth a kernel of their own, if that saves them.
+constexpr std::int64_t kWorthKernel = 1 << 18;
+
+std::int64_t size_of(const Tensor& tensor) {
+  return domain_size(tensor).constant().value_or(0);
+}
+
+// Whether computing `tensor` anew for each of `uses` elements that need one of it is a waste. What
+// is the same along a row is computed once for the row, wherever it is.
+bool is_repeated(const Tensor& tensor, int cost, std::int64_t uses) {
+  constexpr int kDear = 12;
+  constexpr std::int64_t kOften = 4;
+  const std::int64_t own = size_of(tensor);
+  return cost >= kDear && own > 0 && uses >= kOften * own && !tensor.sizes.empty() &&
+         !(tensor.sizes.back() == Expr(1)) && (uses - own) * cost >= kWorthKernel;
+}
 
 }  // namespace
 
@@ -86,6 +102,7 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
   // Cost of one element and distinct tensors read for it, down to the next anchor.
   std::unordered_set<TensorId> anchors;
   std::vector<int> uses(count);
+  std::vector<std::int64_t> widest(count);  // Elements of the largest that reads it.
   for (std::size_t i = count; i-- > 0;) {
     if (!live[i]) {
       continue;
@@ -95,7 +112,10 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     reads[i].erase(first, last);
     // Whoever uses a view uses what is behind it as often.
     for (const TensorId source : reads[i]) {
-      uses[source.index()] += program.tensors[i].is_view ? std::max(1, uses[i]) : 1;
+      const bool is_view = program.tensors[i].is_view;
+      uses[source.index()] += is_view ? std::max(1, uses[i]) : 1;
+      widest[source.index()] =
+          std::max(widest[source.index()], is_view ? widest[i] : size_of(program.tensors[i]));
     }
     if (const TensorId reread = program.tensors[i].reread; reread.valid()) {
       ++uses[reread.index()];
@@ -119,7 +139,8 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     const bool dear = !tensor.is_view && uses[i] > 1 && (cost[i] > kCheap || loads[i] > 1);
     // A long expression over much memory is cut, or its kernel would have no registers left.
     const bool large = !tensor.is_view && loads[i] > 24;
-    if (required || tensor.kind == Tensor::Kind::kReduction || dear || large) {
+    const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
+    if (required || tensor.kind == Tensor::Kind::kReduction || dear || large || repeated) {
       anchors.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;

@@ -99,8 +99,8 @@ bool KernelEmitter::is_blocked() const {
   const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
   const bool uniform = std::ranges::all_of(
       kernel_.stores, [](const LoopKernel::Store& store) { return store.span == Span::kFull; });
-  return parallel_ && kernel_.reduces.empty() && uniform && outer && inner && *outer < 64 &&
-         *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
+  return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
+         inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
 }
 
 void KernelEmitter::emit_blocks() {

@@ -98,6 +98,10 @@ void KernelEmitter::emit_phase(int phase,
   if (values.empty()) {
     return;
   }
+  if (!kernel_.segments.empty()) {
+    emit_segments(row);
+    return;
+  }
   std::set<ScalarId> seen;
   for (const ScalarId value : values) {
     hoist(value, phase, 1, row, seen);
@@ -125,6 +129,31 @@ void KernelEmitter::emit_phase(int phase,
   }
 }
 
+void KernelEmitter::emit_segments(Block& row) {
+  for (const Segment& segment : kernel_.segments) {
+    body_.open("");
+    Block outer(context_, &row, 1);
+    std::set<ScalarId> seen;
+    for (const ScalarId value : segment.values) {
+      hoist(value, 0, 1, outer, seen);
+    }
+    const auto emit = [&](Block& block, int /*copy*/) {
+      for (std::size_t i = 0; i < segment.values.size(); ++i) {
+        const LoopKernel::Store& store = kernel_.stores[i];
+        const std::string value = block.vector(segment.values[i]);
+        block.store_vector(context_.operand(store.operand), store.address, value);
+      }
+    };
+    emit_inner_loops(outer,
+                     std::to_string(segment.begin),
+                     std::to_string(segment.end),
+                     segment.end - segment.begin,
+                     1,
+                     emit);
+    body_.close();
+  }
+}
+
 void KernelEmitter::emit_inner_loops(Block& parent,
                                      const std::string& begin,
                                      const std::string& end,
@@ -132,7 +161,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
                                      int copies,
                                      const std::function<void(Block&, int)>& emit) {
   // Blocks of a row end anywhere; `length` is then only the remainder that counts.
-  const bool whole = begin == "0";
+  const bool whole = begin != "begin";
   const int step = lanes_ * copies;
   const auto needed = [&](std::int64_t width) { return !length || !whole || *length >= width; };
   body_.open("");

@@ -1,5 +1,8 @@
 #include "inner_loop.hpp"
 
+#include "row_temporaries.hpp"
+#include "segments.hpp"
+
 #include <algorithm>
 #include <set>
 
@@ -34,16 +37,23 @@ void for_each_address(const ScalarPool& pool,
 // Whether every load and store is at a fixed stride along the inner loop.
 bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
   bool even = true;
+  Levels levels(program.pool, kernel);
   const auto check = [&](const Index& address) {
     even = even && address.factor_of(kInner).has_value();
+    for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
   };
   std::set<ScalarId> seen;
   for (const LoopKernel::Reduce& reduce : kernel.reduces) {
     for_each_address(program.pool, reduce.body, seen, check);
   }
-  for (const LoopKernel::Store& store : kernel.stores) {
-    for_each_address(program.pool, store.value, seen, check);
-    check(store.address);
+  for (std::size_t i = 0; i < kernel.stores.size(); ++i) {
+    check(kernel.stores[i].address);
+    for (const Segment& segment : kernel.segments) {
+      for_each_address(program.pool, segment.values[i], seen, check);
+    }
+    if (kernel.segments.empty()) {
+      for_each_address(program.pool, kernel.stores[i].value, seen, check);
+    }
   }
   return even;
 }
@@ -98,15 +108,16 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
                                        const Group& group) {
   // A vector of fewer elements than this is not worth an even walk.
   constexpr std::int64_t kShortest = 8;
-  const auto expand = [&](std::vector<Expr> extents) {
-    Expander expander(program, plan.placements, group, std::move(extents), plan.anchors);
+  const auto expand = [&](const Group& shape, std::vector<Expr> extents) {
+    Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
     std::optional<LoopKernel> kernel = expander.expand(plan.kept);
     if (kernel) {
       kernel->chunks = choose_chunks(*kernel);
+      kernel->segments = find_segments(program.pool, *kernel);
     }
     return kernel;
   };
-  std::optional<LoopKernel> whole = expand({group.outer, 1, group.inner});
+  std::optional<LoopKernel> whole = expand(group, {group.outer, 1, group.inner});
   const std::optional<std::int64_t> row = group.inner.constant();
   if (!whole || !row || is_even(program, *whole)) {
     return whole;
@@ -123,10 +134,8 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
       reshaped.outer = extents[kOuter];
       reshaped.inner = length;
     }
-    Expander expander(program, plan.placements, reshaped, extents, plan.anchors);
-    std::optional<LoopKernel> kernel = expander.expand(plan.kept);
+    std::optional<LoopKernel> kernel = expand(reshaped, extents);
     if (kernel && is_even(program, *kernel)) {
-      kernel->chunks = choose_chunks(*kernel);
       return kernel;
     }
   }

@@ -25,6 +25,13 @@ enum class Span : std::uint8_t {
 };
 
 /// A fused loop nest.
+/// A part of the inner loop, and what the kernel's stores write there.
+struct Segment {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::vector<ScalarId> values;  ///< One for each of `LoopKernel::stores`.
+};
+
 struct LoopKernel {
   /// Memory that it reads or writes: `buffers[i]`.
   struct Operand {
@@ -50,6 +57,7 @@ struct LoopKernel {
   std::vector<Operand> operands;
   std::vector<Reduce> reduces;
   std::vector<Store> stores;
+  std::vector<Segment> segments;  ///< Of the inner loop, if it is better cut in parts.
   /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
   int chunks = 1;
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.

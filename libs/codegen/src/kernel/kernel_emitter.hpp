@@ -53,6 +53,8 @@ class KernelEmitter {
                         std::optional<std::int64_t> length,
                         int copies,
                         const std::function<void(Block&, int)>& emit);
+  // The inner loop in parts, each with what it writes there.
+  void emit_segments(Block& row);
   void emit_elements(int phase, Block& block, int copy);
   void read_temporary(std::size_t number, Block& block);
   void accumulate(std::size_t number, Block& block, int copy);

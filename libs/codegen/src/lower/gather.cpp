@@ -230,24 +230,37 @@ bool lower_constant_pad(Lowering& l) {
     return false;
   }
   l.define(0, [&](Indices i) {
-    std::vector<Index> mapped(i.begin(), i.end());
-    Formula inside{&l.pool(), l.pool().integer(1, DType::kBool)};
+    std::vector<Index> place(i.begin(), i.end());
+    std::vector<std::size_t> dims;
     for (std::size_t k = 0; 2 * k < padding.size(); ++k) {
       const std::size_t dim = own.size() - 1 - k;
-      const Index place = i[dim] + Index(padding[2 * k] * Expr(-1));
-      const Formula position = index_value(l, place);
-      const Formula within = binary(
-          ScalarOp::kAnd, position.number(0) <= position, position < index_value(l, own[dim]));
-      mapped[dim] = Index::computed(where(within, position, position.number(0)).id);
-      inside = binary(ScalarOp::kAnd, inside, within);
+      place[dim] = i[dim] + Index(padding[2 * k] * Expr(-1));
+      dims.push_back(dim);
     }
-    const Formula value = l.has(2) ? l.number(2, type) : l.constant(0, type);
-    return where(inside, l.read(source, mapped).to(type), value);
+    return read_or(l, source, place, dims, l.has(2) ? l.number(2, type) : l.constant(0, type));
   });
   return true;
 }
 
 }  // namespace
+
+Formula read_or(Lowering& lowering,
+                TensorId source,
+                std::vector<Index> place,
+                std::span<const std::size_t> dims,
+                Formula outside) {
+  Formula inside{&lowering.pool(), lowering.pool().integer(1, DType::kBool)};
+  for (const std::size_t dim : dims) {
+    const Formula position = index_value(lowering, place[dim]);
+    const Formula within = binary(ScalarOp::kAnd,
+                                  position.number(0) <= position,
+                                  position < index_value(lowering, lowering.sizes(source)[dim]));
+    place[dim] = Index::computed(where(within, position, position.number(0)).id);
+    inside = binary(ScalarOp::kAnd, inside, within);
+  }
+  const Formula element = lowering.read(source, std::move(place)).to(outside.dtype());
+  return dims.empty() ? element : where(inside, element, outside);
+}
 
 void add_gather_lowerings(Lowerings& table) {
   table["aten.embedding.default"] = lower_embedding;

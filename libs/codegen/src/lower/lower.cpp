@@ -23,6 +23,7 @@ const Lowerings& all_lowerings() {
     add_normalization_lowerings(result);
     add_softmax_lowerings(result);
     add_product_lowerings(result);
+    add_pooling_lowerings(result);
     return result;
   }();
   return table;
@@ -72,14 +73,14 @@ TensorId add_memory(LoopProgram& program, const ir::Graph& graph, ir::ValueId va
   return TensorId(program.tensors.size() - 1);
 }
 
-bool try_lower(const ir::Graph& graph, LoopProgram& program, ir::NodeId id) {
+bool try_lower(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& program, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const auto found = all_lowerings().find(node.target);
   if (found == all_lowerings().end() || !is_lowerable_node(graph, node)) {
     return false;
   }
   const std::size_t before = program.tensors.size();
-  Lowering lowering(graph, program, id);
+  Lowering lowering(graph, uses, program, id);
   if (found->second(lowering)) {
     return true;
   }
@@ -108,6 +109,7 @@ std::vector<std::string> lowered_targets() {
 }
 
 LoopProgram lower(const ir::Graph& graph) {
+  const ir::Uses uses(graph);
   LoopProgram program;
   program.of_value.resize(graph.values().size());
   program.extern_at.resize(graph.nodes().size());
@@ -120,7 +122,7 @@ LoopProgram lower(const ir::Graph& graph) {
     const ir::NodeId id(i);
     const ir::Node& node = graph.node(id);
     check(graph, node);
-    if (try_lower(graph, program, id)) {
+    if (try_lower(graph, uses, program, id)) {
       continue;
     }
     program.extern_at[i] = static_cast<std::uint32_t>(program.tensors.size());

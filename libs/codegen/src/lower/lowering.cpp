@@ -231,6 +231,11 @@ bool Lowering::wants(std::size_t result) const {
   return result < node_.results.size() && node_.results[result].valid();
 }
 
+bool Lowering::is_used(std::size_t result) const {
+  return wants(result) &&
+         (!uses_.of(node_.results[result]).empty() || uses_.is_output(node_.results[result]));
+}
+
 const ir::TensorMeta& Lowering::meta(std::size_t result) const {
   return graph_.tensor(node_.results.at(result));
 }

@@ -13,6 +13,7 @@
 
 #include "../loop/formula.hpp"
 #include "../loop/loop_program.hpp"
+#include "kiln/ir/uses.hpp"
 
 namespace kiln::codegen {
 
@@ -22,8 +23,8 @@ using Body = std::function<Formula(Indices)>;
 /// One node on its way into a program.
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, LoopProgram& program, ir::NodeId node)
-      : graph_(graph), program_(program), id_(node), node_(graph.node(node)) {}
+  Lowering(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& program, ir::NodeId node)
+      : graph_(graph), uses_(uses), program_(program), id_(node), node_(graph.node(node)) {}
 
   // Arguments, by position. An argument beyond the end is absent.
   [[nodiscard]] std::size_t argument_count() const { return node_.arguments.size(); }
@@ -62,6 +63,8 @@ class Lowering {
   // Results.
   [[nodiscard]] std::size_t result_count() const { return node_.results.size(); }
   [[nodiscard]] bool wants(std::size_t result) const;
+  /// Whether anything reads it.
+  [[nodiscard]] bool is_used(std::size_t result) const;
   [[nodiscard]] const ir::TensorMeta& meta(std::size_t result) const;
   /// Result `result` is `body` at each index, cast to its type.
   void define(std::size_t result, const Body& body);
@@ -94,6 +97,7 @@ class Lowering {
   TensorId add(Tensor tensor);
 
   const ir::Graph& graph_;
+  const ir::Uses& uses_;
   LoopProgram& program_;
   ir::NodeId id_;
   const ir::Node& node_;
@@ -114,6 +118,7 @@ void add_reduction_lowerings(Lowerings& lowerings);
 void add_normalization_lowerings(Lowerings& lowerings);
 void add_softmax_lowerings(Lowerings& lowerings);
 void add_product_lowerings(Lowerings& lowerings);
+void add_pooling_lowerings(Lowerings& lowerings);
 
 /// Lowers every node of `graph` that has a lowering; the others become externs, their results
 /// memory.
@@ -126,6 +131,13 @@ void add_product_lowerings(Lowerings& lowerings);
 
 /// Every target that has a lowering, in order.
 [[nodiscard]] std::vector<std::string> lowered_targets();
+
+/// `source` at `place`, or `outside` where one of `dims` leaves it. Nothing is read there.
+[[nodiscard]] Formula read_or(Lowering& lowering,
+                              TensorId source,
+                              std::vector<Index> place,
+                              std::span<const std::size_t> dims,
+                              Formula outside);
 
 /// The indices of a box of `rank` dims: its variables.
 [[nodiscard]] std::vector<Index> variables(std::size_t rank);

@@ -1,0 +1,162 @@
+// Windows on images: pooling, and their inverse, upsampling.
+
+#include <algorithm>
+#include <limits>
+
+#include "lowering.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+// Larger windows are loops, and libtorch has those.
+constexpr std::int64_t kLargestWindow = 16;
+
+// How a window of two dims moves over an image.
+struct Window2d {
+  std::int64_t height = 1, width = 1;
+  std::int64_t stride_height = 1, stride_width = 1;
+  std::int64_t padding_height = 0, padding_width = 0;
+  std::int64_t dilation_height = 1, dilation_width = 1;
+
+  [[nodiscard]] std::int64_t count() const { return height * width; }
+};
+
+// A list of one or two numbers for height and width; nothing if one is symbolic.
+bool read_pair(const std::vector<Expr>& list, std::int64_t& height, std::int64_t& width) {
+  if (list.empty()) {
+    return true;
+  }
+  const auto first = list.front().constant();
+  const auto last = list.back().constant();
+  height = first.value_or(0);
+  width = last.value_or(0);
+  return first && last;
+}
+
+// kernel_size, stride (the kernel's size if empty) and padding, from argument `first` on.
+std::optional<Window2d> window_of(const Lowering& l, std::size_t first) {
+  Window2d window;
+  bool known = read_pair(l.integers(first), window.height, window.width);
+  window.stride_height = window.height;
+  window.stride_width = window.width;
+  known = known && read_pair(l.integers(first + 1), window.stride_height, window.stride_width) &&
+          read_pair(l.integers(first + 2), window.padding_height, window.padding_width);
+  return known && window.count() <= kLargestWindow ? std::optional(window) : std::nullopt;
+}
+
+// Combines the elements of the window over each place of result 0.
+Formula over_window(Lowering& l,
+                    const Window2d& window,
+                    Indices i,
+                    const Formula& outside,
+                    const std::function<Formula(Formula, Formula)>& combine) {
+  const std::size_t rank = i.size();
+  std::optional<Formula> result;
+  for (std::int64_t y = 0; y < window.height; ++y) {
+    for (std::int64_t x = 0; x < window.width; ++x) {
+      std::vector<Index> place(i.begin(), i.end());
+      place[rank - 2] = i[rank - 2] * Expr(window.stride_height) +
+                        Index(y * window.dilation_height - window.padding_height);
+      place[rank - 1] = i[rank - 1] * Expr(window.stride_width) +
+                        Index(x * window.dilation_width - window.padding_width);
+      std::vector<std::size_t> padded;
+      if (window.padding_height != 0) {
+        padded.push_back(rank - 2);
+      }
+      if (window.padding_width != 0) {
+        padded.push_back(rank - 1);
+      }
+      const Formula element = read_or(l, l.tensor(0), std::move(place), padded, outside);
+      result = result ? combine(*result, element) : element;
+    }
+  }
+  return *result;
+}
+
+bool is_image(const Lowering& l) {
+  const DType dtype = l.meta(0).dtype;
+  const std::size_t rank = l.meta(0).sizes.size();
+  return ir::is_floating_point(dtype) && (rank == 3 || rank == 4) &&
+         element_count(l.meta(0).sizes).constant().value_or(0) > 0;
+}
+
+// avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+bool lower_avg_pool2d(Lowering& l) {
+  const std::optional<Window2d> window = window_of(l, 1);
+  if (!window || !is_image(l) || window->padding_height != 0 || window->padding_width != 0 ||
+      l.flag(4) || l.has(6)) {
+    return false;
+  }
+  const DType type = compute_type(l.meta(0).dtype);
+  l.define(0, [&](Indices i) {
+    const Formula sum =
+        over_window(l, *window, i, l.constant(0, type), [](Formula a, Formula b) { return a + b; });
+    return sum / l.constant(static_cast<double>(window->count()), type);
+  });
+  return true;
+}
+
+// max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
+bool lower_max_pool2d(Lowering& l) {
+  std::optional<Window2d> window = window_of(l, 1);
+  if (!window || !is_image(l) || l.is_used(1) || l.flag(5) ||
+      !read_pair(l.integers(4), window->dilation_height, window->dilation_width)) {
+    return false;
+  }
+  const DType type = compute_type(l.meta(0).dtype);
+  l.define(0, [&](Indices i) {
+    return over_window(l,
+                       *window,
+                       i,
+                       l.constant(-std::numeric_limits<double>::infinity(), type),
+                       // The first of equals, which may be zeros of both signs.
+                       [](Formula most, Formula x) {
+                         const Formula replaces =
+                             binary(ScalarOp::kOr, most < x, unary(ScalarOp::kIsNan, x));
+                         return where(replaces, x, most);
+                       });
+  });
+  return true;
+}
+
+// upsample_nearest2d(self, output_size, scales_h, scales_w), by whole factors.
+bool lower_upsample_nearest2d(Lowering& l) {
+  const std::vector<Expr>& to = l.meta(0).sizes;
+  const std::vector<Expr>& from = l.sizes(l.tensor(0));
+  // Along a row of pixels each is read several times, which takes a gather: libtorch is as fast.
+  if (to.size() != 4 || l.meta(0).strides[1] != Expr(1)) {
+    return false;
+  }
+  std::vector<std::int64_t> factors;
+  for (const std::size_t dim : {2U, 3U}) {
+    const std::int64_t before = from[dim].constant().value_or(0);
+    const std::int64_t after = to[dim].constant().value_or(0);
+    const double scale = l.has(dim) ? l.real(dim) : 0;
+    if (before <= 0 || after <= 0 || after % before != 0 ||
+        (scale > 0 && scale * static_cast<double>(before) != static_cast<double>(after))) {
+      return false;
+    }
+    factors.push_back(after / before);
+  }
+  l.define(0, [&](Indices i) {
+    std::vector<Index> place(i.begin(), i.end());
+    place[2] = floor_div(i[2], factors[0], to);
+    place[3] = floor_div(i[3], factors[1], to);
+    return l.read(l.tensor(0), std::move(place));
+  });
+  return true;
+}
+
+}  // namespace
+
+void add_pooling_lowerings(Lowerings& table) {
+  table["aten.avg_pool2d.default"] = lower_avg_pool2d;
+  table["aten.max_pool2d_with_indices.default"] = lower_max_pool2d;
+  table["aten.upsample_nearest2d.default"] = lower_upsample_nearest2d;
+}
+
+}  // namespace kiln::codegen
