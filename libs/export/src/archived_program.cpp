@@ -1,6 +1,7 @@
 #include "archived_program.hpp"
 
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <optional>
@@ -297,6 +298,12 @@ ArchivedProgram read_archive(const std::filesystem::path& path) {
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());
+  } catch (const c10::Error& error) {
+    // A geometry that no tensor can have.
+    const std::string message = error.what_without_backtrace();
+    throw Error(ErrorCode::kCorrupt,
+                path.string() + " has a tensor that cannot be: " +
+                    message.substr(0, message.find('\n')));
   }
 }
 

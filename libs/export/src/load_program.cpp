@@ -1,5 +1,7 @@
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 
+#include <string>
 #include <utility>
 
 #include "archived_program.hpp"
@@ -20,6 +22,11 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    throw Error(ErrorCode::kCorrupt,
+                path.string() + ": its graph does not run on its sample inputs: " +
+                    message.substr(0, message.find('\n')));
   }
   trace.owned = std::move(archived.owned);
   trace.input_names = std::move(archived.input_names);

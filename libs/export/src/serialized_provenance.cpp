@@ -27,7 +27,7 @@ std::string module_path_of(const Json& node) {
   return path.starts_with('_') ? "" : path;
 }
 
-// The last line of the kind: File "/home/somebody/model.py", line 42, in forward.
+// The last line of the kind: File "model.py", line 42, in forward.
 std::string source_of(const Json& node) {
   const std::string text = metadata_of(node, "stack_trace");
   const std::string opening = "File \"";
