@@ -42,14 +42,26 @@ inline TensorFunction interpreted(const TensorFunction& function,
   };
 }
 
-/// `function` as the facade compiles it: generated code, kept in `cache`, if there is one.
-inline TensorFunction generated(const TensorFunction& function,
-                                const TemporaryDirectory* cache = nullptr) {
+/// `compiled`, compiled before it is called: a first call may return what its trace computed.
+inline TensorFunction prepared(const Function& compiled) {
+  return [compiled](const Tensors& arguments) {
+    compiled.prepare(arguments);
+    return compiled(arguments);
+  };
+}
+
+/// `function` as the facade compiles it, without a cache.
+inline TensorFunction generated(const TensorFunction& function) {
   CompileOptions options;
-  options.use_cache = cache != nullptr;
-  if (cache != nullptr) {
-    options.cache_directory = cache->path();
-  }
+  options.use_cache = false;
+  return prepared(compile(function, options));
+}
+
+/// `function` as the facade compiles it and keeps it in `cache`, which has no other one.
+inline Function cached(const TensorFunction& function, const TemporaryDirectory& cache) {
+  CompileOptions options;
+  options.cache_directory = cache.path();
+  options.identity = "a case";
   return compile(function, options);
 }
 
@@ -72,7 +84,11 @@ inline void check_every_way(const TensorFunction& function,
     for (const bool cold : {true, false}) {
       INFO("generated code, " << (cold ? "new" : "from the cache") << ", requires_grad "
                               << requires_grad);
-      check_like_eager(function, generated(function, &cache), inputs, tolerance);
+      const Function compiled = cached(function, cache);
+      check_like_eager(function, prepared(compiled), inputs, tolerance);
+      for (const GraphReport& graph : compiled.report().graphs) {
+        CHECK(graph.cache_hit == !cold);
+      }
     }
   }
 }

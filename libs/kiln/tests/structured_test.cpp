@@ -98,6 +98,47 @@ TEST_CASE("FA-11 named arguments come in any order, and each must be there", "[k
   CHECK_THROWS_WITH(flat({listed}, {{"a", listed}, {"b", b}}), contains("argument 0 must be"));
 }
 
+TEST_CASE("a function of lists, dictionaries and numbers is compiled for each way they are nested",
+          "[kiln][structured]") {
+  CompileOptions options;
+  options.use_cache = false;
+  torch::nn::Linear linear(3, 3);
+  const ValueFunction function = [linear](const Values& in) mutable {
+    torch::Tensor sum = linear(in[0].toTensor());
+    for (const torch::Tensor& item : in[1].toTensorVector()) {
+      sum = sum + item * in[2].toInt();
+    }
+    c10::Dict<std::string, torch::Tensor> result;
+    result.insert("sum", sum);
+    return c10::ivalue::Tuple::create({result, in[2].toInt() + 1, {}});
+  };
+  const StructuredFunction fast = compile_structured(linear.ptr(), function, options);
+  const torch::Tensor x = torch::randn({2, 3}), y = torch::randn({3});
+  const auto check = [&](const Values& arguments) {
+    for (int call = 0; call < 2; ++call) {
+      const auto expected = function(arguments).toTupleRef().elements().vec();
+      const auto found = fast(arguments).toTupleRef().elements().vec();
+      REQUIRE(found.size() == 3);
+      CHECK(torch::allclose(found[0].toGenericDict().at("sum").toTensor(),
+                            expected[0].toGenericDict().at("sum").toTensor(),
+                            1e-4,
+                            1e-5));
+      CHECK(found[1].toInt() == expected[1].toInt());
+      CHECK(found[2].isNone());
+    }
+  };
+
+  check({x, c10::List<torch::Tensor>({y, y * 2}), 3});
+  check({x, c10::List<torch::Tensor>({y}), 3});
+  check({x, c10::List<torch::Tensor>({y}), 4});
+  CHECK(fast.reports().size() == 3);
+
+  const auto result = fast({x, c10::List<torch::Tensor>({y}), 4}).toTupleRef().elements().vec();
+  result[0].toGenericDict().at("sum").toTensor().sum().backward();
+  CHECK(torch::allclose(linear->bias.grad(), torch::full({3}, 2.0)));
+  CHECK(fast.reports().size() == 3);
+}
+
 TEST_CASE("a value comes back from its tensors and its structure", "[kiln][structured]") {
   const torch::Tensor x = torch::randn({2}), y = torch::randn({3});
   const c10::IValue value = c10::ivalue::Tuple::create(
