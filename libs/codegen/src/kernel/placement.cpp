@@ -1,6 +1,7 @@
 // Which loops a tensor wants: along the dims in which memory is read.
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "group.hpp"
@@ -52,16 +53,26 @@ void count_contiguous(const LoopProgram& program,
   }
 }
 
+// The dims from the one with the largest stride to the smallest. Those of size 1 have meaningless
+// strides and stay where they are; so do all, if a stride is not known.
 std::vector<std::size_t> memory_order(const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    // Dims of size 1 have meaningless strides: they stay where they are.
-    const auto stride_a = tensor.strides[a].constant();
-    const auto stride_b = tensor.strides[b].constant();
-    return stride_a && stride_b && *stride_a > *stride_b && !(tensor.sizes[a] == Expr(1)) &&
-           !(tensor.sizes[b] == Expr(1));
-  });
+  std::vector<std::size_t> moving;
+  for (const std::size_t dim : order) {
+    if (!tensor.strides[dim].is_constant()) {
+      return order;
+    }
+    if (!(tensor.sizes[dim] == Expr(1))) {
+      moving.push_back(dim);
+    }
+  }
+  const std::vector<std::size_t> places = moving;
+  std::ranges::stable_sort(
+      moving, std::greater<>(), [&](std::size_t dim) { return *tensor.strides[dim].constant(); });
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    order[places[i]] = moving[i];
+  }
   return order;
 }
 
