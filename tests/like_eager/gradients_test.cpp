@@ -215,19 +215,52 @@ struct WritesSaved : torch::autograd::Function<WritesSaved> {
   }
 };
 
-TEST_CASE("test_backward_mutation_data: a backward that writes an input is refused",
+// One call and one backward, on leaves of ones; the leaves afterwards, and their gradients.
+Tensors after_backward(const TensorFunction& function, bool second, bool create_graph = false) {
+  const Tensors in = {torch::ones({3, 3}, torch::requires_grad()),
+                      torch::full({3, 3}, 2.0, torch::requires_grad(second))};
+  const Tensors outputs = function(in);
+  CHECK(in[1].eq(2).all().item<bool>());  // Nothing happens before the backward.
+  outputs[0].backward(torch::full({3, 3}, 3.0), create_graph, create_graph);
+  return {in[0].detach(), in[1].detach(), in[0].grad(), in[1].grad()};
+}
+
+void check_after_backward(const TensorFunction& function, bool second) {
+  const Tensors expected = after_backward(function, second);
+  const TemporaryDirectory cache;
+  for (const TensorFunction& compiled : {interpreted(function),
+                                         interpreted(function, false, in_program_order),
+                                         generated(function, &cache),
+                                         generated(function, &cache)}) {
+    const Tensors found = after_backward(compiled, second);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(second, i);
+      CHECK(close(found[i], expected[i], {}));
+    }
+  }
+}
+
+TEST_CASE("AD-122 test_backward_mutation_data: a backward that writes an input",
           "[like_eager][M]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0] * WritesSaved::apply(in[1])};
   };
-  const auto make = [](bool second) {
-    return Tensors{torch::ones({3, 3}, torch::requires_grad()),
-                   torch::ones({3, 3}, torch::requires_grad(second))};
-  };
 
-  // Its backward never runs where the written input needs no gradient: nothing to refuse.
-  check_like_eager(function, interpreted(function), [&] { return Inputs(make(false)); });
-  CHECK_THROWS_WITH(interpreted(function)(make(true)), contains("mutated during the backward"));
+  check_after_backward(function, true);
+  check_after_backward(function, false);  // Its backward never runs.
+}
+
+TEST_CASE("AD-122 an input that the backward writes may not change before", "[like_eager][M]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] * WritesSaved::apply(in[1])};
+  };
+  const Tensors in = {torch::ones({3}, torch::requires_grad()),
+                      torch::ones({3}, torch::requires_grad())};
+
+  const torch::Tensor out = interpreted(function)(in)[0];
+  in[1].detach().mul_(2);
+
+  CHECK_THROWS_WITH(out.sum().backward(), contains("modified by an inplace operation"));
 }
 
 struct TransposesSaved : torch::autograd::Function<TransposesSaved> {
@@ -289,14 +322,28 @@ struct ZeroesSecond : torch::autograd::Function<ZeroesSecond> {
   }
 };
 
-TEST_CASE("test_backward_mutation_forward_inputs: likewise under no_grad", "[like_eager][M]") {
+TEST_CASE("AD-122 test_backward_mutation_forward_inputs: under no_grad", "[like_eager][M]") {
   const auto function = [](const Tensors& in) {
     return Tensors{ZeroesSecond::apply(in[0], in[1])};
   };
 
-  CHECK_THROWS_WITH(
-      interpreted(function)({torch::randn({3}, torch::requires_grad()), torch::randn({3})}),
-      contains("mutated during the backward"));
+  check_after_backward(function, true);
+  check_after_backward(function, false);
+}
+
+TEST_CASE(
+    "AD-123 test_backward_mutation_forward_inputs_create_graph: refused where it has a history",
+    "[like_eager][M]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{ZeroesSecond::apply(in[0], in[1])};
+  };
+
+  for (const TensorFunction& compiled : {interpreted(function), generated(function)}) {
+    CHECK_THROWS_WITH(after_backward(compiled, true, /*create_graph=*/true),
+                      contains("does not support input mutations with requires_grad in backward"));
+    CHECK(torch::equal(after_backward(compiled, false, /*create_graph=*/true)[1],
+                       torch::zeros({3, 3})));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 // Families F and G: inputs that get another shape, another memory, or start to require grad.
 
+#include <ATen/native/Resize.h>
+
+#include <algorithm>
+
 #include "every_way.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -172,31 +176,126 @@ TEST_CASE("two inputs exchange their memory", "[like_eager][G]") {
 }
 
 void resize_storage(const torch::Tensor& tensor, std::int64_t bytes) {
-  tensor.storage().unsafeGetStorageImpl()->set_nbytes(bytes);
+  at::native::resize_bytes_nocuda(tensor.storage(), bytes);
 }
 
-TEST_CASE("test_input_mutation_storage_resize_down: a resized storage is refused",
+// What is left of a call and a backward: the first output, the second leaf's gradient, the bytes of
+// the first argument, and its elements if it has any.
+Tensors after_resize(const TensorFunction& function, bool freed) {
+  torch::manual_seed(1);
+  const torch::Tensor dummy = torch::randn({8});
+  const torch::Tensor leaf = torch::randn({8}, torch::requires_grad());
+  if (freed) {
+    resize_storage(dummy, 0);
+  }
+  const torch::Tensor out = function({dummy, leaf})[0];
+  out.sum().backward();
+  const auto bytes = static_cast<std::int64_t>(dummy.storage().nbytes());
+  return {out.detach(),
+          leaf.grad(),
+          torch::tensor({bytes}),
+          bytes == 0 ? torch::zeros({0}) : dummy.clone()};
+}
+
+void check_resize(const TensorFunction& function, bool freed) {
+  const Tensors expected = after_resize(function, freed);
+  const TemporaryDirectory cache;
+  for (const TensorFunction& compiled : {interpreted(function),
+                                         interpreted(function, false, in_program_order),
+                                         generated(function, &cache),
+                                         generated(function, &cache)}) {
+    const Tensors found = after_resize(compiled, freed);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      CHECK(close(found[i], expected[i], {}));
+    }
+  }
+}
+
+TEST_CASE("AD-49 test_input_mutation_storage_resize_up: a freed input gets memory and contents",
+          "[like_eager][G]") {
+  check_resize(
+      [](const Tensors& in) {
+        resize_storage(in[0], 32);
+        {
+          const torch::NoGradGuard no_grad;
+          in[0].copy_(torch::ones({8}));
+        }
+        return Tensors{in[0] * in[1].sin()};
+      },
+      true);
+}
+
+TEST_CASE("AD-50 test_input_mutation_storage_resize_down: an input is freed after use",
+          "[like_eager][G]") {
+  check_resize(
+      [](const Tensors& in) {
+        const torch::Tensor out = in[0].sin() + in[1];
+        resize_storage(in[0], 0);
+        return Tensors{out};
+      },
+      false);
+}
+
+TEST_CASE("AD-51 test_input_mutation_storage_resize_up_down: memory for the time of the call",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
-    const torch::Tensor out = in[0].sin();
+    resize_storage(in[0], 32);
+    {
+      const torch::NoGradGuard no_grad;
+      in[0].copy_(torch::ones({8}));
+    }
+    const torch::Tensor out = in[0].clone() * in[1].sin();
     resize_storage(in[0], 0);
     return Tensors{out};
   };
 
-  CHECK_THROWS_WITH(interpreted(function)({torch::zeros({8}, torch::requires_grad())}),
-                    contains("resizes the storage of argument 0"));
+  check_resize(function, true);
+  const torch::Tensor freed = torch::randn({8});
+  resize_storage(freed, 0);
+  const auto plan =
+      autograd_dispatch::trace_joint(function, {freed, torch::ones({8}, torch::requires_grad())})
+          .plan;
+  CHECK(plan.writes.empty());
+  CHECK(std::none_of(plan.changes.begin(), plan.changes.end(), [](const auto& change) {
+    return change.bytes.has_value();
+  }));
 }
 
-TEST_CASE("test_input_mutation_storage_resize_not_supported: resize and a visible write",
+TEST_CASE("test_input_mutation_storage_resize_before_set__not_supported: as in eager it is",
+          "[like_eager][G]") {
+  check_resize(
+      [](const Tensors& in) {
+        const torch::NoGradGuard no_grad;
+        resize_storage(in[0], 0);
+        in[0].set_(torch::ones({8}));
+        const at::AutoGradMode grad(true);
+        return Tensors{in[0] * in[1].sin()};
+      },
+      false);
+}
+
+TEST_CASE("AD-54 test_input_mutation_storage_resize_not_supported: resize and a visible write",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
     resize_storage(in[0], 0);
-    return Tensors{in[0].detach().sum(at::IntArrayRef{}, false, torch::kFloat) * 0};
+    return Tensors{torch::ones({8})};
   };
   const Inputs inputs = computed({{8}})(true);
 
-  CHECK_THROWS(interpreted(function)(inputs.arguments));
+  CHECK_THROWS_WITH(interpreted(function)(inputs.arguments),
+                    contains("the input has other mutations that we cannot"));
+}
+
+TEST_CASE("AD-55 a storage is resized from nothing or to nothing", "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    resize_storage(in[0], 64);
+    return Tensors{in[0] * 2};
+  };
+
+  CHECK_THROWS_WITH(interpreted(function)({torch::zeros({8}, torch::requires_grad())}),
+                    contains("from nothing and to nothing only"));
 }
 
 }  // namespace

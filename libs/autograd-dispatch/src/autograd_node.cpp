@@ -40,7 +40,12 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     TrainingGraphs::Forward computed = graphs->run_forward(*inputs);
     context->set_materialize_grads(false);
     context->save_for_backward(std::move(computed.saved));
-    context->saved_data["graphs"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(graphs));
+    auto holder = c10::make_intrusive<Holder>(graphs);
+    for (const std::uint32_t input : graphs->backward_writes()) {
+      holder->written.push_back((*inputs)[input]);
+      holder->versions.push_back(version_of((*inputs)[input]));
+    }
+    context->saved_data["graphs"] = c10::IValue::make_capsule(std::move(holder));
 
     variable_list constant;
     for (std::size_t i = 0; i < computed.results.size(); ++i) {
@@ -53,8 +58,11 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto graphs =
-        static_cast<Holder*>(context->saved_data["graphs"].toCapsule().get())->graphs;
+    const c10::intrusive_ptr<torch::CustomClassHolder> capsule =
+        context->saved_data["graphs"].toCapsule();
+    auto& holder = static_cast<Holder&>(*capsule);
+    holder.require_writable();
+    const std::shared_ptr<TrainingGraphs>& graphs = holder.graphs;
     variable_list saved = context->get_saved_variables();
     const variable_list differentiated = c10::GradMode::is_enabled() ? saved : variable_list();
     Tensors tangents;
@@ -70,8 +78,9 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     variable_list computed;
     {
       const at::NoGradGuard no_grad;
-      computed = graphs->run_backward(std::move(saved), std::move(tangents));
+      computed = graphs->run_backward(std::move(saved), std::move(tangents), holder.written);
     }
+    holder.note_versions();
     variable_list all(2);  // Graphs and inputs have none.
     for (at::Tensor& gradient : computed) {
       if (c10::GradMode::is_enabled() && gradient.defined()) {
@@ -89,6 +98,28 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   struct Holder : torch::CustomClassHolder {
     explicit Holder(std::shared_ptr<TrainingGraphs> held) : graphs(std::move(held)) {}
     std::shared_ptr<TrainingGraphs> graphs;
+    Tensors written;  // Inputs that the backward writes, and how often they had been written.
+    std::vector<std::int64_t> versions;
+
+    void require_writable() const {
+      for (std::size_t i = 0; i < written.size(); ++i) {
+        if (c10::GradMode::is_enabled() && written[i].requires_grad()) {
+          throw Error(ErrorCode::kUnsupported,
+                      "a compiled function does not support input mutations with requires_grad in "
+                      "backward for create_graph=True");
+        }
+        if (version_of(written[i]) != versions[i]) {
+          throw Error(ErrorCode::kInvalidArgument,
+                      "an input that the compiled backward writes has been modified by an inplace "
+                      "operation since the forward");
+        }
+      }
+    }
+    void note_versions() {
+      for (std::size_t i = 0; i < written.size(); ++i) {
+        versions[i] = version_of(written[i]);
+      }
+    }
   };
 };
 
@@ -143,6 +174,7 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
     : computed_(plan.computed),
       tangents_(plan.tangents),
       gradients_(plan.gradients),
+      backward_writes_(plan.backward_writes),
       reached_by_(plan.reached_by),
       deterministic_(plan.deterministic),
       differentiates_(plan.inputs.size(), false),
@@ -192,7 +224,7 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   return forward;
 }
 
-Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
+Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents, const Tensors& written) {
   if (at::globalContext().deterministicAlgorithms() && !deterministic_) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the function was compiled without deterministic algorithms, and its backward runs "
@@ -214,6 +246,9 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents) {
     if (differentiates_[gradients_[i]]) {
       gradients.push_back(is_reached(i) ? computed[i] : at::Tensor());
     }
+  }
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    written[i].copy_(computed[gradients_.size() + i]);
   }
   return gradients;
 }

@@ -30,18 +30,22 @@ class TrainingGraphs {
   };
   [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
   /// Saved tensors and one tangent per differentiable result (undefined where there is none) in,
-  /// one gradient per differentiated input out.
-  Tensors run_backward(Tensors saved, Tensors tangents);
+  /// one gradient per differentiated input out. Writes `written`, the inputs that the backward
+  /// writes.
+  Tensors run_backward(Tensors saved, Tensors tangents, const Tensors& written);
 
   /// Whether result `result` has a gradient.
   [[nodiscard]] bool is_differentiable(std::size_t result) const { return differentiable_[result]; }
   [[nodiscard]] const std::vector<std::uint32_t>& tangents() const { return tangents_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& backward_writes() const {
+    return backward_writes_;
+  }
 
  private:
   const CompiledGraph& backward();
 
   std::uint32_t computed_;
-  std::vector<std::uint32_t> tangents_, gradients_;
+  std::vector<std::uint32_t> tangents_, gradients_, backward_writes_;
   std::vector<std::vector<std::uint32_t>> reached_by_;
   bool deterministic_;
   std::vector<bool> differentiates_;  // By input: autograd is to go on through it.

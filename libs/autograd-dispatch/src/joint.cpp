@@ -53,18 +53,30 @@ void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
 
 // Decides who writes each input. What autograd sees is a result that the runtime copies; the rest
 // the graph may write itself.
-void place_writes(ir::Graph& graph, Plan& plan, bool keep_in_graph) {
+void place_writes(ir::Graph& graph,
+                  Plan& plan,
+                  const std::vector<std::uint32_t>& without_memory,
+                  bool keep_in_graph) {
   std::unordered_set<std::uint32_t> visible;
   for (const WritePlan& write : plan.writes) {
     visible.insert(write.input);
   }
-  std::vector<ir::Output> kept, results, hidden, gradients;
+  const auto in_backward = [&](const ir::Output& output) {
+    return output.kind == ir::OutputKind::kMutation &&
+           std::find(plan.backward_writes.begin(), plan.backward_writes.end(), output.input) !=
+               plan.backward_writes.end();
+  };
+  std::vector<ir::Output> kept, results, hidden, gradients, late;
   for (ir::Output& output : graph.outputs()) {
     if (output.kind == ir::OutputKind::kGradient) {
       gradients.push_back(std::move(output));
+    } else if (in_backward(output)) {
+      late.push_back(std::move(output));
     } else if (output.kind != ir::OutputKind::kMutation) {
       results.push_back(std::move(output));
-    } else if (!visible.contains(output.input)) {
+    } else if (!visible.contains(output.input) &&
+               std::find(without_memory.begin(), without_memory.end(), output.input) ==
+                   without_memory.end()) {
       WritePlan write{.input = output.input};
       if (keep_in_graph) {
         kept.push_back(std::move(output));
@@ -88,7 +100,7 @@ void place_writes(ir::Graph& graph, Plan& plan, bool keep_in_graph) {
   plan.computed += added;
 
   graph.outputs() = std::move(kept);
-  for (std::vector<ir::Output>* part : {&results, &hidden, &gradients}) {
+  for (std::vector<ir::Output>* part : {&results, &hidden, &gradients, &late}) {
     for (ir::Output& output : *part) {
       graph.add_output(std::move(output));
     }
@@ -136,6 +148,7 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
   plan.tangents = program.tangents();
   plan.gradients = program.gradients();
   plan.reached_by = program.reached_by();
+  plan.backward_writes = program.backward_writes();
   plan.writes = program.writes();
   plan.changes = program.changes();
   plan.grad_mode = c10::GradMode::is_enabled();
@@ -195,7 +208,8 @@ JointTrace trace_joint(const TensorFunction& function,
     trace.plan = plan_of(program, layout, recording.captured);
     arrange(recording.graph, program, trace.plan);
     trace.graph = ir::functionalize(std::move(recording.graph));
-    place_writes(trace.graph, trace.plan, options.keep_mutations_in_graph);
+    place_writes(
+        trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
     if (is_a_call(trace.graph, trace.plan)) {
       const Tensors& returned = program.outputs().outputs();
       trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());

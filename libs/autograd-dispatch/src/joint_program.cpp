@@ -1,7 +1,9 @@
 #include "joint_program.hpp"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/native/Resize.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -47,21 +49,21 @@ std::vector<TensorState> states_of(const Tensors& tensors) {
   return {tensors.begin(), tensors.end()};
 }
 
-// Nothing that the forward was given may be written while gradients are computed: the backward runs
-// at another time, on what was saved.
+void require_shape(const at::Tensor& tensor, const TensorState& before, const std::string& what) {
+  if (tensor.defined() && geometry_of(tensor) != before.geometry) {
+    throw Error(ErrorCode::kUnsupported,
+                what + " is an input that had its metadata mutated in the backward");
+  }
+}
+
+// Neither captured tensors nor tangents may be written while gradients are computed: nobody would
+// know of it.
 void require_unwritten(const Tensors& tensors,
                        const std::vector<TensorState>& before,
                        const std::string& what) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].defined()) {
-      continue;
-    }
-    if (geometry_of(tensors[i]) != before[i].geometry) {
-      throw Error(ErrorCode::kUnsupported,
-                  what + " " + std::to_string(i) +
-                      " is an input that had its metadata mutated in the backward");
-    }
-    if (version_of(tensors[i]) != before[i].version) {
+    require_shape(tensors[i], before[i], what + " " + std::to_string(i));
+    if (tensors[i].defined() && version_of(tensors[i]) != before[i].version) {
       throw Error(ErrorCode::kUnsupported,
                   what + " " + std::to_string(i) +
                       " is an input to the backward that was mutated during the backward");
@@ -190,6 +192,15 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
       continue;
     }
     const TensorState now(argument);
+    if (now.bytes == 0 && argument.numel() != 0) {
+      without_memory_.push_back(layout_.input_of(i));
+      // The backward, recorded next, may read it; what its elements are does not matter there.
+      at::native::resize_bytes_nocuda(now.storage,
+                                      at::detail::computeStorageNbytes(argument.sizes(),
+                                                                       argument.strides(),
+                                                                       argument.element_size(),
+                                                                       argument.storage_offset()));
+    }
     ChangePlan change{.argument = i};
     bool changed = false;
     if (now.storage.unsafeGetStorageImpl() != before[i].storage.unsafeGetStorageImpl()) {
@@ -202,9 +213,9 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
       change.memory = outputs_->add_memory_of(i);
       changed = true;
     } else if (now.bytes != before[i].bytes) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          "the function resizes the storage of " + argument_name(i) + ", which is not supported");
+      require_resizable(i, before[i], now);
+      change.bytes = now.bytes;
+      changed = true;
     } else if (now.geometry != before[i].geometry) {
       change.geometry = now.geometry;
       change.geometry->offset -= before[i].geometry.offset;
@@ -223,6 +234,27 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
     if (changed) {
       changes_.push_back(std::move(change));
     }
+  }
+}
+
+// A storage is allocated or freed as a whole, by who has it for itself.
+void JointProgram::require_resizable(std::uint32_t argument,
+                                     const TensorState& before,
+                                     const TensorState& now) const {
+  const std::string resized = "the function resizes the storage of " + argument_name(argument);
+  if (has_new_history(before, now)) {
+    throw Error(ErrorCode::kUnsupported,
+                resized +
+                    ", but the input has other mutations that we cannot keep with it: autograd "
+                    "sees a write to it");
+  }
+  if (before.bytes != 0 && now.bytes != 0) {
+    throw Error(ErrorCode::kUnsupported,
+                resized + ", which is supported from nothing and to nothing only");
+  }
+  if (layout_.overlaps_another(argument) || now.geometry != before.geometry) {
+    throw Error(ErrorCode::kUnsupported,
+                resized + ", which changes its shape too or shares memory with another argument");
   }
 }
 
@@ -264,6 +296,10 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
 
   reached_by_ = autograd_dispatch::reached_by(differentiable, targets);
   const std::vector<TensorState> inputs_before = states_of(watched);
+  std::vector<bool> written_before;
+  for (const TensorState& input : inputs_before) {
+    written_before.push_back(input.storage && capture::is_written(input.storage));
+  }
   const std::vector<TensorState> captured_before = states_of(captured_tensors_);
   const std::vector<TensorState> tangents_before = states_of(tangents);
   const capture::BackwardScope backward;
@@ -273,10 +309,29 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
                                                                    /*retain_graph=*/false,
                                                                    /*create_graph=*/false,
                                                                    /*allow_unused=*/true);
-  require_unwritten(watched, inputs_before, "input");
+  find_backward_writes(watched, inputs_before, written_before);
   require_unwritten(captured_tensors_, captured_before, "captured tensor");
   require_unwritten(tangents, tangents_before, "the gradient of result");
   return gradients;
+}
+
+void JointProgram::find_backward_writes(const Tensors& inputs,
+                                        const std::vector<TensorState>& before,
+                                        const std::vector<bool>& written_before) {
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    require_shape(inputs[i], before[i], "input " + std::to_string(i));
+    if (!inputs[i].defined() || version_of(inputs[i]) == before[i].version) {
+      continue;
+    }
+    const InputPlan& input = layout_.inputs()[i];
+    if (written_before[i] || input.base || layout_.overlaps_another(input.argument)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "input " + std::to_string(i) +
+                      " was mutated during the backward; it is also written in the forward, or "
+                      "shares memory with another input");
+    }
+    backward_writes_.push_back(i);
+  }
 }
 
 }  // namespace kiln::autograd_dispatch

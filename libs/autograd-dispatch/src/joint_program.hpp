@@ -35,6 +35,8 @@ class JointProgram {
   /// Writes that autograd sees.
   [[nodiscard]] const std::vector<WritePlan>& writes() const { return writes_; }
   [[nodiscard]] const std::vector<ChangePlan>& changes() const { return changes_; }
+  /// Inputs whose storage was freed: what was written to them is gone with it.
+  [[nodiscard]] const std::vector<std::uint32_t>& without_memory() const { return without_memory_; }
   /// For each tangent its result, node aliases counted on from the graph's; for each gradient its
   /// input.
   [[nodiscard]] const std::vector<std::uint32_t>& tangents() const { return tangents_; }
@@ -43,6 +45,10 @@ class JointProgram {
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& reached_by() const {
     return reached_by_;
   }
+  /// Inputs that were written while gradients were computed.
+  [[nodiscard]] const std::vector<std::uint32_t>& backward_writes() const {
+    return backward_writes_;
+  }
   [[nodiscard]] std::optional<bool> grad_mode_after() const { return grad_mode_after_; }
 
  private:
@@ -50,7 +56,13 @@ class JointProgram {
   void require_apart(const InputLayout::Twins& twins, const std::vector<TensorState>& before) const;
   void find_writes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
   void find_changes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
+  void require_resizable(std::uint32_t argument,
+                         const TensorState& before,
+                         const TensorState& now) const;
   Tensors differentiate(const Tensors& sources, const Tensors& watched);
+  void find_backward_writes(const Tensors& inputs,
+                            const std::vector<TensorState>& before,
+                            const std::vector<bool>& written_before);
 
   const TensorFunction& function_;
   const InputLayout& layout_;
@@ -61,8 +73,10 @@ class JointProgram {
   std::optional<std::uint32_t> must_merge_;
   std::vector<WritePlan> writes_;
   std::vector<ChangePlan> changes_;
+  std::vector<std::uint32_t> without_memory_;
   std::vector<std::uint32_t> tangents_, gradients_;
   std::vector<std::vector<std::uint32_t>> reached_by_;
+  std::vector<std::uint32_t> backward_writes_;
   std::optional<bool> grad_mode_after_;
 };
 

@@ -9,7 +9,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "kiln plan 2\n";
+constexpr std::string_view kHeader = "kiln plan 3\n";
 
 // Both directions go through `fields`, so that they cannot differ. Integers have eight bytes, least
 // significant first; lists and optional values begin with their length; graphs are text.
@@ -117,7 +117,8 @@ void fields(A& archive, C& change) {
             change.memory,
             change.starts_requiring_grad,
             change.touched,
-            change.stops_requiring_grad);
+            change.stops_requiring_grad,
+            change.bytes);
 }
 template <class A, class L>
   requires std::is_same_v<std::remove_const_t<L>, AliasPlan>
@@ -163,6 +164,7 @@ void fields(A& archive, P& plan) {
             plan.tangents,
             plan.gradients,
             plan.reached_by,
+            plan.backward_writes,
             plan.writes,
             plan.changes,
             plan.aliases,

@@ -31,6 +31,9 @@ class Wrapper {
 
 /// Arguments that the function starts to differentiate require grad before the graph runs.
 [[nodiscard]] std::unique_ptr<const Wrapper> start_gradients(const Plan& plan);
+/// Storages that the function allocates are allocated before the graph runs, those that it frees
+/// are freed after it.
+[[nodiscard]] std::unique_ptr<const Wrapper> resize_storages(const Plan& plan);
 /// Duplicates go once to the graph, and the base of several views instead of them.
 [[nodiscard]] std::unique_ptr<const Wrapper> gather_inputs(const Plan& plan);
 /// New elements and new geometry for arguments.

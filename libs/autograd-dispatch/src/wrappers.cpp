@@ -1,4 +1,5 @@
 #include <ATen/Functions.h>
+#include <ATen/native/Resize.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -22,6 +23,36 @@ class StartGradients : public Wrapper {
 
  private:
   std::vector<std::uint32_t> arguments_;
+};
+
+class ResizeStorages : public Wrapper {
+ public:
+  explicit ResizeStorages(const Plan& plan) {
+    for (const ChangePlan& change : plan.changes) {
+      if (change.bytes) {
+        resized_.emplace_back(change.argument, *change.bytes);
+      }
+    }
+  }
+
+  void before(Call& call) const override {
+    for (const auto& [argument, bytes] : resized_) {
+      if (bytes != 0) {
+        at::native::resize_bytes_nocuda(call.arguments[argument].storage(), bytes);
+      }
+    }
+  }
+
+  void after(Call& call) const override {
+    for (const auto& [argument, bytes] : resized_) {
+      if (bytes == 0) {
+        at::native::resize_bytes_nocuda(call.arguments[argument].storage(), 0);
+      }
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> resized_;
 };
 
 class GatherInputs : public Wrapper {
@@ -60,6 +91,10 @@ std::unique_ptr<const Wrapper> start_gradients(const Plan& plan) {
     }
   }
   return std::make_unique<StartGradients>(std::move(arguments));
+}
+
+std::unique_ptr<const Wrapper> resize_storages(const Plan& plan) {
+  return std::make_unique<ResizeStorages>(plan);
 }
 
 std::unique_ptr<const Wrapper> gather_inputs(const Plan& plan) {
@@ -117,6 +152,9 @@ std::vector<std::unique_ptr<const Wrapper>> wrappers_of(const Plan& plan) {
   }
   if (!late.empty()) {
     wrappers.push_back(assemble_outputs(plan, late));
+  }
+  if (any_change([](const ChangePlan& change) { return change.bytes.has_value(); })) {
+    wrappers.push_back(resize_storages(plan));
   }
   if (plan.grad_mode_after) {
     wrappers.push_back(leave_grad_mode(*plan.grad_mode_after));

@@ -147,7 +147,7 @@ TEST_CASE("AD-33 batch norm in training updates its statistics and trains",
   CHECK(torch::allclose(norm->weight.grad(), twin->weight.grad(), 1e-4, 1e-5));
 }
 
-TEST_CASE("outputs without gradient are marked so", "[autograd-dispatch][dispatch]") {
+TEST_CASE("AD-112 outputs without gradient are marked so", "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].sin(), in[0].argmax(), in[0].detach() * 2};
   };
@@ -157,7 +157,7 @@ TEST_CASE("outputs without gradient are marked so", "[autograd-dispatch][dispatc
   });
 }
 
-TEST_CASE("an input that does not matter has no gradient", "[autograd-dispatch][dispatch]") {
+TEST_CASE("AD-113 an input that does not matter has no gradient", "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
   const Tensors inputs{torch::randn({2}, torch::requires_grad()),
                        torch::randn({2}, torch::requires_grad())};
@@ -168,7 +168,7 @@ TEST_CASE("an input that does not matter has no gradient", "[autograd-dispatch][
   CHECK_FALSE(inputs[1].grad().defined());
 }
 
-TEST_CASE("double backward is refused, not wrong", "[autograd-dispatch][dispatch]") {
+TEST_CASE("AD-121 double backward is refused, not wrong", "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
   const torch::Tensor x = torch::randn({2}, torch::requires_grad());
   const torch::Tensor y = compiled(function)({x})[0];
@@ -178,7 +178,7 @@ TEST_CASE("double backward is refused, not wrong", "[autograd-dispatch][dispatch
   CHECK_THROWS_WITH(first.sum().backward(), contains("double backward"));
 }
 
-TEST_CASE("the backward is compiled once, when several threads first need it",
+TEST_CASE("AD-114 the backward is compiled once, when several threads first need it",
           "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
   const torch::Tensor x = torch::randn({8}, torch::requires_grad());
@@ -206,7 +206,7 @@ TEST_CASE("the backward is compiled once, when several threads first need it",
   CHECK(compiles == 1);
 }
 
-TEST_CASE("RNG: dropout draws what eager draws and its mask reaches the backward",
+TEST_CASE("AD-134 dropout draws what eager draws and its mask reaches the backward",
           "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{torch::dropout(in[0], 0.5, true)}; };
 
@@ -215,7 +215,7 @@ TEST_CASE("RNG: dropout draws what eager draws and its mask reaches the backward
   });
 }
 
-TEST_CASE("tangents in another layout than the output's are taken",
+TEST_CASE("AD-116 tangents in another layout than the output's are taken",
           "[autograd-dispatch][dispatch]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
   const torch::Tensor x = torch::randn({3, 4}, torch::requires_grad());
@@ -224,6 +224,48 @@ TEST_CASE("tangents in another layout than the output's are taken",
   compiled(function)({x})[0].backward(tangent);
 
   CHECK(torch::allclose(x.grad(), 2 * x * tangent));
+}
+
+TEST_CASE("AD-03 AD-08 an inference graph has its own compiler and runs with grad mode off",
+          "[autograd-dispatch][dispatch]") {
+  const torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  const auto function = [](const Tensors& in) { return Tensors{in[0].detach() * 2}; };
+  bool grad_mode = true;
+  int forwards = 0;
+
+  const CompiledFunction inference =
+      dispatch(trace_joint(function, {x}),
+               {.forward =
+                    [&](const ir::Graph& graph) {
+                      ++forwards;
+                      return interpret(graph);
+                    },
+                .inference = [&](const ir::Graph& graph) -> CompiledGraph {
+                  return [&grad_mode, run = interpret(graph)](Tensors inputs) {
+                    grad_mode = c10::GradMode::is_enabled();
+                    return run(std::move(inputs));
+                  };
+                }});
+  const Tensors outputs = inference({x});
+
+  CHECK_FALSE(grad_mode);
+  CHECK(c10::GradMode::is_enabled());
+  CHECK(forwards == 0);
+  CHECK_FALSE(outputs[0].requires_grad());
+}
+
+TEST_CASE("AD-126 a backward compiled without deterministic algorithms does not run with them",
+          "[autograd-dispatch][dispatch]") {
+  const torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0]}; };
+  const torch::Tensor out =
+      dispatch(trace_joint(function, {x}), {.partition = split})({x})[0].sum();
+
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  CHECK_THROWS_WITH(out.backward({}, /*retain_graph=*/true), contains("deterministic"));
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+
+  CHECK_NOTHROW(out.backward());
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_CASE("an argument that shares memory with a captured tensor may not be writ
   CHECK_NOTHROW(trace_joint(reads, {buffer.view({2})}));
 }
 
-TEST_CASE("autocast that the function leaves changed is refused and put back",
+TEST_CASE("AD-132 autocast that the function leaves changed is refused and put back",
           "[autograd-dispatch][joint]") {
   const auto function = [](const Tensors& in) {
     at::autocast::set_autocast_enabled(at::kCPU, true);

@@ -16,6 +16,20 @@ c10::Storage copy_of(const c10::Storage& storage, const at::Tensor& on_it) {
   return source.clone().storage();
 }
 
+// A tensor like `tensor` on `storage`. Where that was freed, there is nothing for a window to be
+// on: then sizes and strides are all that the twin has.
+at::Tensor window_on(const c10::Storage& storage, const at::Tensor& tensor) {
+  at::Tensor twin = at::empty({0}, tensor.options().memory_format(std::nullopt));
+  if (storage.nbytes() != 0 || tensor.numel() == 0) {
+    return twin.set_(storage, tensor.storage_offset(), tensor.sizes(), tensor.strides());
+  }
+  twin.set_(storage, 0, {0}, {1});
+  c10::TensorImpl* impl = twin.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  impl->set_storage_offset(tensor.storage_offset());
+  return twin;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> make_twins(const std::vector<at::Tensor>& tensors) {
@@ -38,8 +52,7 @@ std::vector<at::Tensor> make_twins(const std::vector<at::Tensor>& tensors) {
         if (fresh) {
           storage->second = copy_of(tensor.storage(), tensor);
         }
-        twin = at::empty({0}, tensor.options().memory_format(std::nullopt));
-        twin.set_(storage->second, tensor.storage_offset(), tensor.sizes(), tensor.strides());
+        twin = window_on(storage->second, tensor);
         if (tensor.is_conj()) {
           twin = twin._conj();
         }

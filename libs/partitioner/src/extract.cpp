@@ -149,7 +149,9 @@ ir::Graph build_backward(const Joint& joint,
   for (const ir::NodeId node : nodes) {
     copier.add_node(node);
   }
-  for (const ir::Output& output : graph.outputs().subspan(joint.forward_output_count)) {
+  for (ir::Output output : graph.outputs().subspan(joint.forward_output_count)) {
+    // What is written is the joint graph's input, not one of this graph's: the caller's to do.
+    output.kind = ir::OutputKind::kGradient;
     copier.add_output(output);
   }
   return copier.take();

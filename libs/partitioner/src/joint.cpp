@@ -109,7 +109,8 @@ void Joint::check_outputs() const {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ir::Output& output = outputs[i];
     const std::string position = "output " + std::to_string(i);
-    if (i >= forward_output_count && output.kind != ir::OutputKind::kGradient) {
+    if (i >= forward_output_count && output.kind != ir::OutputKind::kGradient &&
+        output.kind != ir::OutputKind::kMutation) {
       refuse(position + " is of kind " + std::string(ir::to_string(output.kind)) +
              " and comes after the gradients");
     }

@@ -180,6 +180,21 @@ TEST_CASE("PT-22 writes stay on their side, and the backward reads what was befo
     CHECK(partition.forward.outputs()[0].kind == ir::OutputKind::kMutation);
   }
 
+  SECTION("new contents that come after the gradients are the backward's to compute") {
+    const Partition partition = default_partition(ir::parse(R"(graph g {
+  input %x: f32[4] user
+  input %tangent: f32[4] tangent
+  %exp: f32[4] = aten.exp.default(%x)
+  %grad: f32[4] = aten.mul.Tensor(%tangent, %exp) backward
+  %new: f32[4] = aten.mul.Tensor(%x, %exp) backward
+  output %exp user
+  output %grad gradient 0
+  output %new mutation 0
+})"));
+    CHECK(output_names(partition.backward) == Names{"grad", "new"});
+    CHECK(partition.backward.outputs()[1].kind == ir::OutputKind::kGradient);
+  }
+
   SECTION("a view is read when its users run, not when it is made") {
     const Partition partition = default_partition(ir::parse(R"(graph g {
   input %x: f32[4] user

@@ -87,6 +87,8 @@ struct ChangePlan {
   bool starts_requiring_grad = false;        ///< It becomes a leaf that requires grad.
   bool touched = false;               ///< Nothing of it changes, but autograd counts a write.
   bool stops_requiring_grad = false;  ///< It loses its history.
+  /// Its storage gets so many bytes: before the graph runs, or, if none, after everything else.
+  std::optional<std::uint64_t> bytes = {};
 };
 
 /// Among arguments that share memory, how they do.
@@ -136,6 +138,9 @@ struct Plan {
   /// For each of them: the tangents that autograd reaches it from. If none of those is there, there
   /// is no gradient either.
   std::vector<std::vector<std::uint32_t>> reached_by = {};
+  /// Inputs that the backward writes when it runs. Their new contents are what it returns after the
+  /// gradients.
+  std::vector<std::uint32_t> backward_writes = {};
 
   std::vector<WritePlan> writes = {};
   std::vector<ChangePlan> changes = {};

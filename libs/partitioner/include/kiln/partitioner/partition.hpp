@@ -2,8 +2,9 @@
 //
 // The joint graph's inputs are primals of any kind, then tangents (`InputKind::kTangent`); its
 // outputs are the program's own (`kUser`, `kMutation`), then gradients (`kGradient`), whose `input`
-// is the primal's position. `Node::backward` marks what was recorded while differentiating. The
-// graph is functional, but for write-backs to its inputs (`aten.copy_`), which stay on their side.
+// is the primal's position; a `kMutation` after those is a primal's new contents that the backward
+// computes. `Node::backward` marks what was recorded while differentiating. The graph is
+// functional, but for write-backs to its inputs (`aten.copy_`), which stay on their side.
 
 #pragma once
 
@@ -19,11 +20,11 @@ namespace kiln::partitioner {
 ///
 /// Forward: all primals in order -> the joint graph's non-gradient outputs in order, saved tensors,
 /// saved integers. Backward: saved integers, saved tensors, all tangents in order -> the gradients
-/// in order, `Output::input` still counting the joint graph's inputs. Tensors and integers have the
-/// same order among themselves on both sides; integers that are a bare symbol come before derived
-/// ones, and every symbol that the backward mentions is bound by one (or by a tangent's size). A
-/// saved value may be a primal or a user output. One that the forward overwrites before the
-/// backward reads it is saved as a copy.
+/// and new contents in order, `Output::input` still counting the joint graph's inputs. Tensors and
+/// integers have the same order among themselves on both sides; integers that are a bare symbol
+/// come before derived ones, and every symbol that the backward mentions is bound by one (or by a
+/// tangent's size). A saved value may be a primal or a user output. One that the forward overwrites
+/// before the backward reads it is saved as a copy.
 struct Partition {
   ir::Graph forward;
   ir::Graph backward;
