@@ -1,0 +1,102 @@
+"""./dev bench training: a training step of a 4-layer perceptron on 1x256, and what the wrappers round a compiled graph cost.
+
+usage: run.py [--seconds S] [--rounds N] [--clock wall|cpu] [--threads N] [--json FILE]
+
+A step sets gradients to none, computes a loss and runs its backward. In each round the C++ program times libtorch's eager mode
+and Kiln in turn, then Python times PyTorch's eager mode and torch.compile in turn; the best slice of all rounds counts.
+`--clock cpu` counts the time that the process works instead of the time that passes, for a machine that others use too.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import torch
+from torch import nn
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+PROGRAM = ROOT / "build" / "bin" / "kiln-training-bench"
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(*[part for _ in range(4) for part in (nn.Linear(256, 256), nn.ReLU())])
+
+
+def step_of(compiled):
+    module = network()
+    x = torch.ones(1, 256)
+
+    def loss(x):
+        return module(x).square().mean()
+
+    call = torch.compile(loss) if compiled else loss
+
+    def step():
+        module.zero_grad()
+        call(x).backward()
+
+    return step
+
+
+def slice_us(step, clock, seconds):
+    start = clock()
+    calls = 0
+    while clock() - start < seconds:
+        for _ in range(10):
+            step()
+        calls += 10
+    return (clock() - start) / calls * 1e6
+
+
+def python_round(steps, clock, seconds):
+    best = dict.fromkeys(steps, float("inf"))
+    for _ in range(10):
+        for name, step in steps.items():
+            best[name] = min(best[name], slice_us(step, clock, seconds / 10))
+    return best
+
+
+def describe(best):
+    eager = best["eager_us"]
+    lines = ["microseconds a training step of 4 x (linear 256x256, relu) on 1x256, and how many times as fast as eager in C++", ""]
+    for name, title in (("eager_us", "eager, C++"), ("kiln_us", "Kiln"), ("python_eager_us", "eager, Python"),
+                        ("torch_compile_us", "torch.compile")):
+        lines.append(f"  {title:16s} {best[name]:9.1f}   {eager / best[name]:5.2f}x")
+    lines += ["", f"  target, half of eager's time: {'met' if best['kiln_us'] <= eager / 2 else 'MISSED'}", "",
+              f"  the wrappers of a plain function: {best['wrappers_us']:.2f} us   target 2: "
+              f"{'met' if best['wrappers_us'] < 2 else 'MISSED'}",
+              f"  with a node in autograd's graph:  {best['wrappers_training_us']:.2f} us"]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=2, help="for each of the four, in each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--json", default="build/bench-training.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
+    steps = {"python_eager_us": step_of(False), "torch_compile_us": step_of(True)}
+    for step in steps.values():
+        step()
+    best = {}
+    for _ in range(arguments.rounds):
+        answer = subprocess.run([PROGRAM, str(arguments.seconds), arguments.clock],
+                                check=True, capture_output=True, text=True, env=environment).stdout
+        python = python_round(steps, CLOCKS[arguments.clock], arguments.seconds)
+        for name, value in {**json.loads(answer), **python}.items():
+            best[name] = min(value, best.get(name, value))
+    print(describe(best))
+    pathlib.Path(arguments.json).write_text(json.dumps(best, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
