@@ -230,8 +230,8 @@ void check_after_backward(const TensorFunction& function, bool second) {
   const TemporaryDirectory cache;
   for (const TensorFunction& compiled : {interpreted(function),
                                          interpreted(function, false, in_program_order),
-                                         generated(function, &cache),
-                                         generated(function, &cache)}) {
+                                         prepared(cached(function, cache)),
+                                         prepared(cached(function, cache))}) {
     const Tensors found = after_backward(compiled, second);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(second, i);

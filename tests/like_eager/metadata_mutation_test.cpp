@@ -202,8 +202,8 @@ void check_resize(const TensorFunction& function, bool freed) {
   const TemporaryDirectory cache;
   for (const TensorFunction& compiled : {interpreted(function),
                                          interpreted(function, false, in_program_order),
-                                         generated(function, &cache),
-                                         generated(function, &cache)}) {
+                                         prepared(cached(function, cache)),
+                                         prepared(cached(function, cache))}) {
     const Tensors found = after_resize(compiled, freed);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(i);
