@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "kiln/autograd_cache/cache.hpp"
@@ -245,6 +246,36 @@ TEST_CASE("CA-08 what the cache cannot find again is traced in every process",
   const Function interpreted = compile([](const Tensors& in) { return Tensors{in[0] + 1}; }, own);
   CHECK(torch::equal(interpreted({x})[0], x + 1));
   CHECK(scratch.functions().empty());
+}
+
+// All cases of tests/like_eager are run so; this is one of them, and that strict mode is strict.
+TEST_CASE("CA-16 CA-10 in strict mode a second start is from the cache, or an error",
+          "[kiln][function_entry]") {
+  ::setenv("KILN_CACHE", "strict", 1);
+  {
+    const Scratch scratch("write and view");
+    const auto function = [](const Tensors& in) {
+      in[0].mul_(3);
+      return Tensors{in[0].t(), (in[0] * in[1]).sum()};
+    };
+    const auto inputs = [] {
+      Tensors leaves = {leaf({2, 3}), leaf({2, 3})};
+      return testing::Inputs(leaves, {leaves[0] + 1, leaves[1]});
+    };
+    for (const char* expected : {kTraced, kFound}) {
+      const Function fast = compile(function, scratch.options);
+      check_like_eager(function, fast, inputs);
+      CHECK(origin(fast) == expected);
+    }
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(scratch.options.cache_directory / "files")) {
+      if (file.is_regular_file()) {
+        std::filesystem::remove(file.path());
+      }
+    }
+    CHECK_THROWS_AS(compile(function, scratch.options)(inputs().arguments), Error);
+  }
+  ::unsetenv("KILN_CACHE");
 }
 
 TEST_CASE("CA-07 CA-18 a function whose library is gone or damaged is compiled anew",
