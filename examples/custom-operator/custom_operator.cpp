@@ -40,6 +40,7 @@ int main() {
   const torch::NoGradGuard no_grad;
   const torch::Tensor x = torch::randn({16, 128});
   const kiln::Function fast = kiln::compile(program);
+  fast.prepare({x});
   const bool same = torch::allclose(fast({x})[0], program({x})[0], 1e-4, 1e-4);
   const kiln::GraphReport report = fast.report().graphs.at(0);
   std::cout << (same ? "as eager: " : "NOT as eager: ") << report.kernels << " kernels around "

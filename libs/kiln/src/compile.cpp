@@ -5,6 +5,7 @@
 #include <shared_mutex>
 
 #include "cache_use.hpp"
+#include "dump.hpp"
 #include "function_entry.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
@@ -214,7 +215,8 @@ struct Function::State {
     }
     try {
       JointTrace traced = trace(inputs);
-      std::optional<Tensors> outputs = std::move(traced.outputs);
+      // A dump is to show a run of the compiled graph.
+      std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
       fill_from_trace(version, std::move(traced), call_key, inputs);
       return outputs;
     } catch (const Error& error) {
