@@ -85,6 +85,13 @@ def test_every_command_speaks_json(folder):
         json.loads(result.stdout)
 
 
+def test_a_package_knows_how_many_instances_it_wants(folder):
+    package = f"{folder}/out.pt2"
+    assert plain("compile", MODEL, "-o", package, "--instances", "3", folder=folder).returncode == 0
+    described = json.loads(plain("inspect", package, "--json", folder=folder).stdout)
+    assert described["metadata"]["KILN_INSTANCES"] == "3", described["metadata"]
+
+
 def test_errors_are_one_sentence_and_an_exit_code(folder):
     broken = pathlib.Path(folder) / "broken.pt2"
     broken.write_text("no archive")

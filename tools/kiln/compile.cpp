@@ -18,6 +18,7 @@ struct Arguments {
   std::string input, output, device = "cpu";
   std::vector<std::string> options;
   std::string keep_source;
+  std::size_t instances = 0;
   bool no_cache = false;
 };
 
@@ -48,6 +49,7 @@ int run(const Arguments& arguments, bool json) {
   }
   CompileOptions options;
   options.use_cache = !arguments.no_cache;
+  options.instances = arguments.instances;
   options.keep_source = arguments.keep_source;
   options.progress = progress_reporter();
   for (const std::string& option : arguments.options) {
@@ -103,6 +105,10 @@ void add_compile(CLI::App& app, Session& session) {
       ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
       ->required();
   command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
+  command->add_option(
+      "--instances",
+      arguments->instances,
+      "Calls that may run at once where the package is loaded (default: its cores)");
   command->add_option(
       "--option", arguments->options, "name=value: isa, check_inputs, profile, identity");
   command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");

@@ -115,7 +115,7 @@ Product compile_program(const ExportedProgram& program,
   return {std::move(library), std::move(generator.constants), pickled_samples(program)};
 }
 
-void write_product(const Product& product, const fs::path& out) {
+void write_product(const Product& product, const fs::path& out, std::size_t instances) {
   const TemporaryDirectory scratch("kiln-out");
   const fs::path library = scratch.path() / "model.so";
   fs::copy_file(product.library.path, library);
@@ -135,6 +135,7 @@ void write_product(const Product& product, const fs::path& out) {
   container_runtime::write_package(
       out,
       {.library = library,
+       .instances = instances,
        .source = product.library.source,
        .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
        .sample_inputs = product.sample_inputs});
@@ -155,6 +156,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
                           const codegen::Options& generator,
                           const fs::path& archive,
                           const fs::path& out,
+                          std::size_t instances,
                           GraphReport& report) {
   const auto entry =
       cache.find(key, [&](std::string_view guards) { return guards_hold(guards, generator); });
@@ -170,7 +172,8 @@ bool write_cached_product(autograd_cache::Cache& cache,
     const ArchivedWeights weights(archive, entry->blobs.at("weights"));
     write_product(
         {library_of(*entry, scratch.path()), weights.constants(), entry->blobs.at("sample_inputs")},
-        out);
+        out,
+        instances);
   } catch (const std::exception& failure) {
     KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
     report = {};
@@ -193,7 +196,8 @@ fs::path aot_compile(const ExportedProgram& program,
   Tensors owners;
   const ExportedProgram dispatched = exporter::run_dispatch(program);
   write_product(compile_program(dispatched, options, cache.get(), scratch.path(), owners, done),
-                out);
+                out,
+                options.instances);
   if (report != nullptr) {
     *report = std::move(done);
   }
@@ -212,9 +216,11 @@ fs::path aot_compile(const fs::path& archive,
   if (cache) {
     key = environment_key(generator, options.identity)
               .add("archive", cache->digest_of_file(archive).hex())
+              .add("instances", std::to_string(options.instances))
               .build();
   }
-  if (!key || !write_cached_product(*cache, *key, generator, archive, out, done)) {
+  if (!key ||
+      !write_cached_product(*cache, *key, generator, archive, out, options.instances, done)) {
     const TemporaryDirectory scratch("kiln-aot");
     if (options.progress) {
       options.progress({"trace", 0, 1});
@@ -233,7 +239,7 @@ fs::path aot_compile(const fs::path& archive,
       entry.blobs.emplace("weights", *places);
       cache->put(*key, entry);
     }
-    write_product(product, out);
+    write_product(product, out, options.instances);
     if (places) {
       note_product(*cache, *key, out);
     }

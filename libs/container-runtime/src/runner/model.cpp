@@ -3,6 +3,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -44,12 +45,17 @@ std::string device_for(const Located& located, const RunnerOptions& options) {
   return found != located.metadata.end() ? found->second : "cpu";
 }
 
-std::size_t instances_for(const RunnerOptions& options) {
+std::size_t instances_for(const Located& located, const RunnerOptions& options) {
   if (options.single_threaded) {
     return 1;
   }
-  return options.instances != 0 ? options.instances
-                                : std::max(1U, std::thread::hardware_concurrency());
+  if (options.instances != 0) {
+    return options.instances;
+  }
+  const auto found = located.metadata.find(kInstancesKey);
+  const std::size_t wanted =
+      found == located.metadata.end() ? 0 : std::strtoul(found->second.c_str(), nullptr, 10);
+  return wanted != 0 ? wanted : std::max(1U, std::thread::hardware_concurrency());
 }
 
 }  // namespace
@@ -57,7 +63,7 @@ std::size_t instances_for(const RunnerOptions& options) {
 Runner::Model::Model(Located located, const RunnerOptions& options)
     : metadata(located.metadata), library_(located.library) {
   const std::string device = device_for(located, options);
-  const std::size_t instances = instances_for(options);
+  const std::size_t instances = instances_for(located, options);
   if (located.weights) {
     if (entries().weights_at == nullptr) {
       Library::throw_too_old("a way to map its weights in the package");

@@ -14,6 +14,7 @@ inline constexpr const char* kSourceSuffix = ".wrapper.cpp";
 inline constexpr const char* kMetadataSuffix = ".wrapper_metadata.json";
 inline constexpr const char* kExternNodesSuffix = ".wrapper.json";
 inline constexpr const char* kDeviceKey = "AOTI_DEVICE_KEY";
+inline constexpr const char* kInstancesKey = "KILN_INSTANCES";
 inline constexpr const char* kMachineKey = "AOTI_MACHINE";
 
 /// The folder of a model, with the slash.

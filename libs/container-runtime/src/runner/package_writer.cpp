@@ -62,6 +62,9 @@ std::string metadata_json(const PackageContents& contents) {
   uname(&system);
   nlohmann::json metadata = contents.metadata;
   metadata[kDeviceKey] = contents.device;
+  if (contents.instances != 0) {
+    metadata[kInstancesKey] = std::to_string(contents.instances);
+  }
   metadata["AOTI_PLATFORM"] = "linux";
   metadata[kMachineKey] = system.machine;
   return metadata.dump();

@@ -27,9 +27,10 @@ struct CompileOptions {
   std::string identity = {};
   std::string isa = "native";  ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
   bool keep_mutations_in_graph = true;
-  bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
-  bool profile = false;      ///< Kernels are ranges of PyTorch's profiler, by name.
-  bool dynamic = false;      ///< Symbolic sizes: not supported yet, an error if set.
+  bool check_inputs = true;   ///< A package checks its inputs' metadata at each call.
+  std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
+  bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
+  bool dynamic = false;       ///< Symbolic sizes: not supported yet, an error if set.
   /// Past `max_versions`, or where a function cannot be compiled, run it as it is instead of
   /// throwing.
   bool fallback_to_eager = false;

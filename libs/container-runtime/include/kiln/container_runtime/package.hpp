@@ -17,9 +17,10 @@ namespace kiln::container_runtime {
 
 /// What goes into a package.
 struct PackageContents {
-  std::filesystem::path library = {};                ///< The model library.
-  std::string model_name = "model";                  ///< One package may hold several models.
-  std::string device = "cpu";                        ///< "cpu" or "cuda".
+  std::filesystem::path library = {};  ///< The model library.
+  std::string model_name = "model";    ///< One package may hold several models.
+  std::string device = "cpu";          ///< "cpu" or "cuda".
+  std::size_t instances = 0;  ///< To be loaded with, if the host does not say; 0: one per core.
   std::map<std::string, std::string> metadata = {};  ///< Beside device, platform and machine.
   std::string source = {};                           ///< What it was compiled from, for readers.
   std::string extern_nodes = {};                     ///< JSON of the ops left to the host, if any.

@@ -23,10 +23,11 @@ using Tensors = std::vector<at::Tensor>;
 
 /// How a model is loaded.
 struct RunnerOptions {
-  std::size_t instances = 0;  ///< Calls that may run at once, others wait; 0: one for each core.
-  std::string device = {};    ///< "cpu", "cuda:1"; empty: what the package says, else "cpu".
-  std::string model_name = "model";   ///< Which of a package's models.
-  bool single_threaded = false;       ///< Without locks, for a caller who never overlaps calls.
+  /// Calls that may run at once, others wait; 0: what the package says, else one for each core.
+  std::size_t instances = 0;
+  std::string device = {};           ///< "cpu", "cuda:1"; empty: what the package says, else "cpu".
+  std::string model_name = "model";  ///< Which of a package's models.
+  bool single_threaded = false;      ///< Without locks, for a caller who never overlaps calls.
   std::size_t queue_capacity = 1024;  ///< Calls of `run_async` that may wait; then it blocks.
 };
 
