@@ -2,6 +2,7 @@
 
 #include "kiln/export/archive.hpp"
 #include "kiln/export/export.hpp"
+#include "kiln/export/script.hpp"
 
 namespace kiln {
 
@@ -10,6 +11,12 @@ ExportedProgram export_program(std::shared_ptr<torch::nn::Module> module,
                                const Tensors& example,
                                ExportOptions options) {
   return exporter::export_module(module, forward, example, options);
+}
+
+ExportedProgram export_program(const torch::jit::Module& module,
+                               const Tensors& example,
+                               ExportOptions options) {
+  return exporter::export_script(module, example, options);
 }
 
 ExportedProgram load_program(const std::filesystem::path& pt2) {

@@ -1,5 +1,6 @@
 #include "kiln/kiln.hpp"
 
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include "kiln/base/temporary_directory.hpp"
@@ -45,6 +46,36 @@ TEST_CASE("FA-04 a module is exported, compiled to a package, loaded and run", "
   const torch::NoGradGuard no_grad;
   CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
   CHECK(model.constants().size() == 4);
+}
+
+TEST_CASE("a TorchScript module is exported, compiled and run", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::jit::Module module("scripted");
+  module.register_parameter("weight", torch::randn({8, 3}), false);
+  module.define(
+      "def forward(self, x: Tensor) -> Tensor:\n    return torch.matmul(x, self.weight).relu()");
+  const torch::Tensor x = torch::randn({4, 8});
+
+  const auto package =
+      aot_compile(export_program(module, {x}), scratch / "scripted.pt2", scratch.options);
+  Model model = load(package);
+
+  CHECK(torch::allclose(model.run({x})[0], module.forward({x}).toTensor(), 1e-4, 1e-5));
+}
+
+TEST_CASE("a program from before dispatch is compiled like any other", "[kiln][kiln]") {
+  const Scratch scratch;
+  const torch::Tensor x = torch::randn({4, 8});
+  const auto function = [](const Tensors& in) {
+    const torch::NoGradGuard no_grad;
+    return Tensors{at::matmul(in[0], in[0].t()).softmax(1)};
+  };
+
+  const auto package = aot_compile(export_program(function, {x}, {.pre_dispatch = true}),
+                                   scratch / "whole.pt2",
+                                   scratch.options);
+
+  CHECK(torch::allclose(load(package).run({x})[0], function({x})[0], 1e-4, 1e-5));
 }
 
 TEST_CASE("a bare library is a model too", "[kiln][kiln]") {

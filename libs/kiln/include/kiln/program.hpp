@@ -10,6 +10,10 @@
 #include "kiln/export/exported_program.hpp"
 #include "kiln/options.hpp"
 
+namespace torch::jit {
+struct Module;
+}
+
 namespace kiln {
 
 using exporter::ExportedProgram;
@@ -40,6 +44,12 @@ template <class Impl>
       example,
       std::move(options));
 }
+
+/// Traces a TorchScript module's forward (`torch::jit::load` reads one). See
+/// kiln/export/script.hpp.
+[[nodiscard]] ExportedProgram export_program(const torch::jit::Module& module,
+                                             const Tensors& example,
+                                             ExportOptions options = {});
 
 /// Reads an archive of `torch.export.save`, or of `save_program`.
 [[nodiscard]] ExportedProgram load_program(const std::filesystem::path& pt2);
