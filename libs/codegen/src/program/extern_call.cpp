@@ -56,6 +56,12 @@ Rung choose_rung(const ir::Graph& graph, const ir::Node& node) {
   if (shim != nullptr && scalars_survive(graph, node, *shim)) {
     return shim->out ? Rung::kShimOut : Rung::kShim;
   }
+  if (std::any_of(node.arguments.begin(), node.arguments.end(), [](const ir::Argument& argument) {
+        return std::holds_alternative<ir::SubgraphRef>(argument);
+      })) {
+    throw Error(ErrorCode::kUnsupported,
+                node.target + " is control flow, for which no code is generated yet");
+  }
   if (node.signature.empty() && shim == nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 node.target + " has neither a kernel nor a recorded signature to call it by");
