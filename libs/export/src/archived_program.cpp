@@ -301,9 +301,9 @@ ArchivedProgram read_archive(const std::filesystem::path& path) {
   } catch (const c10::Error& error) {
     // A geometry that no tensor can have.
     const std::string message = error.what_without_backtrace();
-    throw Error(ErrorCode::kCorrupt,
-                path.string() + " has a tensor that cannot be: " +
-                    message.substr(0, message.find('\n')));
+    throw Error(
+        ErrorCode::kCorrupt,
+        path.string() + " has a tensor that cannot be: " + message.substr(0, message.find('\n')));
   }
 }
 

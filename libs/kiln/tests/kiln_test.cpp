@@ -52,8 +52,10 @@ TEST_CASE("a TorchScript module is exported, compiled and run", "[kiln][kiln]") 
   const Scratch scratch;
   torch::jit::Module module("scripted");
   module.register_parameter("weight", torch::randn({8, 3}), false);
-  module.define(
-      "def forward(self, x: Tensor) -> Tensor:\n    return torch.matmul(x, self.weight).relu()");
+  module.define(R"(
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.matmul(x, self.weight).relu()
+  )");
   const torch::Tensor x = torch::randn({4, 8});
 
   const auto package =
