@@ -13,13 +13,14 @@
 int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
   const std::string bytes = kiln::read_file(folder / "example.pt");
-  const std::vector<at::Tensor> example =
-      torch::jit::pickle_load({bytes.begin(), bytes.end()}).toTensorVector();
+  const c10::IValue saved = torch::jit::pickle_load({bytes.begin(), bytes.end()});
+  const at::Tensor x = saved.toListRef()[0].toTensor();
+  const at::Tensor expected = saved.toListRef()[1].toTensor();
 
   kiln::Model model = kiln::load(folder / "theirs.pt2", {.instances = 2});
-  const at::Tensor answer = model.run({example.at(0)})[0];
+  const at::Tensor answer = model.run({x})[0];
 
-  const bool same = at::allclose(answer, example.at(1), 1e-4, 1e-5);
+  const bool same = at::allclose(answer, expected, 1e-4, 1e-5);
   std::cout << (same ? "as PyTorch said" : "NOT as PyTorch said") << "; constants:";
   for (const auto& constant : model.constants()) {
     std::cout << " " << constant.fqn;
