@@ -38,6 +38,7 @@ void step(const char* name, double milliseconds, const std::string& remark = {})
 bool agree(const char* what, double difference) {
   const bool good = difference < 1e-3;
   std::printf("  %-34s %10.1e   %s\n", what, difference, good ? "agrees" : "DIFFERS");
+  std::fflush(stdout);  // The progress of the next compile is on standard error.
   return good;
 }
 
