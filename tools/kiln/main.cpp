@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "interrupt.hpp"
+#include "kiln/options.hpp"
 
 namespace {
 
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int code = run(argc, argv);
+  kiln::close_caches();
   // Everything of ours is closed. What is left are libtorch's operators, which it would take a
   // tenth of a second to strike off its register one by one.
   std::cout.flush();

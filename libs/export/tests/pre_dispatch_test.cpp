@@ -294,7 +294,8 @@ TEST_CASE("EX-38 test_aot_export_predispatch_reshape: a reshape that is a view i
 TEST_CASE("EX-38 test_aot_export_predispatch_contiguous: nothing to do, no node",
           "[export][pre_dispatch]") {
   const auto function = [](const Tensors& in) {
-    return Tensors{in[0].contiguous().sin() + in[0].contiguous().sum()};
+    const torch::Tensor sine = in[0].contiguous().sin();
+    return Tensors{sine + in[0].contiguous().sum()};
   };
 
   CHECK(targets_of(export_whole(function, {torch::rand({2, 8})}).graph) ==

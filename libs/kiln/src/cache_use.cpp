@@ -68,7 +68,27 @@ std::string runtime_digest(const codegen::Options& options) {
   }
 }
 
+struct OpenCaches {
+  using Settings =
+      std::tuple<std::filesystem::path, autograd_cache::Mode, std::string, std::string>;
+  std::mutex mutex;
+  std::map<Settings, std::shared_ptr<autograd_cache::Cache>> by_settings;
+};
+
+OpenCaches& open_caches() {
+  static const Digest first = digest("");  // The caches below must be closed before OpenSSL is.
+  static_cast<void>(first);
+  static OpenCaches caches;
+  return caches;
+}
+
 }  // namespace
+
+void close_caches() {
+  OpenCaches& caches = open_caches();
+  const std::lock_guard lock(caches.mutex);
+  caches.by_settings.clear();
+}
 
 std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options) {
   if (!options.use_cache || dump_wanted()) {
@@ -78,14 +98,9 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
   if (!options.cache_directory.empty()) {
     wanted.directory = options.cache_directory;
   }
-  using Settings =
-      std::tuple<std::filesystem::path, autograd_cache::Mode, std::string, std::string>;
-  static const Digest first = digest("");  // The caches below must be closed before OpenSSL is.
-  static_cast<void>(first);
-  static std::mutex mutex;
-  static std::map<Settings, std::shared_ptr<autograd_cache::Cache>> opened;
-  const std::lock_guard lock(mutex);
-  auto& cache = opened[{wanted.directory, wanted.mode, wanted.remote, wanted.secret}];
+  OpenCaches& caches = open_caches();
+  const std::lock_guard lock(caches.mutex);
+  auto& cache = caches.by_settings[{wanted.directory, wanted.mode, wanted.remote, wanted.secret}];
   if (!cache) {
     cache = std::make_shared<autograd_cache::Cache>(wanted);
   }
