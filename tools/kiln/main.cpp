@@ -11,7 +11,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "interrupt.hpp"
-#include "kiln/options.hpp"
+#include "kiln/close_caches.hpp"
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/close_caches.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/canonical.hpp"
 
