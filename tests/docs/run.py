@@ -32,7 +32,7 @@ def run(command, folder):
     """What a command prints, standard error included, and whether it succeeded."""
     result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment(folder), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    output = result.stdout.replace(str(folder), "/tmp/folder").replace(str(ROOT), "kiln")
+    output = result.stdout.replace(str(folder), "FOLDER").replace(str(ROOT), "kiln")
     return "\n".join(line.rstrip() for line in output.splitlines()), result.returncode == 0
 
 
