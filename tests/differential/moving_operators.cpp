@@ -5,10 +5,8 @@
 namespace kiln::differential {
 namespace {
 
-constexpr auto kFloats = Types::kFloats;
-constexpr auto kNumbers = Types::kNumbers;
-constexpr auto kAll = Types::kAll;
-constexpr auto kExact = Closeness::kExact;
+using enum Types;
+using enum Closeness;
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -316,7 +314,7 @@ std::vector<Line> window_lines() {
   return {
       {"aten.avg_pool2d.default",
        kFloats,
-       Closeness::kSum,
+       kSum,
        [](Draw& d) {
          const at::Tensor x = d.of({2, 3, 9, 8}, d.dtype());
          return Tensors{at::avg_pool2d(x, 2),

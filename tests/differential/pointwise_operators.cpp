@@ -23,13 +23,8 @@ std::vector<at::ScalarType> types_of(Types types) {
 
 namespace {
 
-constexpr auto kFloats = Types::kFloats;
-constexpr auto kNumbers = Types::kNumbers;
-constexpr auto kIntegers = Types::kIntegers;
-constexpr auto kAll = Types::kAll;
-constexpr auto kExact = Closeness::kExact;
-constexpr auto kRounded = Closeness::kRounded;
-constexpr auto kClose = Closeness::kClose;
+using enum Types;
+using enum Closeness;
 
 std::vector<Line> unary_lines() {
   return {
@@ -332,14 +327,14 @@ std::vector<Line> activation_lines() {
       // Near zero both terms of the derivative cancel: absolute error is what can be asked for.
       {"aten.gelu.default",
        kFloats,
-       Closeness::kSum,
+       kSum,
        [](Draw& d) {
          const at::Tensor x = d.x(Values::kFinite);
          return Tensors{at::gelu(x), at::gelu(x, "tanh")};
        }},
       {"aten.gelu_backward.default",
        kFloats,
-       Closeness::kSum,
+       kSum,
        [](Draw& d) {
          const at::Tensor gradient = d.x(Values::kFinite);
          const at::Tensor x = d.like(Values::kFinite);
@@ -348,7 +343,7 @@ std::vector<Line> activation_lines() {
       {"aten.silu.default", kFloats, kClose, [](Draw& d) { return Tensors{at::silu(d.x())}; }},
       {"aten.silu_backward.default",
        kFloats,
-       Closeness::kSum,
+       kSum,
        [](Draw& d) {
          const at::Tensor gradient = d.x(Values::kFinite);
          return Tensors{at::silu_backward(gradient, d.like(Values::kFinite))};
@@ -362,7 +357,7 @@ std::vector<Line> activation_lines() {
        }},
       {"aten.tanh_backward.default",
        kFloats,
-       Closeness::kSum,
+       kSum,
        [](Draw& d) {
          const at::Tensor gradient = d.x(Values::kFinite);
          return Tensors{at::tanh_backward(gradient, d.like(Values::kFinite))};

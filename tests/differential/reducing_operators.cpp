@@ -7,12 +7,8 @@
 namespace kiln::differential {
 namespace {
 
-constexpr auto kFloats = Types::kFloats;
-constexpr auto kNumbers = Types::kNumbers;
-constexpr auto kAll = Types::kAll;
-constexpr auto kExact = Closeness::kExact;
-constexpr auto kClose = Closeness::kClose;
-constexpr auto kSum = Closeness::kSum;
+using enum Types;
+using enum Closeness;
 
 using Sizes = std::vector<std::int64_t>;
 

@@ -82,33 +82,31 @@ void visit_all(A& archive, T&... values) {
   (visit(archive, values), ...);
 }
 
-template <class A, class G>
-  requires std::is_same_v<std::remove_const_t<G>, Geometry>
+/// `Type`, read or written: the fields are listed once for both.
+template <class T, class Type>
+concept MaybeConst = std::is_same_v<std::remove_const_t<T>, Type>;
+
+template <class A, MaybeConst<Geometry> G>
 void fields(A& archive, G& geometry) {
   visit_all(archive, geometry.sizes, geometry.strides, geometry.offset);
 }
-template <class A, class V>
-  requires std::is_same_v<std::remove_const_t<V>, ViewPlan>
+template <class A, MaybeConst<ViewPlan> V>
 void fields(A& archive, V& view) {
   visit_all(archive, view.history, view.views, view.geometry);
 }
-template <class A, class O>
-  requires std::is_same_v<std::remove_const_t<O>, OutputPlan>
+template <class A, MaybeConst<OutputPlan> O>
 void fields(A& archive, O& output) {
   visit_all(archive, output.kind, output.index, output.requires_grad, output.view);
 }
-template <class A, class I>
-  requires std::is_same_v<std::remove_const_t<I>, InputPlan>
+template <class A, MaybeConst<InputPlan> I>
 void fields(A& archive, I& input) {
   visit_all(archive, input.argument, input.base);
 }
-template <class A, class W>
-  requires std::is_same_v<std::remove_const_t<W>, WritePlan>
+template <class A, MaybeConst<WritePlan> W>
 void fields(A& archive, W& write) {
   visit_all(archive, write.input, write.result, write.visible);
 }
-template <class A, class C>
-  requires std::is_same_v<std::remove_const_t<C>, ChangePlan>
+template <class A, MaybeConst<ChangePlan> C>
 void fields(A& archive, C& change) {
   visit_all(archive,
             change.argument,
@@ -120,28 +118,23 @@ void fields(A& archive, C& change) {
             change.stops_requiring_grad,
             change.bytes);
 }
-template <class A, class L>
-  requires std::is_same_v<std::remove_const_t<L>, AliasPlan>
+template <class A, MaybeConst<AliasPlan> L>
 void fields(A& archive, L& alias) {
   visit_all(archive, alias.first, alias.same_as, alias.offset);
 }
-template <class A, class D>
-  requires std::is_same_v<std::remove_const_t<D>, ir::Device>
+template <class A, MaybeConst<ir::Device> D>
 void fields(A& archive, D& device) {
   visit_all(archive, device.type, device.index);
 }
-template <class A, class T>
-  requires std::is_same_v<std::remove_const_t<T>, TangentPlan>
+template <class A, MaybeConst<TangentPlan> T>
 void fields(A& archive, T& tangent) {
   visit_all(archive, tangent.geometry, tangent.dtype, tangent.device);
 }
-template <class A, class S>
-  requires std::is_same_v<std::remove_const_t<S>, SharedSave>
+template <class A, MaybeConst<SharedSave> S>
 void fields(A& archive, S& shared) {
   visit_all(archive, shared.saved, shared.other);
 }
-template <class A, class H>
-  requires std::is_same_v<std::remove_const_t<H>, HalvesPlan>
+template <class A, MaybeConst<HalvesPlan> H>
 void fields(A& archive, H& halves) {
   visit_all(archive,
             halves.saved,
@@ -150,8 +143,7 @@ void fields(A& archive, H& halves) {
             halves.saved_on_input,
             halves.saved_on_result);
 }
-template <class A, class P>
-  requires std::is_same_v<std::remove_const_t<P>, Plan>
+template <class A, MaybeConst<Plan> P>
 void fields(A& archive, P& plan) {
   visit_all(archive,
             plan.arguments,

@@ -6,79 +6,15 @@
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/export/flat_value.hpp"
 
 namespace kiln::exporter {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Takes a nested result apart: its tensors, its leaves, and the spec that puts it together again.
-class ResultReader {
- public:
-  Json read(const c10::IValue& value) {
-    if (value.isTuple()) {
-      return branch("builtins.tuple", "null", value.toTupleRef().elements());
-    }
-    if (value.isList()) {
-      return branch("builtins.list", "null", value.toListRef());
-    }
-    if (value.isGenericDict()) {
-      std::vector<c10::IValue> values;
-      Json keys = Json::array();
-      for (const auto& entry : value.toGenericDict()) {
-        keys.push_back(constant(entry.key()));
-        values.push_back(entry.value());
-      }
-      return branch("builtins.dict", keys.dump(), values);
-    }
-    if (value.isTensor()) {
-      leaves.push_back({.tensor = static_cast<std::uint32_t>(tensors.size())});
-      tensors.push_back(value.toTensor());
-    } else {
-      leaves.push_back({.constant = constant(value).dump()});
-    }
-    return {{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
-  }
-
-  Tensors tensors;
-  std::vector<Leaf> leaves;
-
- private:
-  template <class Values>
-  Json branch(const char* type, const std::string& context, const Values& values) {
-    Json children = Json::array();
-    for (const c10::IValue& value : values) {
-      children.push_back(read(value));
-    }
-    return {{"type", type}, {"context", context}, {"children_spec", std::move(children)}};
-  }
-
-  static Json constant(const c10::IValue& value) {
-    if (value.isNone()) {
-      return nullptr;
-    }
-    if (value.isBool()) {
-      return value.toBool();
-    }
-    if (value.isInt()) {
-      return value.toInt();
-    }
-    if (value.isDouble()) {
-      return value.toDouble();
-    }
-    if (value.isString()) {
-      return value.toStringRef();
-    }
-    throw Error(ErrorCode::kUnsupported,
-                "the module returns a " + value.tagKind() + ", which no call spec can say");
-  }
-};
 
 // The interpreter wraps what its operators throw into an exception of its own: an error of the
 // tracer is taken out again.
@@ -119,22 +55,19 @@ ExportedProgram export_script(const torch::jit::Module& module,
   torch::jit::Inline(*graph);
   const torch::jit::Code code(graph, "forward");
 
-  std::vector<Leaf> leaves;
-  Json spec;
+  FlatValue result;
   const auto run = [&](const Tensors& inputs) {
     torch::jit::Stack stack = {module._ivalue()};
     stack.insert(stack.end(), inputs.begin(), inputs.end());
     // Fills in defaults and refuses what the signature does not allow.
     forward->function().getSchema().checkAndNormalizeInputs(stack, {});
     interpret(code, stack);
-    ResultReader reader;
-    spec = reader.read(stack.at(0));
-    leaves = std::move(reader.leaves);
-    return std::move(reader.tensors);
+    result = flatten(stack.at(0));
+    return std::exchange(result.tensors, {});
   };
   ExportedProgram program = export_program(run, named_tensors(module), example, options);
-  program.out_spec = Json::array({1, spec}).dump();
-  program.output_leaves = std::move(leaves);
+  program.out_spec = "[1," + result.spec + "]";
+  program.output_leaves = std::move(result.leaves);
   return program;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kiln/base/error.hpp"
+#include "kiln/export/flat_value.hpp"
 
 namespace kiln {
 namespace {
@@ -14,13 +15,8 @@ namespace {
 using nlohmann::json;
 using Tensors = std::vector<at::Tensor>;
 
-constexpr const char* kTuple = "builtins.tuple";
 constexpr const char* kList = "builtins.list";
 constexpr const char* kDictionary = "builtins.dict";
-
-json leaf() {
-  return {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
-}
 
 bool is_leaf(const json& spec) {
   return spec.at("type").is_null();
@@ -32,28 +28,11 @@ bool is_dictionary(const json& spec) {
 
 // Of a dictionary's spec: its keys, in the order of its children.
 std::vector<std::string> keys_of(const json& spec) {
-  return json::parse(spec.at("context").get<std::string>()).get<std::vector<std::string>>();
-}
-
-json constant_of(const c10::IValue& value) {
-  if (value.isNone()) {
-    return nullptr;
+  const json keys = json::parse(spec.at("context").get<std::string>());
+  if (!std::all_of(keys.begin(), keys.end(), [](const json& key) { return key.is_string(); })) {
+    throw Error(ErrorCode::kUnsupported, "a dictionary has a key that is no string");
   }
-  if (value.isBool()) {
-    return value.toBool();
-  }
-  if (value.isInt()) {
-    return value.toInt();
-  }
-  if (value.isDouble()) {
-    return value.toDouble();
-  }
-  if (value.isString()) {
-    return value.toStringRef();
-  }
-  throw Error(ErrorCode::kUnsupported,
-              "a value of type " + value.tagKind() +
-                  " is neither a tensor, a number, a string, None nor a tuple, list or dictionary");
+  return keys.get<std::vector<std::string>>();
 }
 
 c10::IValue value_of(const json& constant) {
@@ -67,40 +46,21 @@ c10::IValue value_of(const json& constant) {
   }
 }
 
-json flatten_into(Tensors& tensors, const c10::IValue& value) {
-  json children = json::array();
-  const auto add = [&](const c10::IValue& child) {
-    children.push_back(flatten_into(tensors, child));
-  };
-  if (value.isTensor()) {
-    tensors.push_back(value.toTensor());
-    return leaf();
-  }
-  if (value.isTuple()) {
-    for (const c10::IValue& child : value.toTupleRef().elements()) {
-      add(child);
+// Writes each constant into the leaf that it is.
+void add_constants(json& spec, const std::vector<exporter::Leaf>& leaves, std::size_t& next) {
+  if (is_leaf(spec)) {
+    const exporter::Leaf& leaf = leaves.at(next++);
+    if (!leaf.tensor) {
+      spec["constant"] = json::parse(leaf.constant);
     }
-    return {{"type", kTuple}, {"context", "null"}, {"children_spec", std::move(children)}};
+    return;
   }
-  if (value.isList()) {
-    for (const c10::IValue& child : value.toListRef()) {
-      add(child);
-    }
-    return {{"type", kList}, {"context", "null"}, {"children_spec", std::move(children)}};
+  if (is_dictionary(spec)) {
+    static_cast<void>(keys_of(spec));  // Refuses keys that cannot be put back.
   }
-  if (value.isGenericDict()) {
-    std::vector<std::string> keys;
-    for (const auto& item : value.toGenericDict()) {
-      keys.push_back(item.key().toStringRef());
-      add(item.value());
-    }
-    return {{"type", kDictionary},
-            {"context", json(keys).dump()},
-            {"children_spec", std::move(children)}};
+  for (json& child : spec.at("children_spec")) {
+    add_constants(child, leaves, next);
   }
-  json constant = leaf();
-  constant["constant"] = constant_of(value);
-  return constant;
 }
 
 // Lists of tensors are typed ones, as an operator or a module would return them.
@@ -211,8 +171,10 @@ class Matcher {
 }  // namespace
 
 FlatValue flatten(const c10::IValue& value) {
-  FlatValue flat;
-  flat.structure = flatten_into(flat.tensors, value);
+  exporter::FlatValue parts = exporter::flatten(value);
+  FlatValue flat{std::move(parts.tensors), json::parse(parts.spec)};
+  std::size_t next = 0;
+  add_constants(flat.structure, parts.leaves, next);
   return flat;
 }
 

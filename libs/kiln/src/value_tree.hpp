@@ -22,8 +22,8 @@ struct FlatValue {
 
 /// Takes `value` apart. Leaves that are no tensors are in the structure, by their values.
 ///
-/// Throws `Error` with `kUnsupported` for what is neither a tensor, a number, a string, None nor a
-/// tuple, list or dictionary of such.
+/// Throws `Error` with `kUnsupported` for what is neither a tensor, a finite number, a string, None
+/// nor a tuple, list or dictionary (by strings) of such.
 [[nodiscard]] FlatValue flatten(const c10::IValue& value);
 
 /// Puts a value together. Throws `Error` with `kInvalidArgument` if the number of tensors is not

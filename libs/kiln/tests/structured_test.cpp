@@ -2,6 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+#include <limits>
+
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
@@ -161,6 +164,15 @@ TEST_CASE("a value comes back from its tensors and its structure", "[kiln][struc
         flatten(c10::ivalue::Tuple::create({x, 5})).structure);
   CHECK_THROWS_AS(flatten(c10::IValue(c10::Device("cpu"))), Error);
   CHECK_THROWS_AS(unflatten(flat.structure, {x}), Error);
+}
+
+TEST_CASE("what JSON cannot say is refused", "[kiln][structured]") {
+  const auto tuple = [](double number) { return c10::ivalue::Tuple::create({number}); };
+  CHECK_THROWS_WITH(flatten(tuple(std::numeric_limits<double>::infinity())), contains("infinite"));
+  CHECK_THROWS_WITH(flatten(tuple(std::nan(""))), contains("infinite or none"));
+  c10::impl::GenericDict by_number(c10::IntType::get(), c10::TensorType::get());
+  by_number.insert(1, torch::ones({2}));
+  CHECK_THROWS_WITH(flatten(c10::IValue(by_number)), contains("no string"));
 }
 
 }  // namespace

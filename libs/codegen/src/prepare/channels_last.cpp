@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -40,19 +39,33 @@ bool is_half_or_float(ir::DType dtype) {
          dtype == ir::DType::kFloat16;
 }
 
-// Calls of libtorch whose results have the layout of their first operand.
+// Whether libtorch gives the results of `target` the layout of the first operand.
 bool follows_its_input(std::string_view target) {
-  static constexpr std::array<std::string_view, 3> kTargets = {
-      "aten.max_pool2d_with_indices.default",
-      "aten.avg_pool2d.default",
-      "aten._adaptive_avg_pool2d.default"};
-  return std::ranges::find(kTargets, target) != kTargets.end();
+  return target == "aten._adaptive_avg_pool2d.default";
+}
+
+// By value: a constant, or computed from constants alone, which `split_constants` makes one.
+std::vector<bool> fixed_values(const ir::Graph& graph) {
+  std::vector<bool> fixed = fixed_inputs(graph);
+  for (const ir::Node& node : graph.nodes()) {
+    bool known = !node.random;
+    for_each_operand(node, [&](ValueId value) { known = known && fixed[value.index()]; });
+    for (const ValueId result : node.results) {
+      if (result.valid()) {
+        fixed[result.index()] = known;
+      }
+    }
+  }
+  return fixed;
 }
 
 class ChannelsLast {
  public:
-  ChannelsLast(const ir::Graph& graph, bool bind_constants)
-      : graph_(graph), bind_constants_(bind_constants), rewriter_(graph) {}
+  ChannelsLast(const ir::Graph& graph, bool bind_constants) : graph_(graph), rewriter_(graph) {
+    if (bind_constants) {
+      fixed_ = fixed_values(graph);
+    }
+  }
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -109,24 +122,10 @@ class ChannelsLast {
     }
     made.arguments[0] = as_channels_last(std::get<ValueId>(made.arguments[0]));
     const ValueId weight = std::get<ValueId>(node.arguments[1]);
-    if (bind_constants_ && is_fixed(weight)) {
+    if (!fixed_.empty() && fixed_[weight.index()]) {
       made.arguments[1] = as_channels_last(std::get<ValueId>(made.arguments[1]));
     }
     relay_results(rewriter_.replace(id, std::move(made)));
-  }
-
-  // A constant, or what `split_constants` will make one.
-  [[nodiscard]] bool is_fixed(ValueId value) const {
-    const NodeId producer = graph_.value(value).producer;
-    if (!producer.valid()) {
-      return std::ranges::any_of(graph_.inputs(), [&](const ir::Input& input) {
-        return input.value == value && is_constant(input.kind);
-      });
-    }
-    bool fixed = true;
-    for_each_operand(graph_.node(producer),
-                     [&](ValueId operand) { fixed = fixed && is_fixed(operand); });
-    return fixed;
   }
 
   [[nodiscard]] bool is_relaid(ValueId made) const { return recorded_.contains(made.index()); }
@@ -183,7 +182,7 @@ class ChannelsLast {
   }
 
   const ir::Graph& graph_;
-  bool bind_constants_;
+  std::vector<bool> fixed_;  // Empty: nothing is.
   ir::Rewriter rewriter_;
   std::size_t convolutions_ = 0;
   // By the index of a value of the new graph.

@@ -88,9 +88,7 @@ class Splitter {
     }
   }
 
-  bool is_view(const ir::Node& node) const {
-    return !node.aliases.empty() || !aliases_of(graph_, node).empty();
-  }
+  bool is_view(const ir::Node& node) const { return !aliases_of(graph_, node).empty(); }
 
   bool is_worth_it(ValueId value) const {
     const std::int64_t from = from_bytes_[value.index()];

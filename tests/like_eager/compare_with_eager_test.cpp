@@ -1,0 +1,165 @@
+// The comparison itself: every case here is wrong in one way, and passes only if that is noticed.
+
+#include "kiln/testing/compare_with_eager.hpp"
+
+#include "every_way.hpp"
+
+namespace kiln::testing {
+namespace {
+
+/// Compares a function with a wrong one on `make(requires_grad)`.
+void compare(const TensorFunction& right,
+             const TensorFunction& wrong,
+             const MakeInputs& make,
+             bool requires_grad = false) {
+  check_like_eager(right, wrong, [&] { return make(requires_grad); });
+}
+
+const MakeInputs kMatrix = computed({{2, 3}});
+
+Tensors doubled(const Tensors& in) {
+  return {in[0] * 2};
+}
+
+TEST_CASE("a function is like itself", "[like_eager][comparison]") {
+  compare(doubled, doubled, kMatrix, true);
+}
+
+TEST_CASE("another value is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(doubled, [](const Tensors& in) { return Tensors{in[0] * 2.01}; }, kMatrix);
+}
+
+TEST_CASE("another dtype is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled, [](const Tensors& in) { return Tensors{(in[0] * 2).to(torch::kDouble)}; }, kMatrix);
+}
+
+TEST_CASE("other strides are noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled,
+      [](const Tensors& in) { return Tensors{(in[0].t() * 2).contiguous().t()}; },
+      kMatrix);
+}
+
+TEST_CASE("a result more is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(doubled, [](const Tensors& in) { return Tensors{in[0] * 2, in[0] * 2}; }, kMatrix);
+}
+
+TEST_CASE("a result without history is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(doubled, [](const Tensors& in) { return Tensors{(in[0] * 2).detach()}; }, kMatrix, true);
+}
+
+TEST_CASE("another gradient is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled, [](const Tensors& in) { return Tensors{in[0] + in[0].detach()}; }, kMatrix, true);
+}
+
+Tensors written(const Tensors& in) {
+  in[0].mul_(2);
+  return {in[0].sum()};
+}
+
+TEST_CASE("a write that is left out is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(written, [](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, kMatrix);
+}
+
+TEST_CASE("a write behind the version counter is noticed",
+          "[like_eager][comparison][!shouldfail]") {
+  compare(
+      written,
+      [](const Tensors& in) {
+        in[0].variable_data().mul_(2);
+        return Tensors{in[0].sum()};
+      },
+      kMatrix);
+}
+
+TEST_CASE("a write without history is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      written,
+      [](const Tensors& in) {
+        in[0].detach().mul_(2);
+        return Tensors{in[0].sum()};
+      },
+      kMatrix,
+      true);
+}
+
+TEST_CASE("an argument with other geometry is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      [](const Tensors& in) {
+        in[0].t_();
+        return Tensors{in[0].sum()};
+      },
+      [](const Tensors& in) { return Tensors{in[0].sum()}; },
+      kMatrix);
+}
+
+Tensors seen(const Tensors& in) {
+  return {in[0].view({-1})};
+}
+
+TEST_CASE("a copy in the place of a view is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(seen, [](const Tensors& in) { return Tensors{in[0].view({-1}).clone()}; }, kMatrix);
+}
+
+TEST_CASE("a view in the place of the tensor itself is noticed",
+          "[like_eager][comparison][!shouldfail]") {
+  compare([](const Tensors& in) { return Tensors{in[0]}; },
+          [](const Tensors& in) { return Tensors{in[0].view({2, 3})}; },
+          kMatrix);
+}
+
+TEST_CASE("results that no longer share memory are noticed",
+          "[like_eager][comparison][!shouldfail]") {
+  compare(
+      [](const Tensors& in) {
+        const torch::Tensor y = in[0] * 2;
+        return Tensors{y, y.view({-1})};
+      },
+      [](const Tensors& in) { return Tensors{in[0] * 2, (in[0] * 2).view({-1})}; },
+      kMatrix);
+}
+
+TEST_CASE("a draw more is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled,
+      [](const Tensors& in) {
+        (void)torch::rand({1});
+        return doubled(in);
+      },
+      kMatrix);
+}
+
+TEST_CASE("a grad mode that is left changed is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled,
+      [](const Tensors& in) {
+        Tensors result = doubled(in);
+        c10::GradMode::set_enabled(!c10::GradMode::is_enabled());
+        return result;
+      },
+      kMatrix);
+}
+
+TEST_CASE("memory that is kept is noticed", "[like_eager][comparison][!shouldfail]") {
+  Tensors kept;
+  compare(
+      doubled,
+      [&](const Tensors& in) {
+        kept = doubled(in);
+        return kept;
+      },
+      kMatrix);
+}
+
+TEST_CASE("an error that does not come is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare([](const Tensors& in) { return Tensors{in[0].view({7})}; }, doubled, kMatrix);
+}
+
+TEST_CASE("an error that should not come is noticed", "[like_eager][comparison][!shouldfail]") {
+  compare(doubled, [](const Tensors& in) { return Tensors{in[0].view({7})}; }, kMatrix);
+}
+
+}  // namespace
+}  // namespace kiln::testing
