@@ -35,6 +35,15 @@ TEST_CASE("a quotient and its remainder join again", "[codegen][index]") {
   CHECK(linearize(delinearize(i, sizes, extents), sizes) == i);
 }
 
+TEST_CASE("remainders of one division join in the remainder of a larger one", "[codegen][index]") {
+  const std::vector<Expr> extents{60};
+  const std::vector<Expr> sizes{3, 4, 5};
+  const std::vector<Index> places = delinearize(i, sizes, extents);
+
+  CHECK(places[1] * 5 + places[2] == mod(i, 20, extents));
+  CHECK_FALSE(places[1] * 4 + places[2] == mod(i, 20, extents));
+}
+
 TEST_CASE("symbolic sizes simplify as numbers do", "[codegen][index]") {
   const Expr n = Expr::symbol("s0");
   const std::vector<Expr> extents{6, n};

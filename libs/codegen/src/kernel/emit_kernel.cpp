@@ -35,7 +35,9 @@ KernelText KernelEmitter::run() {
   body_.open("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
   body_.line("(void)sizes;");
   name_operands();
-  if (is_blocked()) {
+  if (!kernel_.turned.empty()) {
+    emit_tiles();
+  } else if (is_blocked()) {
     emit_blocks();
   } else {
     emit_rows();

@@ -2,6 +2,7 @@
 
 #include "row_temporaries.hpp"
 #include "segments.hpp"
+#include "tiles.hpp"
 
 #include <algorithm>
 #include <set>
@@ -16,24 +17,6 @@ namespace {
 // the same, so that sums do not depend on how many threads there are.
 constexpr std::int64_t kMostChunks = 16;
 
-void for_each_address(const ScalarPool& pool,
-                      ScalarId id,
-                      std::set<ScalarId>& seen,
-                      const std::function<void(const Index&)>& visit) {
-  if (!seen.insert(id).second) {
-    return;
-  }
-  const Scalar& scalar = pool[id];
-  if (scalar.op == ScalarOp::kLoad) {
-    visit(scalar.indices[0]);
-  }
-  const auto descend = [&](ScalarId operand) { for_each_address(pool, operand, seen, visit); };
-  std::ranges::for_each(scalar.operands, descend);
-  for (const Index& index : scalar.indices) {
-    for_each_computed(index, descend);
-  }
-}
-
 // Whether every load and store is at a fixed stride along the inner loop.
 bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
   bool even = true;
@@ -42,18 +25,11 @@ bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
     even = even && address.factor_of(kInner).has_value();
     for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
   };
-  std::set<ScalarId> seen;
-  for (const LoopKernel::Reduce& reduce : kernel.reduces) {
-    for_each_address(program.pool, reduce.body, seen, check);
+  for (const LoopKernel::Store& store : kernel.stores) {
+    check(store.address);
   }
-  for (std::size_t i = 0; i < kernel.stores.size(); ++i) {
-    check(kernel.stores[i].address);
-    for (const Segment& segment : kernel.segments) {
-      for_each_address(program.pool, segment.values[i], seen, check);
-    }
-    if (kernel.segments.empty()) {
-      for_each_address(program.pool, kernel.stores[i].value, seen, check);
-    }
+  for (const ScalarId load : loads_of(program.pool, kernel)) {
+    check(program.pool[load].indices[0]);
   }
   return even;
 }
@@ -108,7 +84,7 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
                                        const Group& group) {
   // A vector of fewer elements than this is not worth an even walk.
   constexpr std::int64_t kShortest = 8;
-  const auto expand = [&](const Group& shape, std::vector<Expr> extents) {
+  const Expand expand = [&](const Group& shape, std::vector<Expr> extents) {
     Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
     std::optional<LoopKernel> kernel = expander.expand(plan.kept);
     if (kernel) {
@@ -122,7 +98,8 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
   if (!whole || !row || is_even(program, *whole)) {
     return whole;
   }
-  for (const std::int64_t length : candidates(program, plan, group, *row)) {
+  const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
+  for (const std::int64_t length : lengths) {
     if (length < kShortest) {
       break;
     }
@@ -136,7 +113,7 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
     }
     std::optional<LoopKernel> kernel = expand(reshaped, extents);
     if (kernel && is_even(program, *kernel)) {
-      return kernel;
+      return find_tiles(program, reshaped, std::move(*kernel), lengths, expand);
     }
   }
   return whole;

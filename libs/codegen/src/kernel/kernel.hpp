@@ -24,7 +24,6 @@ enum class Span : std::uint8_t {
   kSingle,  ///< One: what reducing everything gives.
 };
 
-/// A fused loop nest.
 /// A part of the inner loop, and what the kernel's stores write there.
 struct Segment {
   std::int64_t begin = 0;
@@ -32,6 +31,7 @@ struct Segment {
   std::vector<ScalarId> values;  ///< One for each of `LoopKernel::stores`.
 };
 
+/// A fused loop nest.
 struct LoopKernel {
   /// Memory that it reads or writes: `buffers[i]`.
   struct Operand {
@@ -58,6 +58,9 @@ struct LoopKernel {
   std::vector<Reduce> reduces;
   std::vector<Store> stores;
   std::vector<Segment> segments;  ///< Of the inner loop, if it is better cut in parts.
+  /// Loads that walk through memory along the middle loop and not along the inner one. The two are
+  /// then visited in squares, in which these are turned first.
+  std::vector<ScalarId> turned;
   /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
   int chunks = 1;
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.

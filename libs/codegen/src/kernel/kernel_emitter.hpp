@@ -29,6 +29,10 @@ class KernelEmitter {
   // Without reductions any piece of a row is a unit of work.
   bool is_blocked() const;
   void emit_blocks();
+  // Squares of the middle and the inner loop.
+  void emit_tiles();
+  void turn(std::size_t number, Block& band);
+  void read_turned(std::size_t number, Block& block);
   void emit_rows();
   int phase_count() const;
 

@@ -159,7 +159,8 @@ void Index::add(const Expr& factor, const std::shared_ptr<const Atom>& atom) {
   }
 }
 
-// f * (x mod d) + f * d * (x / d) is f * x.
+// f * (x mod d) + f * d * (x / d) is f * x, and f * (x mod d) + f * d * (x / d mod e) is
+// f * (x mod d * e).
 void Index::join_quotients() {
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     if (terms_[i].atom->kind != Atom::Kind::kRemainder) {
@@ -177,11 +178,25 @@ void Index::join_quotients() {
     }
     const Expr factor = terms_[i].factor;
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (*terms_[k].atom == partner && terms_[k].factor == factor * remainder.divisor) {
-        const Index whole = remainder.operand * factor;
+      const Atom& other = *terms_[k].atom;
+      if (!(terms_[k].factor == factor * remainder.divisor)) {
+        continue;
+      }
+      std::optional<Index> whole;
+      if (other == partner) {
+        whole = remainder.operand * factor;
+      } else if (other.kind == Atom::Kind::kRemainder && other.operand.terms_.size() == 1 &&
+                 other.operand == Index::of(std::make_shared<Atom>(partner))) {
+        whole =
+            Index::of(std::make_shared<Atom>(Atom{.kind = Atom::Kind::kRemainder,
+                                                  .operand = remainder.operand,
+                                                  .divisor = remainder.divisor * other.divisor})) *
+            factor;
+      }
+      if (whole) {
         terms_.erase(terms_.begin() + static_cast<std::ptrdiff_t>(std::max(i, k)));
         terms_.erase(terms_.begin() + static_cast<std::ptrdiff_t>(std::min(i, k)));
-        *this = *this + whole;
+        *this = *this + *whole;
         return;
       }
     }
