@@ -1,16 +1,17 @@
 // Kiln's container and runner against PyTorch's, in one process, taking turns. Prints JSON.
 //
-// usage: kiln-container-bench SECONDS KILN.pt2 PEER.pt2 KILN_LARGE.pt2 PEER_LARGE.pt2
+// usage: kiln-container-bench SECONDS ROUNDS KILN.pt2 PEER.pt2 KILN_LARGE.pt2 PEER_LARGE.pt2
 //
 // KILN.pt2 and PEER.pt2 are one small program, compiled by Kiln and by AOTInductor; each is loaded
-// by its own side's runner. The large ones are there to be loaded.
+// by its own side's runner. The large ones are there to be loaded. In each round each side measures
+// for SECONDS, one right after the other: compare what stands in one round.
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -30,6 +31,7 @@ using kiln::container_runtime::Runner;
 using kiln::container_runtime::Tensors;
 
 constexpr int kClients = 16;
+constexpr std::chrono::microseconds kPace{1000};
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -42,7 +44,8 @@ struct Side {
   std::string large;
   /// Loads a package with so many instances and returns what calls it.
   std::function<std::function<void()>(const std::string&, int)> load;
-  /// Loads a package and returns what fills the other constants and makes them the active ones.
+  /// Loads a package and returns what calls it, and what fills the other constants and makes them
+  /// the active ones.
   std::function<std::pair<std::function<void()>, std::function<void()>>(const std::string&)>
       swapper;
 };
@@ -106,14 +109,19 @@ double percentile(std::vector<double> times, double share) {
              : times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
 }
 
-/// Microseconds of each of many calls, in a row.
-std::vector<double> time_calls(const std::function<void()>& call, double seconds) {
+/// Microseconds of each of many calls, `pause` apart.
+std::vector<double> time_calls(const std::function<void()>& call,
+                               double seconds,
+                               std::chrono::microseconds pause = {}) {
   std::vector<double> times;
   const Clock::time_point begin = Clock::now();
   while (seconds_since(begin) < seconds) {
     const Clock::time_point start = Clock::now();
     call();
     times.push_back(seconds_since(start) * 1e6);
+    if (pause.count() > 0) {
+      std::this_thread::sleep_for(pause);
+    }
   }
   return times;
 }
@@ -134,68 +142,76 @@ std::vector<double> time_clients(const std::function<void()>& call, double secon
   return all;
 }
 
-nlohmann::json overhead(const Side& side, double seconds) {
-  const auto call = side.load(side.small, 1);
-  const std::vector<double> times = time_calls(call, seconds);
-  return {{"p50_us", percentile(times, 0.5)}, {"p99_us", percentile(times, 0.99)}};
-}
-
-nlohmann::json throughput(const Side& side, int instances, double seconds) {
-  const auto call = side.load(side.small, instances);
-  const std::vector<double> times = time_clients(call, seconds);
+nlohmann::json latencies(const std::vector<double>& times, double seconds) {
   return {{"calls_per_s", static_cast<double>(times.size()) / seconds},
+          {"p50_us", percentile(times, 0.5)},
           {"p99_us", percentile(times, 0.99)}};
 }
 
-nlohmann::json swap_under_load(const Side& side, double seconds) {
-  const auto [call, swap] = side.swapper(side.small);
-  std::atomic<bool> done{false};
-  std::vector<std::jthread> clients;
-  for (int i = 0; i < 4; ++i) {
-    clients.emplace_back([&, run = call] {
-      while (!done) {
-        run();
-      }
-    });
-  }
-  const std::vector<double> times = time_calls(swap, seconds);
-  done = true;
-  return {{"p50_us", percentile(times, 0.5)}, {"p99_us", percentile(times, 0.99)}};
+/// What one row measures on a side that is loaded: called once a round.
+using Measure = std::function<nlohmann::json()>;
+
+Measure overhead(const Side& side, double seconds) {
+  return [call = side.load(side.small, 1), seconds] {
+    return latencies(time_calls(call, seconds), seconds);
+  };
 }
 
-nlohmann::json load_time(const Side& side) {
-  double best = 1e9;
-  for (int i = 0; i < 3; ++i) {
+Measure throughput(const Side& side, int instances, double seconds) {
+  return [call = side.load(side.small, instances), seconds] {
+    return latencies(time_clients(call, seconds), seconds);
+  };
+}
+
+/// Both sides have the same load: clients that call at a fixed pace. Were they to call as fast as
+/// they can, the side with the shorter calls would have the heavier load, and what is measured
+/// would be when the system's scheduler lets a preempted call end.
+Measure swap_under_load(const Side& side, double seconds) {
+  return [swapper = side.swapper(side.small), seconds] {
+    const auto& [call, swap] = swapper;
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < kClients; ++i) {
+      clients.emplace_back([run = call, seconds] { (void)time_calls(run, seconds, kPace); });
+    }
+    return latencies(time_calls(swap, seconds, kPace), seconds);
+  };
+}
+
+Measure load_time(const Side& side) {
+  return [&side] {
     const Clock::time_point start = Clock::now();
     const auto call = side.load(side.large, 1);
-    best = std::min(best, seconds_since(start));
-  }
-  return {{"ms", best * 1e3}};
+    return nlohmann::json{{"ms", seconds_since(start) * 1e3}};
+  };
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 6) {
-    std::cerr << "usage: kiln-container-bench SECONDS KILN PEER KILN_LARGE PEER_LARGE\n";
+  if (count != 7) {
+    std::cerr << "usage: kiln-container-bench SECONDS ROUNDS KILN PEER KILN_LARGE PEER_LARGE\n";
     return 2;
   }
   const double seconds = std::atof(arguments[1]);
-  const Side kiln = kiln_side(arguments[2], arguments[4]);
-  const Side peer = peer_side(arguments[3], arguments[5]);
+  const int rounds = std::atoi(arguments[2]);
+  const std::array sides = {kiln_side(arguments[3], arguments[5]),
+                            peer_side(arguments[4], arguments[6])};
   nlohmann::json result;
-  for (int round = 0; round < 3; ++round) {
-    for (const Side* side : {&kiln, &peer}) {
-      nlohmann::json& row = result[side->name];
-      row["overhead"].push_back(overhead(*side, seconds));
-      for (const int instances : {1, 2, 4, 8}) {
-        row["throughput " + std::to_string(instances)].push_back(
-            throughput(*side, instances, seconds));
+  const auto row = [&](const std::string& name, const std::function<Measure(const Side&)>& make) {
+    const std::array measures = {make(sides[0]), make(sides[1])};
+    for (int round = 0; round < rounds; ++round) {
+      for (std::size_t i = 0; i < sides.size(); ++i) {
+        result[sides[i].name][name].push_back(measures[i]());
       }
-      row["swap"].push_back(swap_under_load(*side, seconds));
-      row["load"].push_back(load_time(*side));
     }
+  };
+  row("overhead", [&](const Side& side) { return overhead(side, seconds); });
+  for (const int instances : {1, 2, 4, 8}) {
+    row("throughput " + std::to_string(instances),
+        [&](const Side& side) { return throughput(side, instances, seconds); });
   }
+  row("swap", [&](const Side& side) { return swap_under_load(side, seconds); });
+  row("load", [&](const Side& side) { return load_time(side); });
   std::cout << result.dump() << "\n";
   return 0;
 }

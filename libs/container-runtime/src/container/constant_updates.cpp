@@ -119,7 +119,7 @@ Container::Lease Container::fold_and_acquire(Stream stream) {
   writer.keep_instance();
   const std::lock_guard lock(mutex_);
   ++active_->users;
-  return {&instance, active_.get(), ++running_};
+  return {&instance, active_.get(), pool_.lent()};
 }
 
 void Container::fold(Writer& writer, Which which, Stream stream) {

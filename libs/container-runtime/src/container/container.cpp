@@ -1,6 +1,8 @@
 #include "container/container.hpp"
 
+#include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "container/failure.hpp"
@@ -23,6 +25,7 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
     : model_(model),
       device_index_(device_index),
       weights_(require_runnable(model)),
+      pool_(std::max(1U, std::thread::hardware_concurrency())),
       active_(std::make_unique<ConstantSet>(model, device_index)),
       inactive_(std::make_unique<ConstantSet>(model, device_index)) {
   if (num_instances == 0) {
@@ -36,6 +39,7 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
   instances_.resize(model.mutates_constants != 0 ? 1 : num_instances);
   instances_.front().self = make_instance(model);
   made_ = 1;
+  pool_.add_lent();
   pool_.give_back(&instances_.front());
 }
 
@@ -87,7 +91,7 @@ Container::Lease Container::acquire(Stream stream) {
     Instance* instance = take_make_or_wait(lock);
     if (active_->is_ready) [[likely]] {
       ++active_->users;
-      return {instance, active_.get(), ++running_};
+      return {instance, active_.get(), pool_.lent()};
     }
     pool_.give_back(instance);  // the constants were replaced during the wait
   }
@@ -97,7 +101,6 @@ Container::Lease Container::acquire(Stream stream) {
 
 void Container::release(const Lease& lease) noexcept {
   const std::lock_guard lock(mutex_);
-  --running_;
   pool_.give_back(lease.instance);
   if (--lease.constants->users == 0 && lease.constants->is_awaited) [[unlikely]] {
     unused_.notify_all();
@@ -115,6 +118,7 @@ Instance* Container::take_make_or_wait(std::unique_lock<std::mutex>& lock) {
   Instance& instance = instances_[made_];
   instance.self = make_instance(model_);
   ++made_;
+  pool_.add_lent();
   return &instance;
 }
 

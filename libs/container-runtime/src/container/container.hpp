@@ -81,7 +81,7 @@ class Container {
   struct Lease {
     Instance* instance;
     ConstantSet* constants;
-    int running;  // instances at work, this one included
+    std::size_t running;  // instances at work, this one included
   };
 
   Lease acquire(Stream stream);
@@ -116,7 +116,6 @@ class Container {
 
   std::mutex mutex_;
   std::size_t made_ = 0;
-  int running_ = 0;
   InstancePool pool_;
   std::unique_ptr<ConstantSet> active_;
   std::unique_ptr<ConstantSet> inactive_;

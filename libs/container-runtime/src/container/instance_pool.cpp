@@ -3,25 +3,27 @@
 namespace kiln::container {
 namespace {
 
-// About what a sleeping thread needs to wake up, times ten.
-constexpr std::chrono::microseconds kPatience{500};
+// About a time slice of the system's scheduler: a thread that wants to run waits as long anyway.
+constexpr std::chrono::milliseconds kPatience{4};
 
 }  // namespace
 
 Instance* InstancePool::wait(std::unique_lock<std::mutex>& lock) {
   Waiter self;
   append(self);
-  self.ready.wait(lock, [&] { return self.granted != nullptr || free_ != nullptr; });
-  if (self.granted != nullptr) {
-    return self.granted;  // whoever granted it removed us
+  while (true) {
+    self.ready.wait(lock);
+    if (self.granted != nullptr) {
+      return self.granted;  // whoever granted it removed us
+    }
+    self.told = false;
+    if (Instance* instance = take(); instance != nullptr) {
+      remove(self);
+      // Two may have been freed before this thread woke up, which alone was told.
+      wake_if_useful();
+      return instance;
+    }
   }
-  remove(self);
-  Instance* instance = take();
-  // Two may have been freed before the first in the queue woke up, which alone was told.
-  if (free_ != nullptr && first_ != nullptr) {
-    first_->ready.notify_one();
-  }
-  return instance;
 }
 
 void InstancePool::give_to_waiting(Instance* instance) noexcept {
@@ -29,11 +31,21 @@ void InstancePool::give_to_waiting(Instance* instance) noexcept {
   if (Clock::now() - waiter.since > kPatience) {
     remove(waiter);
     waiter.granted = instance;
-  } else {
-    instance->next_free = free_;
-    free_ = instance;
+    ++lent_;
+    waiter.ready.notify_one();
+    return;
   }
-  waiter.ready.notify_one();
+  instance->next_free = free_;
+  free_ = instance;
+  wake_if_useful();
+}
+
+// Where it is not useful, those at work look again when they give back.
+void InstancePool::wake_if_useful() noexcept {
+  if (free_ != nullptr && first_ != nullptr && !first_->told && lent_ < useful_) {
+    first_->told = true;
+    first_->ready.notify_one();
+  }
 }
 
 void InstancePool::append(Waiter& waiter) noexcept {

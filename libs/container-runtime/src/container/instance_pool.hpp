@@ -1,13 +1,16 @@
 // The free instances of a model and the threads that wait for one.
 //
-// Waiting is fair in the end, not at every step: a freed instance goes to whoever asks first, which
-// keeps it busy while a sleeping thread wakes up, until the first in the queue has waited for long.
-// Then it is handed over. Every member is called with the container's mutex held.
+// Waiting is fair in the end, not at every step. A freed instance goes to whoever asks first, which
+// is mostly the thread that freed it and is awake; a sleeping thread is woken only if the threads
+// at work are fewer than can be of use, and handed the instance only once it has waited for longer
+// than `kPatience`. Were every freed instance handed to the first in the queue, each call would wait
+// for a thread to wake up. Every member is called with the container's mutex held.
 
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <mutex>
 
 namespace kiln::container {
@@ -21,19 +24,27 @@ struct Instance {
 /// Lends instances to threads.
 class InstancePool {
  public:
+  /// More than `useful` instances at work do not finish more of it.
+  explicit InstancePool(std::size_t useful) noexcept : useful_(useful) {}
+
   /// Returns a free instance, or null.
   Instance* take() noexcept {
     Instance* instance = free_;
     if (instance != nullptr) {
       free_ = instance->next_free;
+      ++lent_;
     }
     return instance;
   }
+
+  /// Counts an instance that the caller made and has.
+  void add_lent() noexcept { ++lent_; }
 
   /// Waits on `lock`, the container's mutex, until there is one.
   Instance* wait(std::unique_lock<std::mutex>& lock);
 
   void give_back(Instance* instance) noexcept {
+    --lent_;
     if (first_ != nullptr) [[unlikely]] {
       give_to_waiting(instance);
       return;
@@ -41,6 +52,9 @@ class InstancePool {
     instance->next_free = free_;
     free_ = instance;
   }
+
+  /// How many are at work.
+  [[nodiscard]] std::size_t lent() const noexcept { return lent_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,14 +64,18 @@ class InstancePool {
     std::condition_variable ready;
     Clock::time_point since = Clock::now();
     Instance* granted = nullptr;
+    bool told = false;  // woken to look for a free one, and has not looked yet
     Waiter* previous = nullptr;
     Waiter* next = nullptr;
   };
 
   void give_to_waiting(Instance* instance) noexcept;
+  void wake_if_useful() noexcept;
   void append(Waiter& waiter) noexcept;
   void remove(Waiter& waiter) noexcept;
 
+  const std::size_t useful_;
+  std::size_t lent_ = 0;
   Instance* free_ = nullptr;
   Waiter* first_ = nullptr;
   Waiter* last_ = nullptr;

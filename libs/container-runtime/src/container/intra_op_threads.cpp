@@ -10,12 +10,12 @@ __attribute__((weak)) void omp_set_num_threads(int count);
 
 namespace kiln::container {
 
-void IntraOpThreads::divide(int sharers) noexcept {
+void IntraOpThreads::divide(std::size_t sharers) noexcept {
   if (omp_get_max_threads == nullptr || omp_set_num_threads == nullptr) {
     return;
   }
   const int all = omp_get_max_threads();
-  const int share = std::max(1, all / sharers);
+  const int share = std::max(1, all / static_cast<int>(sharers));
   if (share != all) {
     before_ = all;
     omp_set_num_threads(share);

@@ -3,13 +3,15 @@
 
 #pragma once
 
+#include <cstddef>
+
 namespace kiln::container {
 
 /// Gives the calling thread its share of the OpenMP threads for a scope.
 class IntraOpThreads {
  public:
   /// `sharers` instances are running, this one included.
-  explicit IntraOpThreads(int sharers) noexcept {
+  explicit IntraOpThreads(std::size_t sharers) noexcept {
     if (sharers > 1) [[unlikely]] {
       divide(sharers);
     }
@@ -23,7 +25,7 @@ class IntraOpThreads {
   IntraOpThreads& operator=(const IntraOpThreads&) = delete;
 
  private:
-  void divide(int sharers) noexcept;
+  void divide(std::size_t sharers) noexcept;
   void restore() noexcept;
 
   int before_ = 0;  // 0: nothing was changed
