@@ -13,6 +13,8 @@ set(KILN_PACKAGE_nlohmann_json nlohmann_json 3.11 CONFIG)
 set(KILN_PACKAGE_CLI11 CLI11 2.1 CONFIG)
 set(KILN_PACKAGE_zstd zstd)
 set(KILN_PACKAGE_benchmark benchmark 1.7 CONFIG)
+# Where there is one: the container of models for CUDA needs its headers, the tests its compiler.
+set(KILN_PACKAGE_CUDAToolkit CUDAToolkit 12)
 
 # Imported targets must be seen by the libraries that link the one that found them.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
@@ -34,6 +36,11 @@ macro (kiln_find_packages)
       set_property(GLOBAL PROPERTY KILN_FOUND_${_kiln_package} TRUE)
     endif ()
   endforeach ()
+endmacro ()
+
+# kiln_find_optional_package(<key>): the same for one that need not be there; sets <key>_FOUND.
+macro (kiln_find_optional_package key)
+  find_package(${KILN_PACKAGE_${key}} QUIET)
 endmacro ()
 
 # The libtorch inside the wheel that ./dev setup installs: searched after everything else.

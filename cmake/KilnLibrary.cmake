@@ -9,11 +9,12 @@
 #
 # Declares one library of the workspace, its header check, and its CMake package kiln-<name>.
 #
-# kiln_archive(NAME <name> SOURCES <file>... [INCLUDES <dir>...])
+# kiln_archive(NAME <name> SOURCES <file>... [INCLUDES <dir>...] [SHARES <name> WITHOUT <file>])
 #
 # Declares the static archive that is linked into compiled models: position independent, hidden
 # symbols, no dependency of ours. It is installed as lib<target>.a, and is kiln::<name> in the
-# package of the library that declares it, so that a consumer can ask where it lies.
+# package of the library that declares it, so that a consumer can ask where it lies. SHARES takes the
+# objects of another archive in, but for the one of a source that this one replaces.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -65,10 +66,14 @@ function (kiln_library)
 endfunction ()
 
 function (kiln_archive)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;INCLUDES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;SHARES;WITHOUT" "SOURCES;INCLUDES")
   set(target "kiln-${arg_NAME}")
   list(TRANSFORM arg_SOURCES PREPEND "src/")
   add_library(${target} STATIC ${arg_SOURCES})
+  if (arg_SHARES)
+    set(objects "$<TARGET_OBJECTS:kiln-${arg_SHARES}>")
+    target_sources(${target} PRIVATE "$<FILTER:${objects},EXCLUDE,/${arg_WITHOUT}>")
+  endif ()
   target_include_directories(${target}
     PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/src")
   target_include_directories(${target} SYSTEM PRIVATE ${arg_INCLUDES})

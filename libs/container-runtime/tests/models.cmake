@@ -1,9 +1,14 @@
-# kiln_test_model(<name> <source> [<definition>...]): builds tests/models/<source>.cpp into a model
-# library, as the compiler would. The libraries are in models/ of the build directory.
+# kiln_test_model(<name> <source> [ARCHIVE <target>] [DEFINITIONS <definition>...]): builds
+# tests/models/<source>.cpp into a model library, as the compiler would. The libraries are in models/
+# of the build directory.
 function (kiln_test_model name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "ARCHIVE" "DEFINITIONS")
+  if (NOT arg_ARCHIVE)
+    set(arg_ARCHIVE kiln-container)
+  endif ()
   set(target "kiln-test-model-${name}")
   add_library(${target} MODULE "tests/models/${source}.cpp")
-  target_compile_definitions(${target} PRIVATE ${ARGN})
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE ${KILN_WARNINGS})
   _kiln_sanitize(${target})
@@ -15,13 +20,14 @@ function (kiln_test_model name source)
   target_include_directories(${target} PRIVATE include)
   target_include_directories(${target} SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE
-    -Wl,--whole-archive kiln-container -Wl,--no-whole-archive torch_cpu)
-  add_dependencies(${target} kiln-container)
+    -Wl,--whole-archive ${arg_ARCHIVE} -Wl,--no-whole-archive torch_cpu)
+  add_dependencies(${target} ${arg_ARCHIVE})
 endfunction ()
 
 kiln_test_model(affine affine)
-kiln_test_model(affine_without_weights affine KILN_TEST_WEIGHTS_BEHIND)
-kiln_test_model(affine_elsewhere affine KILN_TEST_CPU_FEATURES="asimd_of_tomorrow")
+kiln_test_model(affine_without_weights affine DEFINITIONS KILN_TEST_WEIGHTS_BEHIND)
+kiln_test_model(affine_elsewhere affine
+  DEFINITIONS KILN_TEST_CPU_FEATURES="asimd_of_tomorrow")
 kiln_test_model(counter counter)
 
 # A library that is no model.

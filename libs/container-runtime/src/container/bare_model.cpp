@@ -43,15 +43,15 @@ void require_rank(std::int64_t rank) {
 
 BareModel::BareModel(const KilnModel& model)
     : model_(model),
-      weights_(require_runnable(model)),
+      device_(require_runnable(model), kCurrentDevice),
+      weights_(model),
       instance_(nullptr),
-      constants_(std::make_unique<ConstantSet>(model, kCurrentDevice)) {
+      constants_(std::make_unique<ConstantSet>(model, device_.index())) {
   const NoGrad no_grad;
-  constants_->take_embedded(weights_.data());
-  instance_ = model.create();
-  if (instance_ == nullptr) {
-    throw Failure("an instance of the model cannot be made: " + shim_message());
-  }
+  const DeviceScope scope(device_, nullptr);
+  weights_on_device_ = device_.copy_of(weights_.data(), model.weights_bytes);
+  constants_->take_embedded(weights_.data(), weights_on_device_.get());
+  instance_ = make_instance(model);
 }
 
 BareModel::~BareModel() {
@@ -64,7 +64,7 @@ void BareModel::take_constants(const AOTInductorConstantMapEntry* pairs, std::si
   for (std::size_t i = 0; i < count; ++i) {
     taken.emplace_back(pairs[i].handle);
   }
-  auto next = std::make_unique<ConstantSet>(model_, kCurrentDevice);
+  auto next = std::make_unique<ConstantSet>(model_, device_.index());
   const auto* const end = model_.constants + model_.num_constants;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = pairs[i].name != nullptr ? pairs[i].name : "";
@@ -80,12 +80,12 @@ void BareModel::take_constants(const AOTInductorConstantMapEntry* pairs, std::si
   is_folded_ = false;
 }
 
-void BareModel::fold() {
+void BareModel::fold(Stream stream) {
   if (const auto missing = constants_->first_missing()) {
     throw Failure(std::string("constant '") + model_.constants[*missing].fqn + "' has no value");
   }
   if (model_.fold != nullptr) {
-    fold_constants(model_, instance_, *constants_, {});
+    fold_constants(model_, instance_, *constants_, stream);
   }
   is_folded_ = true;
 }
@@ -94,15 +94,16 @@ void BareModel::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs) {
   const auto num_outputs = static_cast<std::size_t>(model_.num_outputs);
   require_handles("input", inputs, static_cast<std::size_t>(model_.num_inputs));
   if (model_.check_inputs != 0) {
-    check_inputs(model_, inputs);
+    check_inputs(model_, device_.index(), inputs);
   }
   const NoGrad no_grad;
+  const DeviceScope scope(device_, nullptr);
   if (!is_folded_) {
-    fold();
+    fold({static_cast<AOTInductorStreamOpaque*>(scope.stream()), nullptr});
   }
   FreshOutputs fresh(outputs, num_outputs);
   KilnCall call{
-      inputs, outputs, constants_->handles(), constants_->data(), nullptr, nullptr, nullptr};
+      inputs, outputs, constants_->handles(), constants_->data(), scope.stream(), nullptr, nullptr};
   call_model(model_.run, instance_, call);
   fresh.keep();
 }

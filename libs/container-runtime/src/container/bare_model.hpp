@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "container/constant_set.hpp"
+#include "container/device.hpp"
+#include "container/model_call.hpp"
 #include "container/shim.hpp"
 #include "container/weights.hpp"
 #include "kiln/container_runtime/container.h"
@@ -34,11 +36,13 @@ class BareModel {
   void run(const AOTInductorArrayRefTensor* inputs, AOTInductorArrayRefTensor* outputs);
 
  private:
-  void fold();
+  void fold(Stream stream);
   void hand_out(Tensor output, AOTInductorArrayRefTensor& target);
 
   const KilnModel& model_;
+  const Device device_;
   const Weights weights_;
+  Tensor weights_on_device_;
   void* instance_;
   std::unique_ptr<ConstantSet> constants_;
   bool is_folded_ = false;

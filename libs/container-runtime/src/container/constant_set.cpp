@@ -37,9 +37,13 @@ ConstantSet::~ConstantSet() {
   delete_handles(handles_.data(), handles_.size());
 }
 
-void ConstantSet::take_embedded(unsigned char* weights) {
+void ConstantSet::take_embedded(unsigned char* weights, AtenTensorHandle on_device) {
   if (weights == nullptr) {
     return;
+  }
+  void* device_weights = weights;
+  if (on_device != nullptr) {
+    check(aoti_torch_get_data_ptr(on_device, &device_weights), "the weights on the device");
   }
   for (std::size_t i = 0; i < handles_.size(); ++i) {
     const KilnConstant& constant = model_.constants[i];
@@ -50,7 +54,10 @@ void ConstantSet::take_embedded(unsigned char* weights) {
         constant.bytes > model_.weights_bytes - constant.blob_offset) {
       throw Failure(std::string("constant '") + constant.name + "' lies outside the weights");
     }
-    Tensor embedded = wrap(constant, weights + constant.blob_offset);
+    auto* const bytes = constant.device_type == aoti_torch_device_type_cpu()
+                            ? weights
+                            : static_cast<unsigned char*>(device_weights);
+    Tensor embedded = wrap(constant, bytes + constant.blob_offset, constant.device_type);
     if (is_mutated(model_, constant)) {
       put_copy(i, embedded.get());
     } else {
@@ -64,7 +71,11 @@ void ConstantSet::copy_blob(const unsigned char* blob) {
     const KilnConstant& constant = model_.constants[i];
     if (constant.blob_offset != UINT64_MAX) {
       // Only read through: the wrapped tensor is the source of a copy.
-      put_copy(i, wrap(constant, const_cast<unsigned char*>(blob) + constant.blob_offset).get());
+      put_copy(i,
+               wrap(constant,
+                    const_cast<unsigned char*>(blob) + constant.blob_offset,
+                    aoti_torch_device_type_cpu())
+                   .get());
     }
   }
 }
@@ -86,7 +97,7 @@ void ConstantSet::put_copy(std::size_t index, AtenTensorHandle value) {
                                  constant.strides,
                                  constant.dtype,
                                  constant.device_type,
-                                 device_index_,
+                                 index_on(constant.device_type),
                                  &result),
         constant.name);
   Tensor copy(result);
@@ -94,7 +105,13 @@ void ConstantSet::put_copy(std::size_t index, AtenTensorHandle value) {
   put(index, std::move(copy));
 }
 
-Tensor ConstantSet::wrap(const KilnConstant& constant, unsigned char* data) const {
+std::int32_t ConstantSet::index_on(std::int32_t device_type) const {
+  return device_type == model_.device_type ? device_index_ : -1;
+}
+
+Tensor ConstantSet::wrap(const KilnConstant& constant,
+                         unsigned char* data,
+                         std::int32_t device_type) const {
   AtenTensorHandle result = nullptr;
   check(aoti_torch_create_tensor_from_blob_v2(data,
                                               constant.rank,
@@ -102,8 +119,8 @@ Tensor ConstantSet::wrap(const KilnConstant& constant, unsigned char* data) cons
                                               constant.strides,
                                               0,
                                               constant.dtype,
-                                              constant.device_type,
-                                              device_index_,
+                                              device_type,
+                                              index_on(device_type),
                                               &result,
                                               aoti_torch_layout_strided(),
                                               nullptr,

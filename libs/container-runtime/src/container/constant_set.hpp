@@ -28,8 +28,9 @@ class ConstantSet {
   ~ConstantSet();
 
   /// Wraps the constants that lie in `weights` (null: none does); copies those that runs will write
-  /// to. `weights` must outlive the set and its copies.
-  void take_embedded(unsigned char* weights);
+  /// to. Those of another device than the CPU lie in `on_device` instead. Both must outlive the set
+  /// and its copies.
+  void take_embedded(unsigned char* weights, AtenTensorHandle on_device);
 
   /// Copies every constant that `blob`, laid out as the embedded weights, holds.
   void copy_blob(const unsigned char* blob);
@@ -55,7 +56,10 @@ class ConstantSet {
   int users = 0;            // runs in flight
 
  private:
-  [[nodiscard]] Tensor wrap(const KilnConstant& constant, unsigned char* data) const;
+  [[nodiscard]] Tensor wrap(const KilnConstant& constant,
+                            unsigned char* data,
+                            std::int32_t device_type) const;
+  [[nodiscard]] std::int32_t index_on(std::int32_t device_type) const;
 
   const KilnModel& model_;
   std::int32_t device_index_;

@@ -12,7 +12,8 @@ namespace kiln::container {
 namespace {
 
 Geometry compiled(const KilnConstant& constant) {
-  return {constant.dtype, constant.device_type, constant.rank, constant.sizes, constant.strides};
+  return {
+      constant.dtype, constant.device_type, -1, constant.rank, constant.sizes, constant.strides};
 }
 
 // What tracing may have added to the user's module: nobody can be asked to provide it.
@@ -26,7 +27,8 @@ bool may_be_left_out(const KilnConstant& constant) {
 // The right to change constants. Where runs write to them, nothing runs meanwhile either.
 class Container::Writer {
  public:
-  explicit Writer(Container& container) : container_(container), lock_(container.writers_) {
+  explicit Writer(Container& container, void* stream = nullptr)
+      : container_(container), lock_(container.writers_), scope_(container.device_, stream) {
     if (container.model_.mutates_constants != 0) {
       instance();
     }
@@ -46,12 +48,16 @@ class Container::Writer {
     return *instance_;
   }
 
+  /// Constants are written in its stream.
+  [[nodiscard]] const DeviceScope& scope() const noexcept { return scope_; }
+
   /// Leaves the instance with the caller, who gives it back.
   void keep_instance() noexcept { instance_ = nullptr; }
 
  private:
   Container& container_;
   std::lock_guard<std::mutex> lock_;
+  DeviceScope scope_;
   Instance* instance_ = nullptr;
   NoGrad no_grad_;
 };
@@ -90,7 +96,7 @@ void Container::update(const AOTInductorConstantMapEntry* pairs,
   if (how.which == Which::kInactive) {
     copy_missing_from_active(*next, given);
   }
-  publish(how.which, std::move(next));
+  publish(writer, how.which, std::move(next));
 }
 
 void Container::update_from_blob(const unsigned char* blob) {
@@ -100,18 +106,18 @@ void Container::update_from_blob(const unsigned char* blob) {
   Writer writer(*this);
   auto next = std::make_unique<ConstantSet>(*active_);
   next->copy_blob(blob);
-  publish(Which::kActive, std::move(next));
+  publish(writer, Which::kActive, std::move(next));
 }
 
 void Container::fold(Which which, Stream stream) {
-  Writer writer(*this);
+  Writer writer(*this, stream.stream);
   fold(writer, which, stream);
 }
 
 // One step for a run that finds constants not folded: were it two, updates that follow each other
 // quickly could keep it folding for ever.
 Container::Lease Container::fold_and_acquire(Stream stream) {
-  Writer writer(*this);
+  Writer writer(*this, stream.stream);
   if (!active_->is_ready) {  // another run may have folded while this one waited
     fold(writer, Which::kActive, stream);
   }
@@ -128,9 +134,15 @@ void Container::fold(Writer& writer, Which which, Stream stream) {
     return;
   }
   auto next = std::make_unique<ConstantSet>(*slot(which));
-  fold_constants(model_, writer.instance().self, *next, stream);
+  Instance& instance = writer.instance();
+  instance.finished.order_before(writer.scope());
+  fold_constants(
+      model_,
+      instance.self,
+      *next,
+      {static_cast<AOTInductorStreamOpaque*>(writer.scope().stream()), stream.proxy_executor});
   next->is_ready = true;
-  publish(which, std::move(next));
+  publish(writer, which, std::move(next));
 }
 
 void Container::swap() {
@@ -143,8 +155,8 @@ void Container::swap() {
 
 void Container::free_inactive() {
   Writer writer(*this);
-  auto empty = std::make_unique<ConstantSet>(model_, device_index_);
-  publish(Which::kInactive, std::move(empty));
+  auto empty = std::make_unique<ConstantSet>(model_, device_.index());
+  publish(writer, Which::kInactive, std::move(empty));
 }
 
 const std::vector<AOTInductorConstantMapEntry>& Container::entries(Which which) {
@@ -168,12 +180,14 @@ void Container::require_complete(const ConstantSet& constants) const {
 void Container::validate(std::size_t index, AtenTensorHandle value, const Update& how) const {
   const KilnConstant& constant = model_.constants[index];
   Geometry expected = compiled(constant);
+  expected.device_index = device_.index();
   Geometry actual;
   if (!read_geometry(value, actual)) {
     throw Failure(std::string("constant '") + constant.fqn + "': expected a strided tensor");
   }
   if (how.from_cpu && actual.device_type == aoti_torch_device_type_cpu()) {
     expected.device_type = actual.device_type;
+    expected.device_index = -1;
   }
   if (!how.user_managed) {
     expected.strides = actual.strides;  // the copy is laid out as compiled
@@ -213,7 +227,8 @@ void Container::copy_missing_from_active(ConstantSet& target,
   }
 }
 
-void Container::publish(Which which, std::unique_ptr<ConstantSet> constants) {
+void Container::publish(Writer& writer, Which which, std::unique_ptr<ConstantSet> constants) {
+  writer.scope().synchronize();  // runs in other streams will read them
   if (model_.fold == nullptr) {
     constants->is_ready = !constants->first_missing();
   }
@@ -226,6 +241,11 @@ void Container::wait_until_unused(std::unique_lock<std::mutex>& lock, ConstantSe
   constants.is_awaited = true;
   unused_.wait(lock, [&] { return constants.users == 0; });
   constants.is_awaited = false;
+  const std::size_t made = made_;
+  lock.unlock();
+  for (std::size_t i = 0; i < made; ++i) {
+    instances_[i].finished.synchronize();
+  }
 }
 
 const std::unordered_multimap<std::string_view, std::size_t>& Container::names() {

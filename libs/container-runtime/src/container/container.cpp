@@ -1,8 +1,5 @@
 #include "container/container.hpp"
 
-#include <algorithm>
-#include <string>
-#include <thread>
 #include <utility>
 
 #include "container/failure.hpp"
@@ -11,33 +8,34 @@
 namespace kiln::container {
 namespace {
 
-void* make_instance(const KilnModel& model) {
-  void* instance = model.create();
-  if (instance == nullptr) {
-    throw Failure("an instance of the model cannot be made: " + shim_message());
-  }
-  return instance;
+void make(Instance& instance, const KilnModel& model, const Device& device) {
+  const DeviceScope scope(device, nullptr);
+  instance.finished.make(device);
+  instance.self = make_instance(model);
 }
 
 }  // namespace
 
 Container::Container(const KilnModel& model, std::size_t num_instances, std::int32_t device_index)
     : model_(model),
-      device_index_(device_index),
-      weights_(require_runnable(model)),
-      pool_(std::max(1U, std::thread::hardware_concurrency())),
-      active_(std::make_unique<ConstantSet>(model, device_index)),
-      inactive_(std::make_unique<ConstantSet>(model, device_index)) {
+      device_(require_runnable(model), device_index),
+      weights_(model),
+      pool_(device_.useful_instances()),
+      active_(std::make_unique<ConstantSet>(model, device_.index())),
+      inactive_(std::make_unique<ConstantSet>(model, device_.index())) {
   if (num_instances == 0) {
     throw Failure("num_models must be positive, but got 0");
   }
   const NoGrad no_grad;
-  active_->take_embedded(weights_.data());
+  const DeviceScope scope(device_, nullptr);
+  weights_on_device_ = device_.copy_of(weights_.data(), model.weights_bytes);
+  active_->take_embedded(weights_.data(), weights_on_device_.get());
+  scope.synchronize();
   active_->is_ready = model.fold == nullptr && !active_->first_missing();
   inactive_->is_ready = model.num_constants == 0;
   // Instances that write to shared constants run one at a time: one is enough.
-  instances_.resize(model.mutates_constants != 0 ? 1 : num_instances);
-  instances_.front().self = make_instance(model);
+  instances_ = std::vector<Instance>(model.mutates_constants != 0 ? 1 : num_instances);
+  make(instances_.front(), model, device_);
   made_ = 1;
   pool_.add_lent();
   pool_.give_back(&instances_.front());
@@ -45,6 +43,7 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
 
 Container::~Container() {
   for (std::size_t i = 0; i < made_; ++i) {
+    instances_[i].finished.synchronize();
     model_.destroy(instances_[i].self);
   }
 }
@@ -75,11 +74,18 @@ void Container::execute(Instance& instance,
                         AtenTensorHandle* outputs,
                         Stream stream) {
   const NoGrad no_grad;
+  const DeviceScope scope(device_, stream.stream);
+  instance.finished.order_before(scope);
+  struct Mark {
+    DeviceEvent& finished;
+    const DeviceScope& scope;
+    ~Mark() { finished.record(scope); }
+  } const mark{instance.finished, scope};
   KilnCall call{inputs,
                 outputs,
                 constants.handles(),
                 constants.data(),
-                stream.stream,
+                scope.stream(),
                 stream.proxy_executor,
                 nullptr};
   call_model(model_.run, instance.self, call);
@@ -116,7 +122,7 @@ Instance* Container::take_make_or_wait(std::unique_lock<std::mutex>& lock) {
   }
   // Made under the lock: it happens once for each instance, and a failure leaves nothing to undo.
   Instance& instance = instances_[made_];
-  instance.self = make_instance(model_);
+  make(instance, model_, device_);
   ++made_;
   pool_.add_lent();
   return &instance;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "container/constant_set.hpp"
+#include "container/device.hpp"
 #include "container/instance_pool.hpp"
 #include "container/model_call.hpp"
 #include "container/shim.hpp"
@@ -48,6 +49,7 @@ class Container {
   Container& operator=(const Container&) = delete;
 
   [[nodiscard]] const KilnModel& model() const noexcept { return model_; }
+  [[nodiscard]] const Device& device() const noexcept { return device_; }
 
   /// Runs the model on a free instance; outputs are set to new handles, or to null if it throws.
   void run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, Stream stream);
@@ -105,13 +107,14 @@ class Container {
   void validate(std::size_t index, AtenTensorHandle value, const Update& how) const;
   void require_all(const std::vector<bool>& given) const;
   void copy_missing_from_active(ConstantSet& target, const std::vector<bool>& given) const;
-  void publish(Which which, std::unique_ptr<ConstantSet> constants);
+  void publish(Writer& writer, Which which, std::unique_ptr<ConstantSet> constants);
   void wait_until_unused(std::unique_lock<std::mutex>& lock, ConstantSet& constants);
   const std::unordered_multimap<std::string_view, std::size_t>& names();
 
   const KilnModel& model_;
-  const std::int32_t device_index_;
+  const Device device_;
   const Weights weights_;            // before the sets that use it
+  Tensor weights_on_device_;         // none where the device reads the host's memory
   std::vector<Instance> instances_;  // as many as may be; the first `made_` are
 
   std::mutex mutex_;

@@ -52,7 +52,7 @@ void run(Container& container,
     throw Failure("the array of outputs is null");
   }
   if (model.check_inputs != 0) {
-    check_inputs(model, inputs);
+    check_inputs(model, container.device().index(), inputs);
   }
   FreshOutputs fresh(outputs, num_outputs);
   (container.*member)(inputs, outputs, stream);

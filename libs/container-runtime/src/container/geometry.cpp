@@ -48,7 +48,12 @@ bool is_empty(const Geometry& geometry) noexcept {
 }
 
 Geometry compiled(const KilnTensor& tensor) noexcept {
-  return {tensor.dtype, tensor.device_type, tensor.rank, tensor.sizes, tensor.strides};
+  return {tensor.dtype, tensor.device_type, -1, tensor.rank, tensor.sizes, tensor.strides};
+}
+
+std::string device_text(const Geometry& geometry) {
+  const std::string name = device_name(geometry.device_type);
+  return geometry.device_index < 0 ? name : name + ":" + std::to_string(geometry.device_index);
 }
 
 [[noreturn]] void throw_input_failure(const KilnTensor& input,
@@ -82,8 +87,8 @@ std::string difference(const Geometry& expected, const Geometry& actual) {
   if (expected.dtype != actual.dtype) {
     return but_got("dtype", dtype_name(expected.dtype), dtype_name(actual.dtype));
   }
-  if (expected.device_type != actual.device_type) {
-    return but_got("device", device_name(expected.device_type), device_name(actual.device_type));
+  if (!devices_match(expected, actual)) {
+    return but_got("device", device_text(expected), device_text(actual));
   }
   if (expected.rank != actual.rank) {
     return but_got("rank", std::to_string(expected.rank), std::to_string(actual.rank));
@@ -116,7 +121,9 @@ std::string device_name(std::int32_t device_type) {
              : "device type " + std::to_string(device_type);
 }
 
-void check_inputs(const KilnModel& model, AtenTensorHandle const* inputs) {
+void check_inputs(const KilnModel& model,
+                  std::int32_t device_index,
+                  AtenTensorHandle const* inputs) {
   const auto count = static_cast<std::size_t>(model.num_inputs);
   for (std::size_t i = 0; i < count; ++i) {
     const KilnTensor& input = model.inputs[i];
@@ -124,8 +131,9 @@ void check_inputs(const KilnModel& model, AtenTensorHandle const* inputs) {
     if (!read_geometry(inputs[i], actual)) {
       throw_input_failure(input, i, "expected a strided tensor: " + shim_message());
     }
-    const Geometry expected = compiled(input);
-    if (expected.dtype != actual.dtype || expected.device_type != actual.device_type ||
+    Geometry expected = compiled(input);
+    expected.device_index = device_index;
+    if (expected.dtype != actual.dtype || !devices_match(expected, actual) ||
         expected.rank != actual.rank || !sizes_match(expected, actual) ||
         !strides_match(expected, actual)) [[unlikely]] {
       throw_input_failure(input, i, difference(expected, actual));

@@ -15,6 +15,7 @@ namespace kiln::container {
 struct Geometry {
   std::int32_t dtype = 0;
   std::int32_t device_type = 0;
+  std::int32_t device_index = -1;  // -1: any, as it is on the CPU
   std::int64_t rank = 0;
   const std::int64_t* sizes = nullptr;
   const std::int64_t* strides = nullptr;
@@ -31,7 +32,15 @@ inline bool read_geometry(AtenTensorHandle tensor, Geometry& result) noexcept {
                   aoti_torch_get_strides(tensor, &strides) == AOTI_TORCH_SUCCESS;
   result.sizes = sizes;
   result.strides = strides;
-  return ok;
+  return ok && (result.device_type == aoti_torch_device_type_cpu() ||
+                aoti_torch_get_device_index(tensor, &result.device_index) == AOTI_TORCH_SUCCESS);
+}
+
+/// True if it is the expected device, or any of that kind will do.
+[[nodiscard]] inline bool devices_match(const Geometry& expected, const Geometry& actual) noexcept {
+  return expected.device_type == actual.device_type &&
+         (expected.device_index < 0 || actual.device_index < 0 ||
+          expected.device_index == actual.device_index);
 }
 
 /// True if `actual` can stand where `expected` was compiled; -1 accepts any size or stride, and the
@@ -48,7 +57,10 @@ inline bool read_geometry(AtenTensorHandle tensor, Geometry& result) noexcept {
 /// "cpu", "cuda"; "device type 9" for others.
 [[nodiscard]] std::string device_name(std::int32_t device_type);
 
-/// Throws `Failure` that names the first input that is not as compiled.
-void check_inputs(const KilnModel& model, AtenTensorHandle const* inputs);
+/// Throws `Failure` that names the first input that is not as compiled, or not on the device of
+/// that index.
+void check_inputs(const KilnModel& model,
+                  std::int32_t device_index,
+                  AtenTensorHandle const* inputs);
 
 }  // namespace kiln::container

@@ -3,8 +3,8 @@
 // Waiting is fair in the end, not at every step. A freed instance goes to whoever asks first, which
 // is mostly the thread that freed it and is awake; a sleeping thread is woken only if the threads
 // at work are fewer than can be of use, and handed the instance only once it has waited for longer
-// than `kPatience`. Were every freed instance handed to the first in the queue, each call would wait
-// for a thread to wake up. Every member is called with the container's mutex held.
+// than `kPatience`. Were every freed instance handed to the first in the queue, each call would
+// wait for a thread to wake up. Every member is called with the container's mutex held.
 
 #pragma once
 
@@ -13,11 +13,14 @@
 #include <cstddef>
 #include <mutex>
 
+#include "container/device.hpp"
+
 namespace kiln::container {
 
 /// One instance of the model: the pointer that its `create` gave.
 struct Instance {
   void* self = nullptr;
+  DeviceEvent finished;
   Instance* next_free = nullptr;
 };
 

@@ -23,6 +23,16 @@ const KilnModel& require_runnable(const KilnModel& model) {
   return model;
 }
 
+void* make_instance(const KilnModel& model) {
+  void* instance = model.create();
+  if (instance == nullptr) {
+    const std::string own = last_failure();
+    throw Failure("an instance of the model cannot be made: " +
+                  (own.empty() ? shim_message() : own));
+  }
+  return instance;
+}
+
 void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call) {
   if (function(instance, &call) != 0) [[unlikely]] {
     if (call.error != nullptr) {

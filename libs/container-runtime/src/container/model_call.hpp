@@ -20,6 +20,9 @@ struct Stream {
 /// Returns `model`; throws unless this archive understands its table and this machine its kernels.
 const KilnModel& require_runnable(const KilnModel& model);
 
+/// A new instance; throws with the reason if the model cannot make one.
+void* make_instance(const KilnModel& model);
+
 /// Calls `run` or `fold` of the model; throws with its reason if it fails.
 void call_model(std::int32_t (*function)(void*, KilnCall*), void* instance, KilnCall& call);
 

@@ -1,5 +1,6 @@
 #include "model.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -45,6 +46,14 @@ std::string device_for(const Located& located, const RunnerOptions& options) {
   return found != located.metadata.end() ? found->second : "cpu";
 }
 
+c10::Device parsed(const std::string& device) {
+  try {
+    return c10::Device(device);
+  } catch (const c10::Error&) {
+    throw Error(ErrorCode::kInvalidArgument, "there is no device '" + device + "'");
+  }
+}
+
 std::size_t instances_for(const Located& located, const RunnerOptions& options) {
   if (options.single_threaded) {
     return 1;
@@ -63,6 +72,7 @@ std::size_t instances_for(const Located& located, const RunnerOptions& options) 
 Runner::Model::Model(Located located, const RunnerOptions& options)
     : metadata(located.metadata), library_(located.library) {
   const std::string device = device_for(located, options);
+  device_ = parsed(device);
   const std::size_t instances = instances_for(located, options);
   if (located.weights) {
     if (entries().weights_at == nullptr) {
@@ -107,6 +117,16 @@ Runner::Model::~Model() {
   }
 }
 
+// The stream that the caller's thread uses: AOTInductor takes none for the device's default one.
+AOTInductorStreamOpaque* Runner::Model::stream_or_current(void* stream) const {
+  if (stream == nullptr && device_.type() != at::kCPU) {
+    const c10::impl::VirtualGuardImpl guard(device_.type());
+    const c10::Device device = device_.has_index() ? device_ : guard.getDevice();
+    stream = guard.getStream(device).native_handle();
+  }
+  return static_cast<AOTInductorStreamOpaque*>(stream);
+}
+
 Tensors Runner::Model::run(const Tensors& inputs, void* stream) {
   if (entries().run_borrowed == nullptr || run_ != entries().run) {
     return run_boxed(Tensors(inputs), stream);
@@ -121,7 +141,7 @@ Tensors Runner::Model::run(const Tensors& inputs, void* stream) {
                                           handles.size(),
                                           outputs.data(),
                                           outputs.size(),
-                                          static_cast<AOTInductorStreamOpaque*>(stream),
+                                          stream_or_current(stream),
                                           executor()),
                    "running the model");
   return take(outputs);
@@ -140,7 +160,7 @@ Tensors Runner::Model::run_boxed(Tensors&& inputs, void* stream) {
                         handles.size(),
                         outputs.data(),
                         outputs.size(),
-                        static_cast<AOTInductorStreamOpaque*>(stream),
+                        stream_or_current(stream),
                         executor()),
                    "running the model");
   return take(outputs);

@@ -46,6 +46,8 @@ class Runner::Model {
   Tensors run(const Tensors& inputs, void* stream);
   Tensors run_boxed(Tensors&& inputs, void* stream);
 
+  [[nodiscard]] AOTInductorStreamOpaque* stream_or_current(void* stream) const;
+
   [[nodiscard]] const Entries& entries() const noexcept { return library_.entries(); }
   [[nodiscard]] const Library& library() const noexcept { return library_; }
   [[nodiscard]] AOTInductorModelContainerOpaque* container() const noexcept { return container_; }
@@ -65,6 +67,7 @@ class Runner::Model {
   void require_input_count(std::size_t count) const;
 
   Library library_;
+  c10::Device device_{at::kCPU};
   std::unique_ptr<ProxyHost> proxy_;
   AOTInductorModelContainerOpaque* container_ = nullptr;
   decltype(Entries::run) run_ = nullptr;

@@ -128,10 +128,8 @@ void Runner::update_constants(const NamedTensors& values, UpdateOptions options)
 
 void Runner::run_const_fold(bool inactive, void* stream) {
   model_->library().require(
-      model_->entries().fold_constants(model_->container(),
-                                       inactive,
-                                       static_cast<AOTInductorStreamOpaque*>(stream),
-                                       model_->executor()),
+      model_->entries().fold_constants(
+          model_->container(), inactive, model_->stream_or_current(stream), model_->executor()),
       "folding the constants");
 }
 

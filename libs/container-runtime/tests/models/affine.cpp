@@ -1,47 +1,16 @@
-// A model written by hand: y = 2 * scale * x + shift, for x of sizes [?, 4].
+// A model written by hand: y = 2 * scale * x + shift.
 //
-// `scale` is a parameter, `shift` a buffer, `doubled` = 2 * scale is folded. A first element that
-// is NaN makes a run fail with a reason of the model's own; one that is infinite, with libtorch's.
+// A first element that is NaN makes a run fail with a reason of the model's own; one that is
+// infinite, with libtorch's; one that is -1234, for want of memory.
 
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#define KILN_TEST_DEVICE 0
 
 #include <atomic>
 #include <cmath>
-#include <cstdint>
 
-#include "kiln/container_runtime/model.h"
-
-#ifndef KILN_TEST_CPU_FEATURES
-#define KILN_TEST_CPU_FEATURES ""
-#endif
+#include "affine_table.hpp"
 
 namespace {
-
-constexpr std::int32_t kFloat = 6;
-constexpr std::int32_t kCpu = 0;
-constexpr std::int64_t kWidth = 4;
-
-struct alignas(64) Row {
-  float values[kWidth];
-};
-
-// Two constants, each on a cache line of its own.
-struct Weights {
-  Row scale{{1, 2, 3, 4}};
-  Row shift{{10, 20, 30, 40}};
-};
-
-#ifdef KILN_TEST_WEIGHTS_BEHIND
-constexpr unsigned char* weights_here = nullptr;
-#else
-Weights weights;
-unsigned char* const weights_here = reinterpret_cast<unsigned char*>(&weights);
-#endif
-
-const std::int64_t input_sizes[] = {-1, kWidth};
-const std::int64_t input_strides[] = {kWidth, 1};
-const std::int64_t row_sizes[] = {kWidth};
-const std::int64_t row_strides[] = {1};
 
 std::atomic<int> folds{0};
 std::atomic<int> instances{0};
@@ -55,19 +24,7 @@ void destroy(void* instance) {
   delete static_cast<int*>(instance);
 }
 
-AtenTensorHandle empty(std::int64_t rank, const std::int64_t* sizes, const std::int64_t* strides) {
-  AtenTensorHandle result = nullptr;
-  aoti_torch_empty_strided(rank, sizes, strides, kFloat, kCpu, 0, &result);
-  return result;
-}
-
-float* data_of(AtenTensorHandle tensor) {
-  void* data = nullptr;
-  aoti_torch_get_data_ptr(tensor, &data);
-  return static_cast<float*>(data);
-}
-
-std::int32_t run(void*, KilnCall* call) {
+std::int32_t run(void* /*instance*/, KilnCall* call) {
   const auto* x = data_of(call->inputs[0]);
   std::int64_t rows = 0;
   aoti_torch_get_size(call->inputs[0], 0, &rows);
@@ -78,6 +35,10 @@ std::int32_t run(void*, KilnCall* call) {
   if (rows > 0 && std::isinf(x[0])) {
     std::int64_t size = 0;
     return aoti_torch_get_size(call->inputs[0], 99, &size);
+  }
+  if (rows > 0 && x[0] == -1234) {
+    const std::int64_t huge[] = {INT64_MAX / 64, kWidth};
+    return aoti_torch_empty_strided(2, huge, input_strides, kFloat, kDevice, 0, &call->outputs[0]);
   }
   const std::int64_t sizes[] = {rows, kWidth};
   call->outputs[0] = empty(2, sizes, input_strides);
@@ -90,7 +51,7 @@ std::int32_t run(void*, KilnCall* call) {
   return 0;
 }
 
-std::int32_t fold(void*, KilnCall* call) {
+std::int32_t fold(void* /*instance*/, KilnCall* call) {
   ++folds;
   const auto* scale = static_cast<const float*>(call->constant_data[0]);
   if (scale[0] < 0) {
@@ -104,18 +65,6 @@ std::int32_t fold(void*, KilnCall* call) {
   return 0;
 }
 
-const KilnTensor inputs[] = {{"x", kFloat, kCpu, 2, input_sizes, input_strides}};
-const KilnTensor outputs[] = {{"y", kFloat, kCpu, 2, input_sizes, input_strides}};
-
-KilnConstant constant(const char* name, const char* fqn, std::uint64_t offset, std::int32_t kind) {
-  return {name, fqn, kFloat, kCpu, 1, row_sizes, row_strides, sizeof(Row::values), offset, kind, 0};
-}
-
-const KilnConstant constants[] = {
-    constant("c_scale", "module.scale", 0, KILN_CONSTANT_PARAMETER),
-    constant("c_shift", "module.shift", sizeof(Row), KILN_CONSTANT_BUFFER),
-    constant("c_doubled", "c_doubled", UINT64_MAX, KILN_CONSTANT_FOLDED)};
-
 }  // namespace
 
 extern "C" {
@@ -127,25 +76,4 @@ __attribute__((visibility("default"))) int affine_folds() {
 __attribute__((visibility("default"))) int affine_instances() {
   return instances;
 }
-
-const KilnModel kiln_model = {
-    KILN_MODEL_VERSION,
-    kCpu,
-    1,
-    1,
-    3,
-    1,
-    0,
-    inputs,
-    outputs,
-    constants,
-    R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", "children_spec": [{"type": null, "context": null, "children_spec": []}]}, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])",
-    R"([1, {"type": null, "context": null, "children_spec": []}])",
-    KILN_TEST_CPU_FEATURES,
-    weights_here,
-    sizeof(Weights),
-    create,
-    destroy,
-    run,
-    fold};
 }

@@ -1,0 +1,191 @@
+// The device layer of models for CUDA.
+//
+// A run is asynchronous: it returns when the work is in the caller's stream. So an instance, whose
+// scratch memory the work uses, carries an event that the next run on it is ordered after, and a
+// writer waits for the events before it frees constants.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "container/cuda/driver.hpp"
+#include "container/device.hpp"
+#include "container/failure.hpp"
+#include "container/geometry.hpp"
+
+namespace kiln::container {
+namespace {
+
+constexpr std::int32_t kBytes = 0;  // c10::ScalarType of uint8
+
+// The context of a device, current on this thread for a scope.
+class Current {
+ public:
+  explicit Current(void* context) noexcept
+      : is_pushed_(context != nullptr &&
+                   cuda::driver().push_context(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {}
+  ~Current() {
+    CUcontext popped = nullptr;
+    if (is_pushed_) {
+      cuda::driver().pop_context(&popped);
+    }
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  bool is_pushed_;
+};
+
+Tensor empty_bytes(std::uint64_t count, std::int32_t device_index) {
+  const std::array<std::int64_t, 1> sizes = {static_cast<std::int64_t>(count)};
+  const std::array<std::int64_t, 1> strides = {1};
+  AtenTensorHandle result = nullptr;
+  check(aoti_torch_empty_strided(1,
+                                 sizes.data(),
+                                 strides.data(),
+                                 kBytes,
+                                 aoti_torch_device_type_cuda(),
+                                 device_index,
+                                 &result),
+        "the device has no memory for the model's weights");
+  return Tensor(result);
+}
+
+// libtorch's current device, which its shim tells only of tensors.
+std::int32_t current_index() {
+  std::int32_t index = 0;
+  check(aoti_torch_get_device_index(empty_bytes(0, -1).get(), &index),
+        "libtorch has no current CUDA device");
+  return index;
+}
+
+}  // namespace
+
+Device::Device(const KilnModel& model, std::int32_t index) : index_(index) {
+  if (model.device_type != aoti_torch_device_type_cuda()) {
+    throw Failure("the model was compiled for " + device_name(model.device_type) +
+                  ", but linked with the container for cuda");
+  }
+  const cuda::Driver& driver = cuda::driver();
+  cuda::torch_cuda();
+  int count = 0;
+  cuda::require(driver.device_get_count(&count), "the GPUs cannot be counted");
+  if (index >= count) {
+    throw Failure("there is no device cuda:" + std::to_string(index) + ": there are " +
+                  std::to_string(count));
+  }
+  if (index_ < 0) {
+    index_ = current_index();
+  }
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  cuda::require(driver.device_get(&device, index_), "the GPU cannot be found");
+  cuda::require(driver.retain_context(&context, device), "the GPU cannot be used");
+  context_ = context;
+}
+
+Device::~Device() {
+  CUdevice device = 0;
+  if (cuda::driver().device_get(&device, index_) == CUDA_SUCCESS) {
+    cuda::driver().release_context(device);
+  }
+}
+
+// Calls wait for the device more than they compute.
+std::size_t Device::useful_instances() const noexcept {
+  return std::numeric_limits<std::size_t>::max();
+}
+
+Tensor Device::copy_of(unsigned char* bytes, std::uint64_t count) const {
+  if (bytes == nullptr || count == 0) {
+    return {};
+  }
+  const std::array<std::int64_t, 1> sizes = {static_cast<std::int64_t>(count)};
+  const std::array<std::int64_t, 1> strides = {1};
+  AtenTensorHandle host = nullptr;
+  check(aoti_torch_create_tensor_from_blob_v2(bytes,
+                                              1,
+                                              sizes.data(),
+                                              strides.data(),
+                                              0,
+                                              kBytes,
+                                              aoti_torch_device_type_cpu(),
+                                              -1,
+                                              &host,
+                                              aoti_torch_layout_strided(),
+                                              nullptr,
+                                              0),
+        "the model's weights cannot be wrapped");
+  const Tensor source(host);
+  Tensor copy = empty_bytes(count, index_);
+  check(aoti_torch_copy_(copy.get(), source.get(), 0), "the model's weights cannot be copied");
+  return copy;
+}
+
+DeviceScope::DeviceScope(const Device& device, void* stream) : stream_(stream) {
+  if (stream_ == nullptr) {
+    check(cuda::torch_cuda().current_stream(device.index_, &stream_), "there is no current stream");
+  }
+  check(cuda::torch_cuda().create_stream_guard(stream_, device.index_, &guard_),
+        "the stream cannot be made the current one");
+  const CUresult code = cuda::driver().push_context(static_cast<CUcontext>(device.context_));
+  if (code != CUDA_SUCCESS) {
+    cuda::torch_cuda().delete_stream_guard(guard_);
+    cuda::require(code, "the GPU cannot be made the current one");
+  }
+}
+
+DeviceScope::~DeviceScope() {
+  CUcontext popped = nullptr;
+  cuda::driver().pop_context(&popped);
+  cuda::torch_cuda().delete_stream_guard(guard_);
+}
+
+void DeviceScope::synchronize() const {
+  cuda::require(cuda::driver().stream_synchronize(static_cast<CUstream>(stream_)),
+                "the GPU failed");
+}
+
+DeviceEvent::~DeviceEvent() {
+  if (event_ != nullptr) {
+    const Current current(context_);
+    cuda::driver().event_destroy(static_cast<CUevent>(event_));
+  }
+}
+
+void DeviceEvent::make(const Device& device) {
+  CUevent event = nullptr;
+  cuda::require(cuda::driver().event_create(&event, CU_EVENT_DISABLE_TIMING),
+                "an event cannot be made");
+  event_ = event;
+  context_ = device.context_;
+}
+
+void DeviceEvent::order_before(const DeviceScope& scope) {
+  if (scope.stream() != stream_) {  // else they are in order already
+    cuda::require(cuda::driver().stream_wait_event(static_cast<CUstream>(scope.stream()),
+                                                   static_cast<CUevent>(event_),
+                                                   CU_EVENT_WAIT_DEFAULT),
+                  "a stream cannot wait for the instance's last run");
+  }
+}
+
+void DeviceEvent::record(const DeviceScope& scope) noexcept {
+  stream_ = scope.stream();
+  const auto stream = static_cast<CUstream>(scope.stream());
+  if (cuda::driver().event_record(static_cast<CUevent>(event_), stream) != CUDA_SUCCESS) {
+    cuda::driver().stream_synchronize(stream);
+  }
+}
+
+void DeviceEvent::synchronize() const noexcept {
+  if (event_ != nullptr) {
+    const Current current(context_);
+    cuda::driver().event_synchronize(static_cast<CUevent>(event_));
+  }
+}
+
+}  // namespace kiln::container
