@@ -1,5 +1,6 @@
 // Accumulators of reductions: vectors, several of each where a row is reduced.
 
+#include <algorithm>
 #include <limits>
 
 #include "kernel_emitter.hpp"
@@ -32,11 +33,28 @@ std::string KernelEmitter::accumulator(std::size_t reduce, int copy) {
 }
 
 int KernelEmitter::unroll(int phase) {
-  bool reduces = false;
+  // What is long and done in one chain keeps the vector units waiting: two chains at a time.
+  constexpr int kLongChain = 14;
   for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
-    reduces = reduces || (reduce.phase == phase && reduce.result != Span::kColumn);
+    if (reduce.phase == phase && reduce.result != Span::kColumn) {
+      return 4;
+    }
   }
-  return reduces ? 4 : 1;
+  std::set<ScalarId> seen;
+  int dearest = 0;
+  const auto visit = [&](auto&& self, ScalarId id) -> void {
+    if (levels_.of(id) < 3 || is_kept(id, phase) || !seen.insert(id).second) {
+      return;
+    }
+    dearest = std::max(dearest, operation_cost(context_.scalar(id).op));
+    for (const ScalarId operand : context_.scalar(id).operands) {
+      self(self, operand);
+    }
+  };
+  for (const ScalarId root : roots(phase)) {
+    visit(visit, root);
+  }
+  return dearest >= kLongChain ? 2 : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {

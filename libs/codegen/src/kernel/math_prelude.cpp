@@ -56,9 +56,8 @@ static inline F32 exp_reduced(F32 r) {
 static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
 )"},
 
-    MathFunction{"exp", "exp_reduced", R"(static inline F32 exp(F32 x) {
-  // Beyond these the result is 0 or infinite; NaN passes.
-  x = x > 90.0f ? splat(90.0f) : x;
+    MathFunction{"exp", "exp_reduced", R"(static inline F32 exp_below_90(F32 x) {
+  // Below this the result is 0; NaN passes.
   x = x < -105.0f ? splat(-105.0f) : x;
   const F32 shifted = x * 1.44269504f + 12582912.0f;
   const F32 n = shifted - 12582912.0f;
@@ -68,6 +67,7 @@ static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
   const Mask half = whole >> 1;
   return ((exp_reduced(r) + 1.0f) * power_of_two(half)) * power_of_two(whole - half);
 }
+static inline F32 exp(F32 x) { return exp_below_90(x > 90.0f ? splat(90.0f) : x); }
 )"},
 
     MathFunction{"exp2", "exp_reduced", R"(static inline F32 exp2(F32 x) {
@@ -144,27 +144,29 @@ static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
 )"},
 
     MathFunction{"sigmoid", "exp", R"(static inline F32 sigmoid(F32 x) {
-  const F32 e = exp((F32)((Mask)x | (int)0x80000000));
+  const F32 e = exp_below_90((F32)((Mask)x | (int)0x80000000));
   const F32 r = 1.0f / (1.0f + e);
-  const F32 result = x < 0.0f ? e * r : r;
-  return x == x ? result : x;
+  return x < 0.0f ? e * r : r;
 }
 )"},
 
-    MathFunction{"erf", "exp_reduced", R"(static inline F32 erf(F32 x) {
-  // 1 - e^-u with u = -log(1 - erf |x|), which is |x| times a polynomial; 1 beyond 4.
+    MathFunction{"erf", "", R"(static inline F32 erf(F32 x) {
+  // 1 - 2^-v with v = -log2(1 - erf |x|), which is |x| times a polynomial; 1 beyond 4.
   const F32 magnitude = (F32)((Mask)x & 0x7fffffff);
   const F32 t = magnitude > 4.0f ? splat(4.0f) : magnitude;
   const F32 t2 = t * t;
-  const F32 t4 = t2 * t2;
-  const F32 low = (t * -0.0191531913f + 0.102777869f) * t2 + (t * 0.636619377f + 1.12837917f);
-  const F32 high = (t * 0.000117613499f - 0.000632732763f) * t2 + (t * 0.00166682599f - 0.000160180177f);
-  const F32 u = ((t4 * -9.25329268e-06f + high) * t4 + low) * t;
-  const F32 shifted = u * -1.44269504f + 12582912.0f;
-  const F32 n = shifted - 12582912.0f;
-  const F32 r = n * 2.12194440e-4f - (n * 0.693359375f + u);
-  const F32 scale = power_of_two((Mask)shifted - 0x4b400000);
-  const F32 result = (1.0f - scale) - scale * exp_reduced(r);
+  const F32 low = (t * 0.000296787504f - 0.0278753452f) * t2 + (t * 0.148329839f + 0.918443441f);
+  const F32 high = t2 * 5.8729056e-05f + (t * -0.000549667224f + 0.00180588721f);
+  const F32 v = (high * (t2 * t2) + low) * t2 + t * 1.62790704f;
+  // v is q - n with q between -1/2 and 1/2.
+  const F32 shifted = 12582912.0f - v;
+  const F32 q = v + (shifted - 12582912.0f);
+  const F32 q2 = q * q;
+  const F32 p = (q2 * 0.000154035122f + (q * -0.00133907353f + 0.00961823761f)) * q2 +
+                (q * -0.0555035733f + 0.240226492f);
+  const F32 scale = (F32)(((Mask)shifted << 23) + 0x3f800000);
+  const F32 scaled = scale * q;
+  const F32 result = ((1.0f - scale) + scaled * 0.693147182f) - (scaled * q) * p;
   return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
 }
 )"},
