@@ -39,6 +39,12 @@ Footprint footprint() {
   return result;
 }
 
+// True if nothing stayed between the two.
+bool is_flat(const Footprint& first, const Footprint& last) {
+  return last.descriptors <= first.descriptors && last.mappings <= first.mappings + 8 &&
+         last.resident_kb <= first.resident_kb + 4096;
+}
+
 TEST_CASE("a thousand times loaded, run and unloaded, a model leaves nothing behind",
           "[container-runtime][soak]") {
   const TemporaryDirectory directory;
@@ -49,20 +55,21 @@ TEST_CASE("a thousand times loaded, run and unloaded, a model leaves nothing beh
   const std::string saved = before != nullptr ? before : "";
   setenv("TMPDIR", scratch.path().c_str(), 1);
   const at::Tensor x = at::ones({2, 4});
-  const auto once = [&] {
-    Runner runner(package, {.instances = 2});
-    REQUIRE(runner.run({x})[0].size(0) == 2);
-    REQUIRE(runner.run_async({x}).get().size() == 1);
-  };
-  for (int i = 0; i < 100; ++i) {  // allocators and thread pools settle
-    once();
-  }
+  Footprint first;
+  Footprint last = footprint();
 
-  const Footprint first = footprint();
-  for (int i = 0; i < 1000; ++i) {
-    once();
+  // On a busy machine a worker of TBB may still be ending one load when the next asks for one, and
+  // another is started; each keeps a stack and an arena of malloc. Their number is bounded, so the
+  // process is flat sooner or later; with one mapping lost for each load it never is.
+  for (int thousand = 0; thousand < 5 && !(thousand > 0 && is_flat(first, last)); ++thousand) {
+    first = last;
+    for (int i = 0; i < 1000; ++i) {
+      Runner runner(package, {.instances = 2});
+      REQUIRE(runner.run({x})[0].size(0) == 2);
+      REQUIRE(runner.run_async({x}).get().size() == 1);
+    }
+    last = footprint();
   }
-  const Footprint last = footprint();
 
   if (saved.empty()) {
     unsetenv("TMPDIR");
