@@ -122,11 +122,11 @@ void sweep(const std::vector<ModuleCase>& cases) {
   }
 }
 
-TEST_CASE("test_aot_autograd_module_exhaustive: modules on elements", "[like_eager][U]") {
+TEST_CASE("EX-50 test_aot_autograd_module_exhaustive: modules on elements", "[like_eager][U]") {
   sweep(elementwise_modules());
 }
 
-TEST_CASE("test_aot_autograd_module_exhaustive: modules with structure", "[like_eager][U]") {
+TEST_CASE("EX-50 test_aot_autograd_module_exhaustive: modules with structure", "[like_eager][U]") {
   sweep(structured_modules());
 }
 

@@ -72,11 +72,11 @@ void sweep(const std::vector<OperatorCase>& cases) {
   }
 }
 
-TEST_CASE("test_aot_autograd_exhaustive: operators on elements", "[like_eager][U]") {
+TEST_CASE("EX-49 test_aot_autograd_exhaustive: operators on elements", "[like_eager][U]") {
   sweep(pointwise_cases());
 }
 
-TEST_CASE("test_aot_autograd_exhaustive: operators that reduce, move and multiply",
+TEST_CASE("EX-49 test_aot_autograd_exhaustive: operators that reduce, move and multiply",
           "[like_eager][U]") {
   sweep(structured_cases());
 }

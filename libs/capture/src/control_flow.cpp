@@ -10,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
+#include "kiln/capture/identity.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
 #include "nested.hpp"
@@ -34,12 +35,6 @@ struct WithoutGradient : torch::autograd::Function<WithoutGradient> {
     throw Error(ErrorCode::kUnsupported, "the gradient of cond and map cannot be recorded");
   }
 };
-
-bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_same(b) || (a.has_storage() && b.has_storage() && a.is_alias_of(b) &&
-                          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-                          a.strides() == b.strides() && a.dtype() == b.dtype());
-}
 
 // Results that share no memory with what the function was given.
 Tensors call_unaliased(const TensorFunction& function, const Tensors& operands) {

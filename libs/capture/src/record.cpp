@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "hidden_reads.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/twins.hpp"
 #include "nested.hpp"
@@ -93,7 +94,19 @@ Recording record(const TensorFunction& function,
     throw Error(ErrorCode::kInvalidArgument, "this thread is already recording a program");
   }
   register_tracer();
-  return trace(function, inputs, options);
+  if (!options.check_hidden_reads) {
+    return trace(function, inputs, options);
+  }
+  RecordOptions on_twins = options;
+  on_twins.on_twins = true;
+  if (!options.on_twins) {
+    on_twins.on_capture = {};
+  }
+  Recording recording = trace(function, inputs, on_twins);
+  on_twins.on_capture = {};
+  refuse_hidden_reads(
+      recording, inputs, [&](const Tensors& others) { return trace(function, others, on_twins); });
+  return options.on_twins ? std::move(recording) : trace(function, inputs, options);
 }
 
 Recording record_nested(const TensorFunction& function, const Tensors& inputs) {

@@ -157,7 +157,8 @@ ir::ValueId Recorder::literal(const at::Tensor& tensor) {
   const auto no_tensors = [](const at::Tensor&) { return ir::ValueId(); };
   ir::Node node = node_here();
   node.target = "aten.scalar_tensor.default";
-  node.signature = "Scalar,ScalarType?,Layout?,Device?,bool?->Tensor";
+  node.signature =
+      "Scalar s,ScalarType? dtype,Layout? layout,Device? device,bool? pin_memory->Tensor";
   node.arguments = {to_argument(scalar, *c10::NumberType::get(), no_tensors),
                     static_cast<ir::DType>(tensor.scalar_type()),
                     ir::Layout::kStrided,

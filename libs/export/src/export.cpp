@@ -87,7 +87,8 @@ ExportedProgram export_program(const TensorFunction& function,
   trace.input_names = options.input_names;
   const capture::RecordOptions record{.on_twins = true,
                                       .allow_value_reads = options.allow_value_reads,
-                                      .pre_dispatch = options.pre_dispatch};
+                                      .pre_dispatch = options.pre_dispatch,
+                                      .check_hidden_reads = options.check_hidden_reads};
   if (options.joint) {
     record_joint(trace, function, example, *options.loss_index, record);
   } else {

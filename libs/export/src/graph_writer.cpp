@@ -1,196 +1,13 @@
 #include "graph_writer.hpp"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
-#include <complex>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "kiln/base/error.hpp"
-#include "kiln/capture/convert.hpp"
+#include "node_writer.hpp"
 
 namespace kiln::exporter {
 namespace {
-
-constexpr int kPositional = 1;
-constexpr int kKeyword = 2;
-
-Json tensor_argument(const ir::Graph& graph, ir::ValueId value) {
-  return {{"name", graph.value(value).name}};
-}
-
-std::int64_t constant_of(const ir::Expr& expr) {
-  if (!expr.constant()) {
-    throw Error(ErrorCode::kUnsupported,
-                "the symbolic size " + expr.to_string() + " cannot be saved yet");
-  }
-  return *expr.constant();
-}
-
-c10::Device device_of(ir::Device device) {
-  return {static_cast<c10::DeviceType>(device.type), device.index};
-}
-
-c10::TypePtr without_optional(const c10::TypePtr& type) {
-  const auto optional = type->cast<c10::OptionalType>();
-  return optional ? optional->getElementType() : type;
-}
-
-// Writes one argument of a node, by the type that the operator's schema gives it.
-struct ArgumentWriter {
-  const ir::Graph& graph;
-  c10::TypePtr type;
-
-  [[nodiscard]] c10::TypeKind element() const {
-    const auto list = type->cast<c10::ListType>();
-    return list ? list->getElementType()->kind() : c10::TypeKind::AnyType;
-  }
-
-  Json operator()(std::monostate) const { return {{"as_none", true}}; }
-  Json operator()(ir::ValueId value) const {
-    return value.valid() ? Json{{"as_tensor", tensor_argument(graph, value)}}
-                         : Json{{"as_none", true}};
-  }
-  Json operator()(const std::vector<ir::ValueId>& values) const {
-    const bool optional = element() == c10::TypeKind::OptionalType;
-    Json items = Json::array();
-    for (const ir::ValueId value : values) {
-      if (!value.valid()) {
-        items.push_back({{"as_none", true}});
-      } else if (optional) {
-        items.push_back({{"as_tensor", tensor_argument(graph, value)}});
-      } else {
-        items.push_back(tensor_argument(graph, value));
-      }
-    }
-    return {{optional ? "as_optional_tensors" : "as_tensors", items}};
-  }
-  Json operator()(const ir::Expr& expr) const {
-    if (type->kind() == c10::TypeKind::FloatType) {
-      return {{"as_float", static_cast<double>(constant_of(expr))}};
-    }
-    return {{"as_int", constant_of(expr)}};
-  }
-  Json operator()(const std::vector<ir::Expr>& exprs) const {
-    Json items = Json::array();
-    for (const ir::Expr& expr : exprs) {
-      items.push_back(constant_of(expr));
-    }
-    const c10::TypeKind kind = element();
-    const char* tag =
-        !exprs.empty() || kind == c10::TypeKind::IntType || kind == c10::TypeKind::SymIntType
-            ? "as_ints"
-        : kind == c10::TypeKind::FloatType  ? "as_floats"
-        : kind == c10::TypeKind::BoolType   ? "as_bools"
-        : kind == c10::TypeKind::TensorType ? "as_tensors"
-                                            : "as_ints";
-    return {{tag, items}};
-  }
-  Json operator()(double number) const { return {{"as_float", write_double(number)}}; }
-  Json operator()(const std::vector<double>& numbers) const {
-    Json items = Json::array();
-    for (const double number : numbers) {
-      items.push_back(write_double(number));
-    }
-    return {{"as_floats", items}};
-  }
-  Json operator()(bool flag) const { return {{"as_bool", flag}}; }
-  Json operator()(const std::vector<bool>& flags) const { return {{"as_bools", flags}}; }
-  Json operator()(const std::string& text) const { return {{"as_string", text}}; }
-  Json operator()(const std::vector<std::string>& texts) const { return {{"as_strings", texts}}; }
-  Json operator()(const std::complex<double>& number) const {
-    return {{"as_complex",
-             {{"real", write_double(number.real())}, {"imag", write_double(number.imag())}}}};
-  }
-  Json operator()(ir::DType dtype) const {
-    return {{"as_scalar_type", write_scalar_type(static_cast<c10::ScalarType>(dtype))}};
-  }
-  Json operator()(ir::Device device) const {
-    return {{"as_device", write_device(device_of(device))}};
-  }
-  Json operator()(ir::Layout layout) const {
-    return {{"as_layout", write_layout(static_cast<c10::Layout>(layout))}};
-  }
-  Json operator()(ir::MemoryFormat format) const {
-    return {{"as_memory_format", write_memory_format(static_cast<c10::MemoryFormat>(format))}};
-  }
-  Json operator()(ir::SubgraphRef) const {
-    throw Error(ErrorCode::kUnsupported, "a program with subgraphs cannot be saved yet");
-  }
-};
-
-Json write_outputs(const ir::Graph& graph,
-                   const ir::Node& node,
-                   const c10::FunctionSchema& schema) {
-  const std::size_t returns = schema.returns().size();
-  std::size_t next = 0;
-  Json outputs = Json::array();
-  for (std::size_t i = 0; i < returns; ++i) {
-    if (schema.returns()[i].real_type()->kind() != c10::TypeKind::ListType) {
-      const ir::ValueId value = node.results.at(next++);
-      outputs.push_back(ArgumentWriter{graph, nullptr}(value));
-      continue;
-    }
-    // What the others leave belongs to the list; no operator returns two lists.
-    const std::size_t end = node.results.size() - (returns - 1 - i);
-    Json items = Json::array();
-    for (; next < end; ++next) {
-      items.push_back(tensor_argument(graph, node.results[next]));
-    }
-    outputs.push_back({{"as_tensors", items}});
-  }
-  return outputs;
-}
-
-Json write_node(const ir::Graph& graph, const ir::Node& node) {
-  const auto handle =
-      c10::Dispatcher::singleton().findSchema(capture::operator_name_of(node.target));
-  if (!handle) {
-    throw Error(ErrorCode::kUnsupported,
-                "the operator " + node.target + " is not registered: it cannot be saved");
-  }
-  const c10::FunctionSchema& schema = handle->schema();
-  if (schema.arguments().size() != node.arguments.size()) {
-    throw Error(ErrorCode::kInvalidArgument, node.target + " has not the arguments of its schema");
-  }
-  Json inputs = Json::array();
-  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    const c10::Argument& formal = schema.arguments()[i];
-    const ArgumentWriter writer{graph, without_optional(formal.real_type())};
-    inputs.push_back({{"name", formal.name()},
-                      {"arg", std::visit(writer, node.arguments[i])},
-                      {"kind", formal.kwarg_only() ? kKeyword : kPositional}});
-  }
-  Json metadata = Json::object();
-  if (!node.provenance.source.empty()) {
-    metadata["stack_trace"] = node.provenance.source;
-  }
-  return {{"target", "torch.ops." + node.target},
-          {"inputs", std::move(inputs)},
-          {"outputs", write_outputs(graph, node, schema)},
-          {"metadata", std::move(metadata)},
-          {"is_hop_single_tensor_return", nullptr},
-          {"name", nullptr}};
-}
-
-Json write_sizes(const std::vector<ir::Expr>& exprs) {
-  Json items = Json::array();
-  for (const ir::Expr& expr : exprs) {
-    items.push_back({{"as_int", constant_of(expr)}});
-  }
-  return items;
-}
-
-Json write_meta(const ir::TensorMeta& meta) {
-  return {{"dtype", write_scalar_type(static_cast<c10::ScalarType>(meta.dtype))},
-          {"sizes", write_sizes(meta.sizes)},
-          {"requires_grad", meta.requires_grad},
-          {"device", write_device(device_of(meta.device))},
-          {"strides", write_sizes(meta.strides)},
-          {"storage_offset", {{"as_int", constant_of(meta.offset)}}},
-          {"layout", write_layout(c10::Layout::Strided)}};
-}
 
 // A leaf that is no tensor, as a union of schema.py's `ConstantValue` (and `Argument`).
 Json write_constant(const std::string& text) {
@@ -264,31 +81,10 @@ Json write_graph(const ExportedProgram& program) {
   }
   for_each_leaf(
       program.output_leaves,
-      [&](std::uint32_t i) {
-        outputs.push_back(ArgumentWriter{graph, nullptr}(users.outputs.at(i)));
-      },
+      [&](std::uint32_t i) { outputs.push_back(write_value(graph, users.outputs.at(i))); },
       [&](const std::string& constant) { outputs.push_back(write_constant(constant)); });
 
-  Json nodes = Json::array();
-  for (const ir::Node& node : graph.nodes()) {
-    nodes.push_back(write_node(graph, node));
-  }
-  Json tensor_values = Json::object();
-  for (const ir::Value& value : graph.values()) {
-    if (!value.is_tensor()) {
-      throw Error(ErrorCode::kUnsupported, "a program with symbolic integers cannot be saved yet");
-    }
-    tensor_values[value.name] = write_meta(value.tensor());
-  }
-  return {{"inputs", std::move(inputs)},
-          {"outputs", std::move(outputs)},
-          {"nodes", std::move(nodes)},
-          {"tensor_values", std::move(tensor_values)},
-          {"sym_int_values", Json::object()},
-          {"sym_bool_values", Json::object()},
-          {"is_single_tensor_return", false},
-          {"custom_obj_values", Json::object()},
-          {"sym_float_values", Json::object()}};
+  return write_graph(graph, std::move(inputs), std::move(outputs));
 }
 
 Json write_signature(const ExportedProgram& program) {
@@ -350,8 +146,7 @@ Json write_signature(const ExportedProgram& program) {
   for_each_leaf(
       program.output_leaves,
       [&](std::uint32_t i) {
-        outputs.push_back(
-            {{"user_output", {{"arg", ArgumentWriter{graph, nullptr}(users.outputs.at(i))}}}});
+        outputs.push_back({{"user_output", {{"arg", write_value(graph, users.outputs.at(i))}}}});
       },
       [&](const std::string& constant) {
         outputs.push_back({{"user_output", {{"arg", write_constant(constant)}}}});

@@ -9,23 +9,13 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
+#include "kiln/capture/identity.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
 #include "kiln/ir/verify.hpp"
 
 namespace kiln::exporter {
 namespace {
-
-bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
-  if (a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl()) {
-    return true;
-  }
-  return a.has_storage() && b.has_storage() &&
-         a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
-         a.storage_offset() == b.storage_offset() && a.scalar_type() == b.scalar_type() &&
-         a.sizes() == b.sizes() && a.strides() == b.strides() && a.is_conj() == b.is_conj() &&
-         a.is_neg() == b.is_neg();
-}
 
 int rank_of(ir::InputKind kind) {
   switch (kind) {
@@ -67,7 +57,7 @@ class InputSorter {
       note_storage(captured[i], input.value);
       const auto owner =
           std::find_if(trace_.owned.begin(), trace_.owned.end(), [&](const OwnedTensor& owned) {
-            return same_tensor(owned.tensor, captured[i]);
+            return capture::same_tensor(owned.tensor, captured[i]);
           });
       if (owner == trace_.owned.end()) {
         input.kind = ir::InputKind::kConstant;

@@ -119,6 +119,50 @@ TEST_CASE("EX-47 complex tensors are traced, conjugate views too", "[export][exp
   CHECK(torch::allclose(interpret(program, {x})[0], function({x})[0]));
 }
 
+TEST_CASE("conj and neg bits of views, read and written, are in the graph", "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor negative = torch::imag(in[0].conj());
+    const torch::Tensor copy = in[0].clone();
+    torch::imag(copy.conj()).mul_(3);
+    copy.conj().add_(torch::view_as_complex(in[1]));
+    return Tensors{negative * 2, copy, negative};
+  };
+  const auto inputs = [] {
+    return Tensors{torch::randn({3}, torch::kComplexFloat), torch::randn({3, 2})};
+  };
+  const ExportedProgram program = export_program(function, inputs());
+  const Tensors others = inputs();
+  REQUIRE(torch::imag(others[0].conj()).is_neg());
+
+  const Tensors results = interpret(program, others);
+
+  const Tensors expected = function(others);
+  REQUIRE(results.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(torch::allclose(results[i], expected[i]));
+  }
+}
+
+TEST_CASE("in-place views change what a tensor is from then on", "[export][export]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor y = in[0] * 2;
+    const torch::Tensor before = y.view({6});
+    y.t_().unsqueeze_(0);
+    y.add_(in[1]);
+    y.squeeze_(0).transpose_(0, 1);
+    return Tensors{y, before + 1};
+  };
+  const auto inputs = [] { return Tensors{torch::randn({2, 3}), torch::randn({3, 2})}; };
+  const ExportedProgram program = export_program(function, inputs());
+  const Tensors others = inputs();
+
+  const Tensors results = interpret(program, others);
+
+  REQUIRE(results[0].sizes() == at::IntArrayRef({2, 3}));
+  CHECK(torch::equal(results[0], function(others)[0]));
+  CHECK(torch::equal(results[1], function(others)[1]));
+}
+
 TEST_CASE(
     "EX-12 test_lift_fresh_copy_in_graph: a tensor made inside the function is a constant or "
     "computed, and copied on use",
@@ -282,15 +326,17 @@ TEST_CASE(
 TEST_CASE(
     "EX-28 test_aot_export_metadata_mutation_banned: a change of an input's geometry is refused",
     "[export][export]") {
-  CHECK_THAT(message_of([] {
-               (void)export_program(
-                   [](const Tensors& in) {
-                     in[0].t_();
-                     return Tensors{in[0] + 1};
-                   },
-                   {torch::rand({2, 3})});
-             }),
-             contains("Found an input that received a metadata mutation"));
+  const auto function = [](const Tensors& in) {
+    in[0].t_();
+    return Tensors{(in[0] + 1).sum()};
+  };
+  const Tensors inputs = {torch::rand({2, 3})};
+  const auto refusal = contains("Found an input that received a metadata mutation");
+
+  CHECK_THAT(message_of([&] { (void)export_program(function, inputs); }), refusal);
+  CHECK_THAT(message_of([&] { (void)export_program(function, inputs, {.pre_dispatch = true}); }),
+             refusal);
+  CHECK_THAT(message_of([&] { (void)export_joint_simple(function, inputs); }), refusal);
 }
 
 TEST_CASE(
@@ -325,13 +371,14 @@ TEST_CASE(
     return Tensors{in[0].sum() + in[1].sum()};
   };
   const torch::Tensor x = torch::rand({4});
+  const ExportOptions options{.pre_dispatch = GENERATE(false, true)};
 
   CHECK_THAT(
-      message_of([&] { (void)export_program(function, {x, x}); }),
+      message_of([&] { (void)export_program(function, {x, x}, options); }),
       contains(
           "Encountered duplicated inputs that are mutated in the graph you are trying to export"));
   CHECK_THAT(
-      message_of([&] { (void)export_program(function, {x, x.view({2, 2})}); }),
+      message_of([&] { (void)export_program(function, {x, x.view({2, 2})}, options); }),
       contains(
           "Encountered aliased inputs that are mutated in the graph you are trying to export"));
 }

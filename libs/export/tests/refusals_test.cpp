@@ -44,6 +44,92 @@ TEST_CASE("EX-33 a tensor that wraps another is refused", "[export][refusals]") 
              contains("traceable tensor subclass"));
 }
 
+TEST_CASE("a value that is read behind the dispatcher's back is refused if that is looked for",
+          "[export][refusals]") {
+  const auto literal = [](const Tensors& in) {
+    return Tensors{in[0] * in[0].data_ptr<float>()[0]};
+  };
+  const auto branch = [](const Tensors& in) {
+    return Tensors{in[0].data_ptr<float>()[0] > 0 ? in[0].sin() : in[0].cos()};
+  };
+  const auto dropout = [](const Tensors& in) { return Tensors{torch::dropout(in[0], 0.5, true)}; };
+  const Tensors inputs = {torch::rand({4}) + 1};
+  const auto look_for = [&](const TensorFunction& function, ExportOptions options) {
+    options.check_hidden_reads = true;
+    return message_of([&] { (void)export_program(function, inputs, options); });
+  };
+
+  CHECK(message_of([&] { (void)export_program(literal, inputs); }) == "no error");
+  for (const bool pre_dispatch : {false, true}) {
+    const ExportOptions options{.pre_dispatch = pre_dispatch};
+    CHECK_THAT(look_for(literal, options), contains("behind the dispatcher's back"));
+    CHECK_THAT(look_for(branch, options), contains("aten.sin.default"));
+    CHECK(look_for(doubled, options) == "no error");
+    CHECK(look_for(dropout, options) == "no error");
+  }
+}
+
+TEST_CASE("a value that only the backward reads is found in a joint export", "[export][refusals]") {
+  struct Scaled : torch::autograd::Function<Scaled> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+      context->save_for_backward({x});
+      return x * 2;
+    }
+    static Tensors backward(torch::autograd::AutogradContext* context, Tensors gradients) {
+      return {gradients[0] * context->get_saved_variables()[0].data_ptr<float>()[0]};
+    }
+  };
+  const auto function = [](const Tensors& in) { return Tensors{Scaled::apply(in[0]).sum()}; };
+  const Tensors inputs = {torch::rand({4}).add(1).requires_grad_()};
+  ExportOptions options{.joint = true, .loss_index = 0};
+
+  CHECK(message_of([&] { (void)export_program(function, inputs, options); }) == "no error");
+  options.check_hidden_reads = true;
+  CHECK_THAT(message_of([&] { (void)export_program(function, inputs, options); }),
+             contains("behind the dispatcher's back"));
+}
+
+TEST_CASE("EX-43 an export gives the joint graph if asked and else the program's own, as a graph",
+          "[export][refusals]") {
+  const at::Tensor weight = torch::rand({3}).requires_grad_();
+  const auto function = [&](const Tensors& in) { return Tensors{(in[0] * weight).sum()}; };
+  const std::vector<NamedTensor> named = {{.name = "weight", .tensor = weight}};
+  const Tensors inputs = {torch::rand({3})};
+
+  const ExportedProgram own = export_program(function, named, inputs);
+  const ExportedProgram whole = export_program(function, named, inputs, {.pre_dispatch = true});
+  const ExportedProgram joint =
+      export_program(function, named, inputs, {.joint = true, .loss_index = 0});
+
+  CHECK(own.graph.outputs().size() == 1);
+  CHECK_FALSE(own.signature().backward);
+  CHECK(whole.graph.outputs().size() == 1);
+  REQUIRE(joint.graph.outputs().size() == 2);
+  CHECK(joint.graph.outputs()[1].kind == ir::OutputKind::kGradient);
+  CHECK(joint.signature().backward);
+  for (const ExportedProgram* program : {&own, &whole, &joint}) {
+    CHECK(program->signature().inputs_to_parameters.at("p_weight") == "weight");
+  }
+}
+
+TEST_CASE("EX-45 before dispatch and then dispatched is what is exported at once",
+          "[export][refusals]") {
+  const at::Tensor kernel = torch::rand({2, 1, 3, 3});
+  const at::Tensor weight = torch::rand({4, 8});
+  const auto function = [&](const Tensors& in) {
+    return Tensors{at::linear(at::conv2d(in[0], kernel).relu().flatten(1), weight)};
+  };
+  const Tensors inputs = {torch::rand({2, 1, 4, 4})};
+
+  const ExportedProgram at_once = export_program(function, inputs);
+  const ExportedProgram whole = export_program(function, inputs, {.pre_dispatch = true});
+  const ExportedProgram dispatched = run_dispatch(whole);
+
+  CHECK(has(targets_of(whole.graph), "aten.conv2d.default"));
+  CHECK(targets_of(dispatched.graph) == targets_of(at_once.graph));
+  CHECK(torch::equal(interpret(dispatched, inputs)[0], interpret(at_once, inputs)[0]));
+}
+
 TEST_CASE("EX-34 test_aot_export_simplified_pytrees_banned: nested arguments have no type",
           "[export][refusals]") {
   using Nested = std::vector<Tensors>;

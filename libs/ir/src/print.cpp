@@ -146,6 +146,12 @@ std::string print_node(const Graph& graph, NodeId node) {
   return out;
 }
 
+std::string print_argument(const Graph& graph, const Argument& argument) {
+  std::string out;
+  append_argument(graph, argument, &out);
+  return out;
+}
+
 std::string print_type(const ValueMeta& meta) {
   std::string out;
   append_type(meta, true, &out);

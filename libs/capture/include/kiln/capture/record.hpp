@@ -30,6 +30,16 @@ struct RecordOptions {
   /// still whole, and write each change of grad mode down as a node
   /// `kiln.set_grad_enabled.default`.
   bool pre_dispatch = false;
+  /// Look for values that are read behind the dispatcher's back (`x.data_ptr<float>()[0]`, an
+  /// accessor) and are fixed in the graph as a number or as the branch that was taken: record a
+  /// second time, on other data, and throw where the two graphs differ.
+  ///
+  /// Other data are inputs and captured tensors of the same geometry: floating-point numbers of the
+  /// other sign and size, booleans negated, integers in another order, so that an index stays
+  /// within bounds. If the program throws on them, integers are left alone; if it still does, every
+  /// number is only made a little smaller. Random numbers are the same in both runs. Captured
+  /// tensors have the other data while the second run lasts: no other thread may use them then.
+  bool check_hidden_reads = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
 };
@@ -49,8 +59,10 @@ struct Recording {
 ///
 /// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
 /// shape that depends on data; with `kInvalidArgument` if, before dispatch, it writes what an
-/// operator returned that may return its argument (dropout that drops nothing). Whatever the
-/// function itself throws passes through.
+/// operator returned that may return its argument (dropout that drops nothing). With
+/// `check_hidden_reads` also with `kUnsupported`, naming the first operator and argument that
+/// depend on data and where in the program they are. Whatever the function itself throws passes
+/// through.
 [[nodiscard]] Recording record(const TensorFunction& function,
                                const Tensors& inputs,
                                const RecordOptions& options = {});

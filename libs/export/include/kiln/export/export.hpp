@@ -44,6 +44,10 @@ struct ExportOptions {
   std::optional<std::uint32_t> loss_index = std::nullopt;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
+  /// Look for values that are read behind the dispatcher's back (`x.data_ptr<float>()[0]`): trace a
+  /// second time, on other data, and throw where the two differ. See
+  /// `capture::RecordOptions::check_hidden_reads`.
+  bool check_hidden_reads = false;
   /// Allow tensors that are neither inputs nor named: they become constants.
   bool allow_constants = true;
   /// Record above autograd: composite operators (linear, matmul, conv2d) stay whole, and changes of
@@ -56,7 +60,8 @@ struct ExportOptions {
 /// Traces `function` on `example`.
 ///
 /// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
-/// shape that depends on data; with `kInvalidArgument` if it changes an input in a way that no
+/// shape that depends on data (with `check_hidden_reads`, also if it does so without an operator);
+/// with `kInvalidArgument` if it changes an input in a way that no
 /// functional graph can say (its geometry; one of several inputs that share memory), if an input is
 /// a tensor of another kind (wrapped, batched, nested), or if `joint` is asked for and the outputs
 /// do not allow it. What the function throws passes through.

@@ -14,6 +14,9 @@ namespace kiln::ir {
 /// One line without indentation: "%y: f32[8] = aten.relu.default(%x)".
 [[nodiscard]] std::string print_node(const Graph& graph, NodeId node);
 
+/// One argument of a node of `graph`: "%x", "1.5", "[2, 3]".
+[[nodiscard]] std::string print_argument(const Graph& graph, const Argument& argument);
+
 /// "f32[8, 16]", "int(s0)".
 [[nodiscard]] std::string print_type(const ValueMeta& meta);
 

@@ -1,0 +1,163 @@
+#include "differences.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "kiln/capture/identity.hpp"
+#include "kiln/ir/print.hpp"
+
+namespace kiln::capture {
+namespace {
+
+using Difference = std::optional<std::string>;
+
+Difference between(const ir::Graph& first, const ir::Graph& second);
+
+// "operator 3, aten.mul.Scalar at model.cpp:42 in encoder.layer.0"
+std::string place_of(std::size_t position, const ir::Node& node) {
+  const std::string& source = node.provenance.source;
+  const std::string& module = node.provenance.module_path;
+  return "operator " + std::to_string(position) + ", " + node.target +
+         (source.empty() ? "" : " at " + source) + (module.empty() ? "" : " in " + module);
+}
+
+// The name of an argument in "Tensor self,Scalar alpha->Tensor", or its position.
+std::string name_of_argument(const ir::Node& node, std::size_t position) {
+  std::string_view rest = std::string_view(node.signature).substr(0, node.signature.find("->"));
+  for (std::size_t i = 0; i < position && !rest.empty(); ++i) {
+    rest.remove_prefix(std::min(rest.size(), rest.find(',') + 1));
+  }
+  const std::string_view argument = rest.substr(0, rest.find(','));
+  const std::size_t space = argument.rfind(' ');
+  return space == std::string_view::npos ? std::to_string(position)
+                                         : std::string(argument.substr(space + 1));
+}
+
+bool same_geometry(const ir::ValueMeta& a, const ir::ValueMeta& b) {
+  if (!std::holds_alternative<ir::TensorMeta>(a) || !std::holds_alternative<ir::TensorMeta>(b)) {
+    return a == b;
+  }
+  const auto& one = std::get<ir::TensorMeta>(a);
+  const auto& other = std::get<ir::TensorMeta>(b);
+  return one.dtype == other.dtype && one.device == other.device && one.sizes == other.sizes &&
+         one.strides == other.strides && one.offset == other.offset;
+}
+
+// Numbers are compared by their text, in which a NaN is equal to itself.
+Difference between_arguments(const ir::Graph& first,
+                             const ir::Graph& second,
+                             std::size_t position) {
+  const ir::Node& node = first.nodes()[position];
+  const ir::Node& other = second.nodes()[position];
+  for (std::size_t i = 0; i < std::min(node.arguments.size(), other.arguments.size()); ++i) {
+    const auto* body = std::get_if<ir::SubgraphRef>(&node.arguments[i]);
+    const auto* other_body = std::get_if<ir::SubgraphRef>(&other.arguments[i]);
+    if (body != nullptr && other_body != nullptr) {
+      const ir::Graph& nested = first.subgraphs()[body->index];
+      if (auto within = between(nested, second.subgraphs()[other_body->index])) {
+        return place_of(position, node) + ", " + nested.name() + ": " + *within;
+      }
+      continue;
+    }
+    const std::string was = ir::print_argument(first, node.arguments[i]);
+    const std::string is = ir::print_argument(second, other.arguments[i]);
+    if (was != is) {
+      return place_of(position, node) + ": the argument " + name_of_argument(node, i) + " was " +
+             was + " and is " + is;
+    }
+  }
+  return std::nullopt;
+}
+
+Difference between_nodes(const ir::Graph& first, const ir::Graph& second, std::size_t position) {
+  const ir::Node& node = first.nodes()[position];
+  const ir::Node& other = second.nodes()[position];
+  const std::string place = place_of(position, node);
+  if (node.target != other.target || node.arguments.size() != other.arguments.size()) {
+    return place + ", is " + place_of(position, other) + " instead";
+  }
+  if (node.grad_mode != other.grad_mode || node.autocast != other.autocast) {
+    return place + ", runs under another grad mode or autocast";
+  }
+  if (auto difference = between_arguments(first, second, position)) {
+    return difference;
+  }
+  if (node.results.size() != other.results.size()) {
+    return place + ": it returned " + std::to_string(node.results.size()) +
+           " tensors and returns " + std::to_string(other.results.size());
+  }
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    if (node.results[i].valid() && other.results[i].valid()) {
+      const ir::ValueMeta& was = first.value(node.results[i]).meta;
+      const ir::ValueMeta& is = second.value(other.results[i]).meta;
+      if (!same_geometry(was, is)) {
+        return place + ": it returned " + ir::print_type(was) + " and returns " +
+               ir::print_type(is);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Difference between(const ir::Graph& first, const ir::Graph& second) {
+  const std::size_t nodes = std::min(first.nodes().size(), second.nodes().size());
+  for (std::size_t i = 0; i < nodes; ++i) {
+    if (auto difference = between_nodes(first, second, i)) {
+      return difference;
+    }
+  }
+  if (first.nodes().size() != second.nodes().size()) {
+    const bool more = first.nodes().size() > nodes;
+    return place_of(nodes, (more ? first : second).nodes()[nodes]) +
+           (more ? ", is no longer called" : ", was not called");
+  }
+  const auto same = [](const ir::Output& a, const ir::Output& b) { return a.value == b.value; };
+  if (!std::equal(first.outputs().begin(),
+                  first.outputs().end(),
+                  second.outputs().begin(),
+                  second.outputs().end(),
+                  same)) {
+    return "it returns other values";
+  }
+  return std::nullopt;
+}
+
+// Who uses a captured tensor first, for people.
+std::string user_of(const ir::Graph& graph, ir::ValueId value) {
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    bool uses = false;
+    ir::for_each_operand(graph.nodes()[i], [&](ir::ValueId id) { uses = uses || id == value; });
+    if (uses) {
+      return place_of(i, graph.nodes()[i]);
+    }
+  }
+  return "what it returns";
+}
+
+bool has_same_elements(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes() || a.dtype() != b.dtype() || a.device() != b.device()) {
+    return false;
+  }
+  return at::equal(a, b) || (a.is_floating_point() && at::allclose(a, b, 0, 0, /*nan=*/true));
+}
+
+}  // namespace
+
+Difference first_difference(const Recording& first, const Recording& second) {
+  if (auto difference = between(first.graph, second.graph)) {
+    return difference;
+  }
+  const std::size_t inputs = first.graph.inputs().size() - first.captured.size();
+  for (std::size_t i = 0; i < first.captured.size(); ++i) {
+    if (!same_tensor(first.captured[i], second.captured[i]) &&
+        !has_same_elements(first.captured[i], second.captured[i])) {
+      return user_of(first.graph, first.graph.inputs()[inputs + i].value) +
+             ", uses another tensor that is no input, or one with other elements";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kiln::capture

@@ -1,0 +1,68 @@
+#include "hidden_reads.hpp"
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "differences.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/capture/twins.hpp"
+#include "other_data.hpp"
+
+namespace kiln::capture {
+namespace {
+
+[[noreturn]] void report(const std::string& difference) {
+  throw Error(ErrorCode::kUnsupported,
+              "the program reads a tensor's value behind the dispatcher's back, as its trace on "
+              "other data shows: " +
+                  difference);
+}
+
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+// On data that the program does not take there is no recording.
+std::optional<Recording> trace_on(OtherData kind,
+                                  const Recording& first,
+                                  const Tensors& inputs,
+                                  const std::function<Recording(const Tensors&)>& trace,
+                                  std::string* reason) {
+  Tensors others = make_twins(inputs);
+  change_elements(others, kind);
+  const OtherElements other_weights(first.captured, kind);
+  try {
+    return trace(others);
+  } catch (const Error& error) {
+    // The tracer refuses operators, not data: another path was taken.
+    report(first_line(error));
+  } catch (const std::exception& error) {
+    *reason = first_line(error);
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void refuse_hidden_reads(const Recording& first,
+                         const Tensors& inputs,
+                         const std::function<Recording(const Tensors&)>& trace) {
+  std::string reason;
+  for (const OtherData kind :
+       {OtherData::kEverything, OtherData::kFloatingPoint, OtherData::kSmallerNumbers}) {
+    if (const auto second = trace_on(kind, first, inputs, trace, &reason)) {
+      if (const auto difference = first_difference(first, *second)) {
+        report(*difference);
+      }
+      return;
+    }
+  }
+  throw Error(ErrorCode::kUnsupported,
+              "the program throws on any other data, so that values read behind the dispatcher's "
+              "back cannot be looked for: " +
+                  reason);
+}
+
+}  // namespace kiln::capture
