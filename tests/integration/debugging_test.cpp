@@ -181,5 +181,60 @@ TEST_CASE("kernels are ranges of the profiler, by name, if that is asked for",
   CHECK(kernels_seen(false) == 0);
 }
 
+TEST_CASE("kiln bench --profile knows the work of each kernel, also of a package from the cache",
+          "[integration][profiler]") {
+  const TemporaryDirectory directory;
+  const fs::path archive = directory.path() / "in.pt2", package = directory.path() / "out.pt2";
+  save_program(export_program(example(), {torch::randn({3, 8})}), archive);
+  const CompileOptions options{.profile = true, .cache_directory = directory.path() / "cache"};
+  GraphReport report;
+  aot_compile(archive, directory.path() / "first.pt2", options);
+  aot_compile(archive, package, options, &report);
+  const std::string trace = (directory.path() / "trace.json").string();
+
+  const ProcessResult done = run_process({KILN_TOOL,
+                                          "bench",
+                                          "--profile",
+                                          package.string(),
+                                          "--seconds",
+                                          "0.01",
+                                          "--trace",
+                                          trace,
+                                          "--json"});
+
+  INFO(done.output << done.error);
+  REQUIRE(done.ok());
+  CHECK(report.cache_hit);
+  const json profile = json::parse(done.output);
+  CHECK(profile.at("roof_bytes_per_second").get<double>() > 1e8);
+  CHECK(profile.at("roof_operations_per_second").get<double>() > 1e8);
+  std::size_t calls = 0;
+  double products = 0, spent = 0;
+  for (const json& kernel : profile.at("kernels")) {
+    calls += kernel.at("calls").get<std::size_t>();
+    spent += kernel.at("us").get<double>();
+    CHECK(kernel.at("bytes").get<double>() > 0);
+    if (kernel.at("name").get<std::string>().starts_with("aten.addmm")) {
+      products += kernel.at("operations").get<double>();
+    }
+  }
+  CHECK(products == 2 * 3 * (8 * 16 + 16 * 4));
+  CHECK(spent > 0);
+  // The call, and its steps within it.
+  CHECK(json::parse(read_file(trace)).at("traceEvents").size() == calls + 1);
+}
+
+TEST_CASE("a package without ranges is refused by kiln bench --profile",
+          "[integration][profiler]") {
+  const TemporaryDirectory directory;
+  const fs::path package = directory.path() / "out.pt2";
+  aot_compile(export_program(example(), {torch::randn({3, 8})}), package, {.use_cache = false});
+
+  const ProcessResult done = run_process({KILN_TOOL, "bench", "--profile", package.string()});
+
+  CHECK_FALSE(done.ok());
+  CHECK_THAT(done.error, contains("--option profile=true"));
+}
+
 }  // namespace
 }  // namespace kiln

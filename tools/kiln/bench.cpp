@@ -1,4 +1,4 @@
-// kiln bench: latency, and throughput over instances.
+// kiln bench: latency, throughput over instances, and where the time goes.
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,10 @@
 
 #include "commands.hpp"
 #include "inputs.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 #include "kiln/model.hpp"
+#include "profile.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -18,10 +21,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
-  std::string package;
+  std::string package, trace;
   std::vector<std::string> inputs;
   std::size_t instances = 0;
   double seconds = 2;
+  bool profile = false;
 };
 
 double microseconds_since(Clock::time_point start) {
@@ -64,7 +68,25 @@ double throughput(const Arguments& arguments,
   return static_cast<double>(total) / (microseconds_since(begin) * 1e-6);
 }
 
+int run_profile(const Arguments& arguments, bool json) {
+  Plan plan = plan_in(arguments.package);
+  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  Model model = load(arguments.package);
+  const Profile measured = profile(model, std::move(plan), inputs, arguments.seconds);
+  if (!arguments.trace.empty()) {
+    write_file_atomically(arguments.trace, to_trace(measured));
+  }
+  std::cout << (json ? to_json(measured) + "\n" : to_table(measured));
+  return 0;
+}
+
 int run(const Arguments& arguments, bool json) {
+  if (arguments.profile) {
+    return run_profile(arguments, json);
+  }
+  if (!arguments.trace.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--trace is the profile's; give --profile too");
+  }
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
   const auto start = Clock::now();
   Model model = load(arguments.package);
@@ -121,9 +143,17 @@ void add_bench(CLI::App& app, Session& session) {
       "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
   command->add_option("--seconds", arguments->seconds, "For each measurement")
       ->capture_default_str();
+  command->add_flag("--profile",
+                    arguments->profile,
+                    "Time, bytes and operations of each kernel, against what the machine can do; "
+                    "the package must have been compiled with --option profile=true");
+  command->add_option("--trace",
+                      arguments->trace,
+                      "With --profile: write one call for Chrome's or Perfetto's viewer");
   command->footer(R"(Examples:
   kiln bench compiled.pt2
-  kiln bench compiled.pt2 --instances 4 --seconds 5 --json)");
+  kiln bench compiled.pt2 --instances 4 --seconds 5 --json
+  kiln bench --profile compiled.pt2 --trace call.json    kernel by kernel)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return run(*arguments, session.json); };

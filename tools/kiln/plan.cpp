@@ -41,6 +41,9 @@ Plan::Buffer read_buffer(const json& item) {
 Plan::Step read_step(const json& item) {
   Plan::Step step;
   step.is_kernel = item.contains("kernel");
+  step.bytes_read = integer(item.at("bytes_read"));
+  step.bytes_written = integer(item.at("bytes_written"));
+  step.operations = integer(item.at("operations"));
   if (!step.is_kernel) {
     step.target = item.at("target");
     step.reads = item.at("operands").get<std::vector<std::string>>();

@@ -48,6 +48,7 @@ struct Plan {
     std::vector<std::string> nodes;  ///< Operators in the kernel, with their modules.
     std::string target;              ///< The operator of libtorch.
     std::vector<std::string> reads, results;
+    std::int64_t bytes_read = 0, bytes_written = 0, operations = 0;
   };
 
   std::string graph;

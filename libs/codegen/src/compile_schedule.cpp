@@ -138,13 +138,15 @@ Report compile_schedule(const ir::Graph& graph,
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
+  if (!options.keep_source.empty() || options.record_kernels) {
+    report.plan = describe_plan(program, kernels.names, build.units, compiler.command);
+  }
   if (!options.keep_source.empty()) {
     write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
     if (folding != nullptr) {
       write_file_atomically(options.keep_source / "fold.kir", ir::print(folding->graph));
     }
-    write_file_atomically(options.keep_source / "plan.json",
-                          describe_plan(program, kernels.names, build.units, compiler.command));
+    write_file_atomically(options.keep_source / "plan.json", report.plan);
   }
   build.directory = workspace.path();
   try {

@@ -6,6 +6,7 @@
 #include "kernel/emit_kernel.hpp"
 #include "kernel/fuse.hpp"
 #include "kernel/inner_loop.hpp"
+#include "kernel/kernel_cost.hpp"
 #include "kernel/window.hpp"
 #include "kiln/base/error.hpp"
 #include "lower/lowering.hpp"
@@ -143,6 +144,7 @@ class Scheduler {
     }
     call.sizes = std::move(text.sizes);
     call.nodes = nodes_of(group);
+    call.cost = cost_of(program_, *kernel);
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
   }

@@ -132,13 +132,16 @@ void write_product(const Product& product, const fs::path& out, std::size_t inst
     }
     return;
   }
-  container_runtime::write_package(
-      out,
-      {.library = library,
-       .instances = instances,
-       .source = product.library.source,
-       .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
-       .sample_inputs = product.sample_inputs});
+  container_runtime::PackageContents contents{
+      .library = library,
+      .instances = instances,
+      .source = product.library.source,
+      .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
+      .sample_inputs = product.sample_inputs};
+  if (!product.library.plan.empty()) {
+    contents.extra_files.emplace("plan.json", product.library.plan);
+  }
+  container_runtime::write_package(out, contents);
 }
 
 // A library may have a file beside it, and a package has not.

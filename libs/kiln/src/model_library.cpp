@@ -78,6 +78,9 @@ autograd_cache::Entry entry_of(const ModelLibrary& library,
                                         {"kernels", std::to_string(report.kernels)},
                                         {"extern_calls", std::to_string(report.extern_calls)}},
                               .files = {{"library", library.path}}};
+  if (!library.plan.empty()) {
+    entry.blobs.emplace("plan", library.plan);
+  }
   if (!library.extern_nodes.empty()) {
     entry.blobs.emplace("extern_nodes", read_file(library.extern_nodes));
   }
@@ -123,6 +126,9 @@ ModelLibrary library_of(const autograd_cache::Entry& entry, const fs::path& scra
                        .extern_nodes = {},
                        .source = entry.blobs.at("source"),
                        .entry = entry};
+  if (const auto plan = entry.blobs.find("plan"); plan != entry.blobs.end()) {
+    library.plan = plan->second;
+  }
   if (const auto nodes = entry.blobs.find("extern_nodes"); nodes != entry.blobs.end()) {
     const fs::path link = scratch / "cached.so";
     fs::create_symlink(library.path, link);
@@ -155,6 +161,7 @@ ModelLibrary obtain_library(const ir::Graph& graph,
     codegen::Report done = codegen::compile(graph, library.path, generator);
     library.extern_nodes = done.extern_nodes;
     library.source = std::move(done.source);
+    library.plan = generator.record_kernels ? std::move(done.plan) : "";
     report.kernels = done.kernels;
     report.extern_calls = done.extern_calls;
     report.compile_ms = watch.milliseconds();

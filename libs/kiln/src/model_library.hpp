@@ -30,7 +30,8 @@ struct ModelLibrary {
   /// JSON beside it, under its name, for operators that only the host's proxy executor can call;
   /// empty if there are none.
   std::filesystem::path extern_nodes;
-  std::string source;  ///< What calls the kernels, for people to read.
+  std::string source;     ///< What calls the kernels, for people to read.
+  std::string plan = {};  ///< What the ranges of a profile stand for; empty if there are none.
   /// As it is in the cache, if it may be there.
   std::optional<autograd_cache::Entry> entry = {};
 };

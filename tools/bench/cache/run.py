@@ -32,7 +32,7 @@ ROWS = {
     "hit_on_disk/5242880": ("hit on disk, library of 5 MB", 5000),
     "miss/0/iterations:2000": ("miss, empty store", 100),
     "miss/100000/iterations:2000": ("miss, 100,000 entries", 100),
-    "explain_after_miss": ("why it missed, among the last keys", None),
+    "explain_after_miss/iterations:200": ("why it missed, among the last keys", None),
     "save/flushed/iterations:100": ("save, library of 200 kB, flushed", None),
     "save/not_flushed/iterations:100": ("save, not flushed (KILN_CACHE_SYNC=off)", None),
     "key_of_graph/102400": ("key over 100 kB", None),

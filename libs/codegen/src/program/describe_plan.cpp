@@ -3,6 +3,7 @@
 #include <functional>
 #include <variant>
 
+#include "extern_cost.hpp"
 #include "source_text.hpp"
 
 namespace kiln::codegen {
@@ -73,6 +74,12 @@ std::string described_node(const ir::Node& node) {
   return node.target + (path.empty() ? "" : " (" + path + ")");
 }
 
+std::string describe_cost(const Cost& cost) {
+  return "\"bytes_read\": " + number(cost.bytes_read) +
+         ", \"bytes_written\": " + number(cost.bytes_written) +
+         ", \"operations\": " + number(cost.operations);
+}
+
 std::string describe_step(const Program& program, const Step& step) {
   if (const auto* call = std::get_if<KernelCall>(&step)) {
     std::vector<std::string> nodes;
@@ -86,7 +93,7 @@ std::string describe_step(const Program& program, const Step& step) {
     };
     return "{\"kernel\": " + std::to_string(call->kernel) + ", \"operands\": [" +
            list(call->operands, operand, ", ") + "], \"sizes\": " + numbers(call->sizes) +
-           ", \"nodes\": " + strings(nodes) + "}";
+           ", \"nodes\": " + strings(nodes) + ", " + describe_cost(call->cost) + "}";
   }
   const ir::Node& node = program.graph->node(std::get<ExternCall>(step).node);
   std::vector<std::string> operands, results;
@@ -98,7 +105,8 @@ std::string describe_step(const Program& program, const Step& step) {
     }
   }
   return "{\"target\": " + json_string(described_node(node)) +
-         ", \"operands\": " + strings(operands) + ", \"results\": " + strings(results) + "}";
+         ", \"operands\": " + strings(operands) + ", \"results\": " + strings(results) +
+         ", " + describe_cost(cost_of(*program.graph, node)) + "}";
 }
 
 }  // namespace

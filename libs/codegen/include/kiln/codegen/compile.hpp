@@ -78,6 +78,7 @@ struct Report {
   /// are called through their proxy executor. Empty: there is none.
   std::filesystem::path extern_nodes = {};
   std::string source = {};  ///< What calls the kernels, for people to read.
+  std::string plan = {};    ///< `plan.json`, if source is kept or kernels are recorded.
 };
 
 /// Compiles the functional `graph` into the model library `library` (a shared object with the

@@ -56,6 +56,13 @@ struct Kernel {
   bool checks_indices = false;
 };
 
+/// What a step has to move and compute, whatever its machine code then does.
+struct Cost {
+  ir::Expr bytes_read = 0;
+  ir::Expr bytes_written = 0;
+  ir::Expr operations = 0;  ///< Of floating-point numbers; a multiply-add is two.
+};
+
 /// A kernel applied to buffers: `buffers[i]` points at element `offset` of `operands[i].buffer`.
 struct KernelCall {
   struct Operand {
@@ -67,6 +74,7 @@ struct KernelCall {
   std::vector<Operand> operands = {};
   std::vector<ir::Expr> sizes = {};
   std::vector<ir::NodeId> nodes = {};  ///< What it computes, for people.
+  Cost cost = {};
 };
 
 /// A node that libtorch runs. Its tensor operands have locations; its results are whole buffers.
