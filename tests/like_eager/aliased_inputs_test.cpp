@@ -11,8 +11,8 @@ using autograd_dispatch::dispatch;
 using autograd_dispatch::trace_joint;
 
 TEST_CASE(
-    "test_input_data_and_metadata_mutation_aliases_other_input: elements of one, shape of the "
-    "other",
+    "AD-85 test_input_data_and_metadata_mutation_aliases_other_input: elements of one, shape of "
+    "the other",
     "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -25,7 +25,7 @@ TEST_CASE(
                   }));
 }
 
-TEST_CASE("test_input_mutation_false_aliasing: one storage without a common element",
+TEST_CASE("AD-86 test_input_mutation_false_aliasing: one storage without a common element",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(3);
@@ -58,8 +58,8 @@ TEST_CASE("test_input_mutation_false_aliasing: one storage without a common elem
 }
 
 TEST_CASE(
-    "test_input_mutation_aliases_other_input: what is written through one is read through the "
-    "other",
+    "AD-80 AD-81 AD-83 test_input_mutation_aliases_other_input: what is written through one is "
+    "read through the other",
     "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
@@ -71,7 +71,8 @@ TEST_CASE(
                   }));
 }
 
-TEST_CASE("test_input_mutation_aliases_other_input2: a row and the whole", "[like_eager][J]") {
+TEST_CASE("AD-81 test_input_mutation_aliases_other_input2: a row and the whole",
+          "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
     return Tensors{in[0] + in[1]};
@@ -82,7 +83,7 @@ TEST_CASE("test_input_mutation_aliases_other_input2: a row and the whole", "[lik
                   }));
 }
 
-TEST_CASE("test_input_mutation_aliases_and_output_alias: a view of the other one is returned",
+TEST_CASE("AD-84 test_input_mutation_aliases_and_output_alias: a view of the other one is returned",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
@@ -94,7 +95,7 @@ TEST_CASE("test_input_mutation_aliases_and_output_alias: a view of the other one
                   }));
 }
 
-TEST_CASE("test_input_aliased_with_mutation_output_alias: three inputs, two of one memory",
+TEST_CASE("AD-84 test_input_aliased_with_mutation_output_alias: three inputs, two of one memory",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[2].mul_(2);
@@ -109,7 +110,7 @@ TEST_CASE("test_input_aliased_with_mutation_output_alias: three inputs, two of o
   });
 }
 
-TEST_CASE("test_input_metadata_mutation_aliases: a change of shape needs no common base",
+TEST_CASE("AD-80 test_input_metadata_mutation_aliases: a change of shape needs no common base",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].t_();
@@ -123,7 +124,7 @@ TEST_CASE("test_input_metadata_mutation_aliases: a change of shape needs no comm
   });
 }
 
-TEST_CASE("test_input_mutation_aliases_and_none_require_gradients: without gradients",
+TEST_CASE("AD-82 test_input_mutation_aliases_and_none_require_gradients: without gradients",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -138,8 +139,10 @@ TEST_CASE("test_input_mutation_aliases_and_none_require_gradients: without gradi
   });
 }
 
-TEST_CASE("test_input_mutation_aliases_bases_out_of_order: bases, shapes and elements mixed",
-          "[like_eager][J]") {
+TEST_CASE(
+    "AD-81 AD-85 AD-87 test_input_mutation_aliases_bases_out_of_order: bases, shapes and elements "
+    "mixed",
+    "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[1].add_(1);
     in[3].unsqueeze_(0);
@@ -156,8 +159,9 @@ TEST_CASE("test_input_mutation_aliases_bases_out_of_order: bases, shapes and ele
   });
 }
 
-TEST_CASE("test_synthetic_base_base_attribute_is_none: aliases that autograd does not know of",
-          "[like_eager][J]") {
+TEST_CASE(
+    "AD-82 test_synthetic_base_base_attribute_is_none: aliases that autograd does not know of",
+    "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
     return Tensors{in[0] + in[1]};
@@ -170,7 +174,7 @@ TEST_CASE("test_synthetic_base_base_attribute_is_none: aliases that autograd doe
   });
 }
 
-TEST_CASE("test_input_mutation_alias_everything: all at once", "[like_eager][J]") {
+TEST_CASE("AD-90 test_input_mutation_alias_everything: all at once", "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[2].mul_(2);
     in[1].t_();
@@ -198,7 +202,7 @@ TEST_CASE("a detached alias of a written input sees the elements, not the histor
       function, views({3}, [](const torch::Tensor& base) { return Tensors{base, base.detach()}; }));
 }
 
-TEST_CASE("inputs without a common base whose writes autograd sees are refused",
+TEST_CASE("AD-88 inputs without a common base whose writes autograd sees are refused",
           "[like_eager][J]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(in[2]);
@@ -212,7 +216,7 @@ TEST_CASE("inputs without a common base whose writes autograd sees are refused",
                     contains("views of one tensor"));
 }
 
-TEST_CASE("test_dupe_arg: one tensor twice gets its gradient once for each use",
+TEST_CASE("AD-95 test_dupe_arg: one tensor twice gets its gradient once for each use",
           "[like_eager][K]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] * 2 + in[1]}; };
 
@@ -222,7 +226,8 @@ TEST_CASE("test_dupe_arg: one tensor twice gets its gradient once for each use",
   });
 }
 
-TEST_CASE("test_dupe_arg_torture: one tensor twice, its shape changed twice", "[like_eager][K]") {
+TEST_CASE("AD-96 test_dupe_arg_torture: one tensor twice, its shape changed twice",
+          "[like_eager][K]") {
   const auto function = [](const Tensors& in) {
     in[0].t_();
     in[1].unsqueeze_(0);
@@ -236,7 +241,7 @@ TEST_CASE("test_dupe_arg_torture: one tensor twice, its shape changed twice", "[
   });
 }
 
-TEST_CASE("test_dupe_arg_returned_as_output: the returned duplicate is the caller's tensor",
+TEST_CASE("AD-97 test_dupe_arg_returned_as_output: the returned duplicate is the caller's tensor",
           "[like_eager][K]") {
   const auto function = [](const Tensors& in) {
     in[0].select(0, 0).add_(1);
@@ -254,8 +259,9 @@ torch::Tensor writable() {
   return torch::randn({3, 3}, torch::requires_grad()).clone();
 }
 
-TEST_CASE("test_invalid_dupe_left_bias: compiled for duplicates, called with two tensors",
-          "[like_eager][K]") {
+TEST_CASE(
+    "AD-96 AD-98 test_invalid_dupe_left_bias: compiled for duplicates, called with two tensors",
+    "[like_eager][K]") {
   const auto function = [](const Tensors& in) {
     in[0].t_();
     return Tensors{in[0] + in[1]};
@@ -269,7 +275,7 @@ TEST_CASE("test_invalid_dupe_left_bias: compiled for duplicates, called with two
                     contains("argument 1 would be a duplicate of argument 0"));
 }
 
-TEST_CASE("test_invalid_dupe: neither takes the other's arguments", "[like_eager][K]") {
+TEST_CASE("AD-98 AD-99 test_invalid_dupe: neither takes the other's arguments", "[like_eager][K]") {
   const auto function = [](const Tensors& in) {
     in[0].unsqueeze_(0);
     in[1].unsqueeze_(0);
@@ -289,7 +295,7 @@ TEST_CASE("test_invalid_dupe: neither takes the other's arguments", "[like_eager
                     contains("argument 1 would be a duplicate of argument 0"));
 }
 
-TEST_CASE("test_invalid_requires_grad: compiled without a gradient, called with one",
+TEST_CASE("AD-15 AD-100 test_invalid_requires_grad: compiled without a gradient, called with one",
           "[like_eager][K]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };
   const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad());

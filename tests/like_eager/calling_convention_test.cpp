@@ -11,7 +11,7 @@ namespace {
 using autograd_dispatch::dispatch;
 using autograd_dispatch::trace_joint;
 
-TEST_CASE("test_non_tensor_and_none_inputs: an undefined tensor keeps its place",
+TEST_CASE("AD-12 test_non_tensor_and_none_inputs: an undefined tensor keeps its place",
           "[like_eager][C]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0] * (in[1].defined() ? 3 : 2), torch::Tensor()};
@@ -23,19 +23,20 @@ TEST_CASE("test_non_tensor_and_none_inputs: an undefined tensor keeps its place"
   });
 }
 
-TEST_CASE("test_single_output: one output", "[like_eager][C]") {
+TEST_CASE("AD-13 AD-60 test_single_output: one output", "[like_eager][C]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };
 
   check_every_way(function, leaves({{3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_multi_output: several outputs", "[like_eager][C]") {
+TEST_CASE("AD-13 test_multi_output: several outputs", "[like_eager][C]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1], in[0] - in[1]}; };
 
   check_every_way(function, leaves({{3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_multi_output_list: as many outputs as the input has rows", "[like_eager][C]") {
+TEST_CASE("AD-13 test_multi_output_list: as many outputs as the input has rows",
+          "[like_eager][C]") {
   const auto function = [](const Tensors& in) {
     Tensors outputs;
     for (const torch::Tensor& row : in[0].unbind(0)) {
@@ -48,7 +49,7 @@ TEST_CASE("test_multi_output_list: as many outputs as the input has rows", "[lik
 }
 
 TEST_CASE(
-    "test_input_mutation_simple_with_none_and_nontensor: a written input beside an undefined "
+    "AD-12 test_input_mutation_simple_with_none_and_nontensor: a written input beside an undefined "
     "one",
     "[like_eager][C]") {
   const auto function = [](const Tensors& in) { return Tensors{in[1] * in[0].mul_(2)}; };
@@ -60,7 +61,8 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("test_output_dict: an input returned twice, and beside a result", "[like_eager][C]") {
+TEST_CASE("AD-13 AD-62 test_output_dict: an input returned twice, and beside a result",
+          "[like_eager][C]") {
   const auto twice = [](const Tensors& in) { return Tensors{in[0], in[0]}; };
   const auto beside = [](const Tensors& in) { return Tensors{in[0], in[1] + in[0]}; };
 
@@ -68,7 +70,7 @@ TEST_CASE("test_output_dict: an input returned twice, and beside a result", "[li
   check_every_way(beside, leaves({{3}, {3}}));
 }
 
-TEST_CASE("test_list_codegen: a compiler gets its inputs as a list that it may empty",
+TEST_CASE("AD-09 test_list_codegen: a compiler gets its inputs as a list that it may empty",
           "[like_eager][C]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].sin() * in[1].cos() * in[2].sin()};
@@ -87,7 +89,7 @@ TEST_CASE("test_list_codegen: a compiler gets its inputs as a list that it may e
   check_like_eager(function, compiled, [] { return leaves({{5}, {5}, {5}})(true); });
 }
 
-TEST_CASE("test_module: gradients land in the module's own parameters", "[like_eager][C]") {
+TEST_CASE("AD-14 test_module: gradients land in the module's own parameters", "[like_eager][C]") {
   torch::nn::Sequential module(torch::nn::Linear(32, 32), torch::nn::ReLU());
   const torch::Tensor x = torch::randn({32, 32});
   const torch::Tensor expected = module->forward(x);
@@ -111,7 +113,7 @@ TEST_CASE("test_module: gradients land in the module's own parameters", "[like_e
   }
 }
 
-TEST_CASE("test_batchnorm: a module that trains and writes its buffers", "[like_eager][C]") {
+TEST_CASE("AD-14 test_batchnorm: a module that trains and writes its buffers", "[like_eager][C]") {
   torch::nn::BatchNorm2d norm(4);
   const TensorFunction forward = [&](const Tensors& in) { return Tensors{norm->forward(in[0])}; };
 
@@ -163,7 +165,7 @@ TEST_CASE("test_composite_impl_compile: linear is taken apart", "[like_eager][C]
   CHECK(product);
 }
 
-TEST_CASE("test_compilation_context: forward, inference, and the backward when it runs",
+TEST_CASE("AD-10 test_compilation_context: forward, inference, and the backward when it runs",
           "[like_eager][C]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin().sin()}; };
   std::vector<std::string> names;
@@ -199,8 +201,9 @@ class Autocast {
   Autocast& operator=(const Autocast&) = delete;
 };
 
-TEST_CASE("test_autocast_disable_guard: a compiled function does not cast what its trace did not",
-          "[like_eager][O]") {
+TEST_CASE(
+    "AD-131 test_autocast_disable_guard: a compiled function does not cast what its trace did not",
+    "[like_eager][O]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].mm(in[0])}; };
   const torch::Tensor x = torch::rand({4, 4});
   const auto compiled = dispatch(trace_joint(function, {x}), {});
@@ -211,7 +214,7 @@ TEST_CASE("test_autocast_disable_guard: a compiled function does not cast what i
   CHECK(compiled({x})[0].scalar_type() == torch::kFloat);
 }
 
-TEST_CASE("test_nonidempotent_amp: casts happen once", "[like_eager][O]") {
+TEST_CASE("AD-130 test_nonidempotent_amp: casts happen once", "[like_eager][O]") {
   const auto function = [](const Tensors& in) {
     return Tensors{torch::einsum("ah,th->t", {in[0], in[1]}).log_softmax(-1)};
   };
@@ -227,7 +230,8 @@ TEST_CASE("test_nonidempotent_amp: casts happen once", "[like_eager][O]") {
       {.relative = 1e-2, .absolute = 3e-2});  // Two steps of bfloat16 at the largest gradients.
 }
 
-TEST_CASE("test_autocast: a network under autocast, its backward outside", "[like_eager][O]") {
+TEST_CASE("AD-130 test_autocast: a network under autocast, its backward outside",
+          "[like_eager][O]") {
   torch::nn::Sequential module(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)),
                                torch::nn::BatchNorm2d(4),
                                torch::nn::ReLU(),
@@ -262,7 +266,7 @@ TEST_CASE("test_autocast: a network under autocast, its backward outside", "[lik
   }
 }
 
-TEST_CASE("test_preserve_random: the same random numbers as eager", "[like_eager][O]") {
+TEST_CASE("AD-134 test_preserve_random: the same random numbers as eager", "[like_eager][O]") {
   const auto function = [](const Tensors& in) {
     return Tensors{torch::dropout(in[0], 0.5, true) + in[0], torch::rand({3})};
   };

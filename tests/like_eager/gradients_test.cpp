@@ -11,7 +11,8 @@ using autograd_dispatch::trace_joint;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-TEST_CASE("test_no_grad_input_output: products with and without gradient", "[like_eager][L]") {
+TEST_CASE("AD-112 test_no_grad_input_output: products with and without gradient",
+          "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].cos(), in[1].cos(), in[0] * in[1]};
   };
@@ -27,7 +28,7 @@ TEST_CASE("test_no_grad_input_output: products with and without gradient", "[lik
 }
 
 TEST_CASE(
-    "test_some_output_requires_grad_input_doesnt: a view of an input that requires grad by "
+    "AD-78 test_some_output_requires_grad_input_doesnt: a view of an input that requires grad by "
     "itself",
     "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
@@ -39,14 +40,15 @@ TEST_CASE(
   check_every_way(function, [](bool) { return Inputs(Tensors{torch::randn({3, 3})}); });
 }
 
-TEST_CASE("test_some_outputs_dont_require_grad_view: a detached input and another one",
+TEST_CASE("AD-62 AD-112 test_some_outputs_dont_require_grad_view: a detached input and another one",
           "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].detach(), in[1]}; };
 
   check_every_way(function, leaves({{3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_some_outputs_dont_require_grad_non_view: a detached result", "[like_eager][L]") {
+TEST_CASE("AD-112 test_some_outputs_dont_require_grad_non_view: a detached result",
+          "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].add(1).detach(), in[1]}; };
 
   check_every_way(function, leaves({{3, 3}, {3, 3}}));
@@ -61,7 +63,7 @@ TEST_CASE("a leaf that the function makes", "[like_eager][L]") {
   check_every_way(function, leaves({{3}}));
 }
 
-TEST_CASE("test_inner_grad: a gradient that is taken inside", "[like_eager][L]") {
+TEST_CASE("AD-128 test_inner_grad: a gradient that is taken inside", "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = torch::exp(in[0]);
     return torch::autograd::grad({y}, {in[0]});
@@ -71,8 +73,10 @@ TEST_CASE("test_inner_grad: a gradient that is taken inside", "[like_eager][L]")
                   [](bool) { return Inputs(Tensors{torch::randn({}, torch::requires_grad())}); });
 }
 
-TEST_CASE("test_grad_context: without grad mode no backward is made, with it only when it runs",
-          "[like_eager][L]") {
+TEST_CASE(
+    "AD-02 AD-114 test_grad_context: without grad mode no backward is made, with it only when it "
+    "runs",
+    "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] * 2}; };
   const torch::Tensor x = torch::randn({}, torch::requires_grad());
   int compiled = 0;
@@ -94,7 +98,7 @@ TEST_CASE("test_grad_context: without grad mode no backward is made, with it onl
   CHECK(compiled == 1);
 }
 
-TEST_CASE("test_inference_mode: results are inference tensors", "[like_eager][L]") {
+TEST_CASE("AD-136 test_inference_mode: results are inference tensors", "[like_eager][L]") {
   torch::nn::Linear linear(4, 4);
   const auto function = [&](const Tensors& in) {
     return Tensors{linear->forward(in[0]), in[0].view({-1})};
@@ -104,8 +108,10 @@ TEST_CASE("test_inference_mode: results are inference tensors", "[like_eager][L]
   check_every_way(function, [](bool) { return Inputs(Tensors{torch::randn({4, 4})}); });
 }
 
-TEST_CASE("test_generate_gives_inference_graph: no_grad inside leaves nothing to differentiate",
-          "[like_eager][L]") {
+TEST_CASE(
+    "AD-02 AD-08 test_generate_gives_inference_graph: no_grad inside leaves nothing to "
+    "differentiate",
+    "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
     const torch::NoGradGuard no_grad;
     return Tensors{in[0] * in[0]};
@@ -115,7 +121,7 @@ TEST_CASE("test_generate_gives_inference_graph: no_grad inside leaves nothing to
   check_every_way(function, leaves({{4}}));
 }
 
-TEST_CASE("grad mode that the function leaves changed stays changed", "[like_eager][L]") {
+TEST_CASE("AD-137 grad mode that the function leaves changed stays changed", "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0] * 2;
     c10::GradMode::set_enabled(false);
@@ -125,7 +131,8 @@ TEST_CASE("grad mode that the function leaves changed stays changed", "[like_eag
   check_every_way(function, leaves({{4}}));
 }
 
-TEST_CASE("test_contiguous: a tangent of another layout than the output's", "[like_eager][L]") {
+TEST_CASE("AD-116 test_contiguous: a tangent of another layout than the output's",
+          "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].view({2, 3}).t() * 2}; };
   const torch::Tensor x = torch::randn({6}, torch::requires_grad());
   const torch::Tensor tangent = torch::randn({3, 2});
@@ -144,14 +151,15 @@ struct PlusOneBackward : torch::autograd::Function<PlusOneBackward> {
   }
 };
 
-TEST_CASE("test_custom_autograd: a custom function's backward is what is compiled",
+TEST_CASE("AD-127 test_custom_autograd: a custom function's backward is what is compiled",
           "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{PlusOneBackward::apply(in[0])}; };
 
   check_every_way(function, leaves({{3}}));
 }
 
-TEST_CASE("test_mem_leak_from_save_for_bw: nothing stays when the outputs go", "[like_eager][L]") {
+TEST_CASE("AD-119 test_mem_leak_from_save_for_bw: nothing stays when the outputs go",
+          "[like_eager][L]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor add = in[0] + in[0];
     const torch::Tensor part = add.split_with_sizes({4, 4}, 1)[1];
@@ -161,7 +169,7 @@ TEST_CASE("test_mem_leak_from_save_for_bw: nothing stays when the outputs go", "
   check_every_way(function, leaves({{8, 8}, {1, 4, 1}}));
 }
 
-TEST_CASE("an input without a gradient does not hold on to its history", "[like_eager][L]") {
+TEST_CASE("AD-118 an input without a gradient does not hold on to its history", "[like_eager][L]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] * in[1].detach()}; };
   const torch::Tensor leaf = torch::ones({3}, torch::requires_grad());
   const torch::Tensor history = leaf.exp();
@@ -277,7 +285,7 @@ struct TransposesSaved : torch::autograd::Function<TransposesSaved> {
   }
 };
 
-TEST_CASE("test_backward_mutation_metadata: a backward that reshapes an input is refused",
+TEST_CASE("AD-124 test_backward_mutation_metadata: a backward that reshapes an input is refused",
           "[like_eager][M]") {
   const auto function = [](const Tensors& in) {
     const variable_list both = TransposesSaved::apply(in[0], in[1]);
@@ -297,8 +305,9 @@ struct WritesGradient : torch::autograd::Function<WritesGradient> {
   }
 };
 
-TEST_CASE("test_backward_mutation_on_grad_out: a backward that writes its gradient is refused",
-          "[like_eager][M]") {
+TEST_CASE(
+    "AD-125 test_backward_mutation_on_grad_out: a backward that writes its gradient is refused",
+    "[like_eager][M]") {
   const auto function = [](const Tensors& in) {
     return Tensors{WritesGradient::apply(in[0] * in[1])};
   };

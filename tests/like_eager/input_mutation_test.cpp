@@ -6,7 +6,7 @@
 namespace kiln::testing {
 namespace {
 
-TEST_CASE("test_squeeze_mutation: a write through a squeezed clone reaches the clone",
+TEST_CASE("AD-32 test_squeeze_mutation: a write through a squeezed clone reaches the clone",
           "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor b = in[0].clone().squeeze(-1);
@@ -17,7 +17,7 @@ TEST_CASE("test_squeeze_mutation: a write through a squeezed clone reaches the c
   check_every_way(function, leaves({{3, 1}}));
 }
 
-TEST_CASE("test_input_mutation_simple: history goes on through a written input",
+TEST_CASE("AD-20 AD-22 test_input_mutation_simple: history goes on through a written input",
           "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -27,8 +27,9 @@ TEST_CASE("test_input_mutation_simple: history goes on through a written input",
   check_every_way(function, computed({{3, 3}}));
 }
 
-TEST_CASE("test_mutates_input_noncontiguous: only the written elements of the base change",
-          "[like_eager][D]") {
+TEST_CASE(
+    "AD-30 AD-31 test_mutates_input_noncontiguous: only the written elements of the base change",
+    "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
     return Tensors();
@@ -40,7 +41,7 @@ TEST_CASE("test_mutates_input_noncontiguous: only the written elements of the ba
 }
 
 TEST_CASE(
-    "test_input_mutation_modifies_autograd_meta_of_aliases: a view made before the call sees "
+    "AD-26 test_input_mutation_modifies_autograd_meta_of_aliases: a view made before the call sees "
     "the write",
     "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
@@ -65,8 +66,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("test_input_mutation_is_output: a written input that is returned is the same object",
-          "[like_eager][D]") {
+TEST_CASE(
+    "AD-20 AD-27 test_input_mutation_is_output: a written input that is returned is the same "
+    "object",
+    "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
     return Tensors{in[0]};
@@ -75,7 +78,8 @@ TEST_CASE("test_input_mutation_is_output: a written input that is returned is th
   check_every_way(function, computed({{3, 3}}));
 }
 
-TEST_CASE("test_input_mutation_multiple: several inputs are written, in order", "[like_eager][D]") {
+TEST_CASE("AD-20 test_input_mutation_multiple: several inputs are written, in order",
+          "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
     in[2].mul_(2);
@@ -85,7 +89,7 @@ TEST_CASE("test_input_mutation_multiple: several inputs are written, in order", 
   check_every_way(function, computed({{3, 3}, {3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_input_mutation_return: an out= argument is written and returned",
+TEST_CASE("AD-21 AD-28 test_input_mutation_return: an out= argument is written and returned",
           "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     return Tensors{torch::sin_out(const_cast<torch::Tensor&>(in[1]), in[0])};
@@ -95,7 +99,7 @@ TEST_CASE("test_input_mutation_return: an out= argument is written and returned"
                   [](bool) { return Inputs(Tensors{torch::randn({3, 3}), torch::ones({3, 3})}); });
 }
 
-TEST_CASE("test_input_mutation_batchnorm: running statistics that are arguments",
+TEST_CASE("AD-33 test_input_mutation_batchnorm: running statistics that are arguments",
           "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     const auto [out, mean, deviation] =
@@ -119,7 +123,7 @@ TEST_CASE("test_input_mutation_batchnorm: running statistics that are arguments"
   });
 }
 
-TEST_CASE("test_batchnorm_inference: in eval mode nothing is written", "[like_eager][D]") {
+TEST_CASE("AD-35 test_batchnorm_inference: in eval mode nothing is written", "[like_eager][D]") {
   torch::nn::BatchNorm2d norm(torch::nn::BatchNorm2dOptions(4));
   norm->eval();
   const auto function = [&](const Tensors& in) { return Tensors{norm->forward(in[0])}; };
@@ -131,7 +135,7 @@ TEST_CASE("test_batchnorm_inference: in eval mode nothing is written", "[like_ea
   check_every_way(function, [](bool) { return Inputs(Tensors{torch::randn({4, 4, 4, 4})}); });
 }
 
-TEST_CASE("test_input_mutation_noncontiguous: a written view of a larger tensor",
+TEST_CASE("AD-30 test_input_mutation_noncontiguous: a written view of a larger tensor",
           "[like_eager][D]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -184,7 +188,8 @@ void check_counting(const std::vector<std::int64_t>& shape) {
   }
 }
 
-TEST_CASE("test_buffer_copied_in_graph: a module's buffer is written in place", "[like_eager][D]") {
+TEST_CASE("AD-21 AD-34 test_buffer_copied_in_graph: a module's buffer is written in place",
+          "[like_eager][D]") {
   check_counting({1});
 
   auto module = std::make_shared<CountingImpl>(std::vector<std::int64_t>{1});
@@ -195,13 +200,14 @@ TEST_CASE("test_buffer_copied_in_graph: a module's buffer is written in place", 
 }
 
 TEST_CASE(
-    "test_buffer_copied_in_graph_with_different_shapes: a buffer that is larger than the "
+    "AD-34 test_buffer_copied_in_graph_with_different_shapes: a buffer that is larger than the "
     "input",
     "[like_eager][D]") {
   check_counting({4, 4});
 }
 
-TEST_CASE("test_buffer_batch_norm: float and integer buffers of a module", "[like_eager][D]") {
+TEST_CASE("AD-33 AD-34 test_buffer_batch_norm: float and integer buffers of a module",
+          "[like_eager][D]") {
   torch::nn::BatchNorm1d eager(100);
   const torch::Tensor x = torch::randn({20, 100}).requires_grad_();
   const torch::Tensor expected = eager->forward(x.clone());
@@ -228,7 +234,7 @@ TEST_CASE("test_buffer_batch_norm: float and integer buffers of a module", "[lik
 }
 
 TEST_CASE(
-    "test_new_inp_requires_grad_now: an input that is written with a gradient starts to "
+    "AD-29 test_new_inp_requires_grad_now: an input that is written with a gradient starts to "
     "require one",
     "[like_eager][D]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].add_(in[1])}; };
@@ -239,7 +245,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("test_input_mutation_requires_grad_detach: a leaf may be written through detach",
+TEST_CASE("AD-24 test_input_mutation_requires_grad_detach: a leaf may be written through detach",
           "[like_eager][E]") {
   const auto function = [](const Tensors& in) {
     in[0].detach().mul_(2);
@@ -250,8 +256,10 @@ TEST_CASE("test_input_mutation_requires_grad_detach: a leaf may be written throu
   check_every_way(function, computed({{4}}));
 }
 
-TEST_CASE("test_input_mutation_hidden_from_autograd_aliasing: a write under no_grad through a view",
-          "[like_eager][E]") {
+TEST_CASE(
+    "AD-21 AD-23 test_input_mutation_hidden_from_autograd_aliasing: a write under no_grad through "
+    "a view",
+    "[like_eager][E]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor alias = in[0].view({-1});
     {
@@ -264,7 +272,7 @@ TEST_CASE("test_input_mutation_hidden_from_autograd_aliasing: a write under no_g
   check_every_way(function, leaves({{4}}));
 }
 
-TEST_CASE("test_input_mutation_requires_grad_no_grad: a leaf may be written under no_grad",
+TEST_CASE("AD-21 test_input_mutation_requires_grad_no_grad: a leaf may be written under no_grad",
           "[like_eager][E]") {
   const auto function = [](const Tensors& in) {
     {
@@ -277,8 +285,9 @@ TEST_CASE("test_input_mutation_requires_grad_no_grad: a leaf may be written unde
   check_every_way(function, leaves({{4}}));
 }
 
-TEST_CASE("test_input_mutation_requires_grad_no_grad_inference_graph: nothing to differentiate",
-          "[like_eager][E]") {
+TEST_CASE(
+    "AD-02 test_input_mutation_requires_grad_no_grad_inference_graph: nothing to differentiate",
+    "[like_eager][E]") {
   const auto function = [](const Tensors& in) {
     const torch::NoGradGuard no_grad;
     in[0].mul_(2);
@@ -291,7 +300,7 @@ TEST_CASE("test_input_mutation_requires_grad_no_grad_inference_graph: nothing to
 }
 
 TEST_CASE(
-    "test_input_mutation_requires_grad_no_grad_detach_mixed: only what autograd saw counts "
+    "AD-25 test_input_mutation_requires_grad_no_grad_detach_mixed: only what autograd saw counts "
     "for the gradient",
     "[like_eager][E]") {
   const auto function = [](const Tensors& in) {

@@ -10,7 +10,8 @@
 namespace kiln::testing {
 namespace {
 
-TEST_CASE("test_input_mutation_metadata: an input that is transposed in place", "[like_eager][F]") {
+TEST_CASE("AD-40 test_input_mutation_metadata: an input that is transposed in place",
+          "[like_eager][F]") {
   const auto function = [](const Tensors& in) {
     in[0].transpose_(1, 0);
     return Tensors{in[0] + in[1]};
@@ -19,7 +20,7 @@ TEST_CASE("test_input_mutation_metadata: an input that is transposed in place", 
   check_every_way(function, computed({{3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_input_mutation_metadata2: shape and elements change", "[like_eager][F]") {
+TEST_CASE("AD-41 test_input_mutation_metadata2: shape and elements change", "[like_eager][F]") {
   const auto function = [](const Tensors& in) {
     in[0].transpose_(1, 0);
     in[0].mul_(2);
@@ -29,7 +30,7 @@ TEST_CASE("test_input_mutation_metadata2: shape and elements change", "[like_eag
   check_every_way(function, computed({{3, 4}}));
 }
 
-TEST_CASE("test_input_data_and_metadata_mutation: a row of a transposed input is written",
+TEST_CASE("AD-41 test_input_data_and_metadata_mutation: a row of a transposed input is written",
           "[like_eager][F]") {
   const auto function = [](const Tensors& in) {
     in[0].t_();
@@ -40,7 +41,8 @@ TEST_CASE("test_input_data_and_metadata_mutation: a row of a transposed input is
   check_every_way(function, computed({{3, 3}}));
 }
 
-TEST_CASE("test_view_and_inplace_view: a view taken before the shape changes", "[like_eager][F]") {
+TEST_CASE("AD-40 AD-42 test_view_and_inplace_view: a view taken before the shape changes",
+          "[like_eager][F]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(1);
     const torch::Tensor view = in[0].view({-1});
@@ -51,8 +53,9 @@ TEST_CASE("test_view_and_inplace_view: a view taken before the shape changes", "
   check_every_way(function, computed({{2, 4}}));
 }
 
-TEST_CASE("test_input_inplace_requires_grad_true: requires_grad_ inside is the caller's to see",
-          "[like_eager][F]") {
+TEST_CASE(
+    "AD-36 test_input_inplace_requires_grad_true: requires_grad_ inside is the caller's to see",
+    "[like_eager][F]") {
   const auto function = [](const Tensors& in) {
     in[1].requires_grad_(true);
     return Tensors{in[0].mul(3), in[1].mul(4)};
@@ -71,7 +74,7 @@ TEST_CASE("an input that loses its history", "[like_eager][F]") {
   check_every_way(function, computed({{3}}));
 }
 
-TEST_CASE("test_input_mutation_set__input_mutation: an input moves onto another's memory",
+TEST_CASE("AD-43 test_input_mutation_set__input_mutation: an input moves onto another's memory",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     in[1].mul_(3);
@@ -86,8 +89,9 @@ TEST_CASE("test_input_mutation_set__input_mutation: an input moves onto another'
                   [](bool) { return Inputs(Tensors{torch::randn({3, 3}), torch::randn({3, 3})}); });
 }
 
-TEST_CASE("test_set__steals_view_chain: a write through a moved tensor reaches the new memory",
-          "[like_eager][G]") {
+TEST_CASE(
+    "AD-46 test_set__steals_view_chain: a write through a moved tensor reaches the new memory",
+    "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor a = in[0].mul(2).slice(0, 0, 4, 2);
     const torch::Tensor b = in[1].mul(2);
@@ -104,7 +108,8 @@ TEST_CASE("test_set__steals_view_chain: a write through a moved tensor reaches t
                   [](bool) { return Inputs(Tensors{torch::ones({4}), torch::ones({4})}); });
 }
 
-TEST_CASE("test_set__and_data_mutation_good: set_, then a write to the source", "[like_eager][G]") {
+TEST_CASE("AD-43 AD-44 test_set__and_data_mutation_good: set_, then a write to the source",
+          "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     const torch::NoGradGuard no_grad;
     in[0].set_(in[1]);
@@ -115,7 +120,7 @@ TEST_CASE("test_set__and_data_mutation_good: set_, then a write to the source", 
   check_every_way(function, leaves({{3, 3}, {3, 3}}));
 }
 
-TEST_CASE("test_set__and_data_mutation_bad: a write to memory that an input has left",
+TEST_CASE("AD-47 test_set__and_data_mutation_bad: a write to memory that an input has left",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor view = in[0].view({-1});
@@ -129,7 +134,7 @@ TEST_CASE("test_set__and_data_mutation_bad: a write to memory that an input has 
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_set__not_allowed: set_ and a write that autograd sees", "[like_eager][G]") {
+TEST_CASE("AD-48 test_set__not_allowed: set_ and a write that autograd sees", "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     {
       const torch::NoGradGuard no_grad;
@@ -144,7 +149,7 @@ TEST_CASE("test_set__not_allowed: set_ and a write that autograd sees", "[like_e
                     contains("but the input has other mutations that we cannot"));
 }
 
-TEST_CASE("test_input_mutation_set__nop: moves that cancel are none", "[like_eager][G]") {
+TEST_CASE("AD-45 test_input_mutation_set__nop: moves that cancel are none", "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor b = torch::arange(9, torch::kFloat);
     const torch::Tensor old = at::alias(in[0]);
@@ -262,7 +267,7 @@ TEST_CASE("AD-51 test_input_mutation_storage_resize_up_down: memory for the time
   }));
 }
 
-TEST_CASE("test_input_mutation_storage_resize_before_set__not_supported: as in eager it is",
+TEST_CASE("AD-53 test_input_mutation_storage_resize_before_set__not_supported: as in eager it is",
           "[like_eager][G]") {
   check_resize(
       [](const Tensors& in) {

@@ -1,6 +1,8 @@
 // Family U: every operator of a list, forward and gradients, against eager.
 
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "every_way.hpp"
 #include "kiln/testing/catch2.hpp"
@@ -9,8 +11,16 @@
 namespace kiln::testing {
 namespace {
 
+// Per program, and in its order.
+struct Outcome {
+  Tensors outputs, gradients;
+};
+
+using Compile = std::function<TensorFunction(const TensorFunction&)>;
+
+constexpr std::size_t kOperands = 8;
+
 Tensors make_operands() {
-  torch::manual_seed(4);
   Tensors made;
   const std::vector<std::vector<std::int64_t>> shapes = {
       {3, 4}, {3, 4}, {4, 3}, {3, 3}, {4, 4}, {4}, {2, 3, 8, 8}, {4, 3, 3, 3}};
@@ -20,55 +30,78 @@ Tensors make_operands() {
   return made;
 }
 
-struct Outcome {
-  torch::Tensor value;
-  Tensors gradients;
-};
+// Several programs as one function, each on operands of its own: one compilation for all of them.
+Outcome run(std::span<const OperatorCase> cases, const Compile& compiled) {
+  const TensorFunction function = [&](const Tensors& in) {
+    Tensors outputs;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const torch::Tensor* x = &in[i * kOperands];
+      outputs.push_back(cases[i].program({x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}));
+    }
+    return outputs;
+  };
+  Tensors operands;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    torch::manual_seed(4);
+    const Tensors own = make_operands();
+    operands.insert(operands.end(), own.begin(), own.end());
+  }
 
-Outcome run(const TensorFunction& function) {
-  const Tensors operands = make_operands();
   torch::manual_seed(5);
   Outcome outcome;
-  outcome.value = function(operands)[0];
-  if (outcome.value.requires_grad()) {
-    torch::manual_seed(6);
-    outcome.gradients = torch::autograd::grad({outcome.value},
-                                              operands,
-                                              {torch::randn_like(outcome.value)},
-                                              /*retain_graph=*/false,
-                                              /*create_graph=*/false,
-                                              /*allow_unused=*/true);
+  outcome.outputs = compiled(function)(operands);
+  torch::manual_seed(6);
+  Tensors differentiable, tangents;
+  for (const torch::Tensor& output : outcome.outputs) {
+    if (output.requires_grad()) {
+      differentiable.push_back(output);
+      tangents.push_back(torch::randn_like(output));
+    }
   }
+  outcome.gradients = torch::autograd::grad(differentiable,
+                                            operands,
+                                            tangents,
+                                            /*retain_graph=*/false,
+                                            /*create_graph=*/false,
+                                            /*allow_unused=*/true);
   return outcome;
+}
+
+void check_programs(std::span<const OperatorCase> cases, const Compile& compiled) {
+  INFO(cases.front().name << " to " << cases.back().name);
+  Outcome expected, found;
+  const auto error = detail::error_of([&] {
+    expected = run(cases, [](const TensorFunction& function) { return function; });
+    found = run(cases, compiled);
+  });
+  CHECK(error.value_or("no error") == "no error");
+  if (error) {
+    return;
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    INFO(cases[i].name);
+    CHECK(found.outputs[i].strides() == expected.outputs[i].strides());
+    CHECK(found.outputs[i].requires_grad() == expected.outputs[i].requires_grad());
+    CHECK(close(found.outputs[i], expected.outputs[i], {1e-5, 1e-6}));
+    for (std::size_t j = 0; j < kOperands; ++j) {
+      CAPTURE(j);
+      const std::size_t operand = i * kOperands + j;
+      CHECK(close(found.gradients[operand], expected.gradients[operand], {1e-4, 1e-5}));
+    }
+  }
 }
 
 void sweep(const std::vector<OperatorCase>& cases) {
   for (const OperatorCase& example : cases) {
-    const TensorFunction function = [&](const Tensors& in) {
-      return Tensors{example.program({in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]})};
-    };
-    INFO(example.name);
-    std::string error;
-    Outcome expected, found;
-    try {
-      expected = run(function);
-      found = run(interpreted(function));
-    } catch (const c10::Error& thrown) {
-      error = thrown.what_without_backtrace();
-    } catch (const std::exception& thrown) {
-      error = thrown.what();
-    }
-    CHECK(error == "");
-    if (!error.empty()) {
-      continue;
-    }
-    CHECK(found.value.strides() == expected.value.strides());
-    CHECK(found.value.requires_grad() == expected.value.requires_grad());
-    CHECK(close(found.value, expected.value, {1e-5, 1e-6}));
-    for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
-      CAPTURE(i);
-      CHECK(close(found.gradients[i], expected.gradients[i], {1e-4, 1e-5}));
-    }
+    check_programs({&example, 1}, [](const TensorFunction& f) { return interpreted(f); });
+  }
+}
+
+void sweep_generated(const std::vector<OperatorCase>& cases) {
+  constexpr std::size_t kTogether = 20;
+  for (std::size_t i = 0; i < cases.size(); i += kTogether) {
+    check_programs(std::span(cases).subspan(i, std::min(kTogether, cases.size() - i)),
+                   [](const TensorFunction& f) { return generated(f); });
   }
 }
 
@@ -79,6 +112,16 @@ TEST_CASE("EX-49 test_aot_autograd_exhaustive: operators on elements", "[like_ea
 TEST_CASE("EX-49 test_aot_autograd_exhaustive: operators that reduce, move and multiply",
           "[like_eager][U]") {
   sweep(structured_cases());
+}
+
+TEST_CASE("test_aot_autograd_exhaustive: generated code, operators on elements",
+          "[like_eager][U]") {
+  sweep_generated(pointwise_cases());
+}
+
+TEST_CASE("test_aot_autograd_exhaustive: generated code, operators that reduce, move and multiply",
+          "[like_eager][U]") {
+  sweep_generated(structured_cases());
 }
 
 TEST_CASE("the list has no fewer than 250 operators, each once", "[like_eager][U]") {

@@ -17,7 +17,7 @@ struct ScaledGradient : torch::autograd::Function<ScaledGradient> {
   }
 };
 
-TEST_CASE("test_input_output_aliase_custom_autograd_function: the custom backward is kept",
+TEST_CASE("AD-69 test_input_output_aliase_custom_autograd_function: the custom backward is kept",
           "[like_eager][H]") {
   const auto function = [](const Tensors& in) { return Tensors{ScaledGradient::apply(in[0])}; };
 
@@ -34,14 +34,14 @@ TEST_CASE("a custom function between two outputs that share memory", "[like_eage
   check_every_way(function, leaves({{2, 2}}));
 }
 
-TEST_CASE("test_input_output_view_simple: a view of an input", "[like_eager][H]") {
+TEST_CASE("AD-02 AD-61 test_input_output_view_simple: a view of an input", "[like_eager][H]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].view({-1})}; };
 
   check_every_way(function, computed({{2, 2}}));
   check_every_way(function, leaves({{2, 2}}));
 }
 
-TEST_CASE("test_input_output_view_mutate_multiple: views of inputs, one of them written",
+TEST_CASE("AD-61 test_input_output_view_mutate_multiple: views of inputs, one of them written",
           "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -52,7 +52,7 @@ TEST_CASE("test_input_output_view_mutate_multiple: views of inputs, one of them 
   check_every_way(function, computed({{2, 2}, {2, 2}, {2, 2}}));
 }
 
-TEST_CASE("test_input_output_view_metadata_mutate_multiple: views of inputs that change",
+TEST_CASE("AD-42 test_input_output_view_metadata_mutate_multiple: views of inputs that change",
           "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     in[1].mul_(3);
@@ -63,7 +63,8 @@ TEST_CASE("test_input_output_view_metadata_mutate_multiple: views of inputs that
   check_every_way(function, computed({{2, 2}, {2, 2}, {2, 2}}));
 }
 
-TEST_CASE("test_input_mutation_and_output_view: a view of a written input", "[like_eager][H]") {
+TEST_CASE("AD-61 test_input_mutation_and_output_view: a view of a written input",
+          "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
     return Tensors{in[0].view({-1})};
@@ -72,7 +73,7 @@ TEST_CASE("test_input_mutation_and_output_view: a view of a written input", "[li
   check_every_way(function, computed({{2, 2}}));
 }
 
-TEST_CASE("test_input_mutation_output_view_multiple: shape of one, elements of another",
+TEST_CASE("AD-40 test_input_mutation_output_view_multiple: shape of one, elements of another",
           "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     in[1].transpose_(1, 0);
@@ -84,7 +85,7 @@ TEST_CASE("test_input_mutation_output_view_multiple: shape of one, elements of a
 }
 
 TEST_CASE(
-    "test_output_aliases_input_multi_output_view_should_raise_autograd_error: what eager "
+    "AD-70 test_output_aliases_input_multi_output_view_should_raise_autograd_error: what eager "
     "refuses is refused",
     "[like_eager][H]") {
   const TensorFunction function = interpreted([](const Tensors& in) { return in[0].unbind(0); });
@@ -95,7 +96,7 @@ TEST_CASE(
   CHECK_THROWS_WITH(outputs[0].mul_(2), contains("Such functions do not allow the output views"));
 }
 
-TEST_CASE("test_output_aliases_input_multi_output_view: unbind alone and beside a view",
+TEST_CASE("AD-70 AD-71 test_output_aliases_input_multi_output_view: unbind alone and beside a view",
           "[like_eager][H]") {
   const auto alone = [](const Tensors& in) { return in[0].unbind(0); };
   const auto beside = [](const Tensors& in) {
@@ -110,7 +111,7 @@ TEST_CASE("test_output_aliases_input_multi_output_view: unbind alone and beside 
         "UnbindBackward0");
 }
 
-TEST_CASE("test_view_detach: a detached view shares memory only", "[like_eager][H]") {
+TEST_CASE("AD-66 test_view_detach: a detached view shares memory only", "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor tmp = in[0].detach();
     in[0].mul_(2);
@@ -129,8 +130,9 @@ TEST_CASE("a view that was made under no_grad", "[like_eager][H]") {
   check_every_way(function, computed({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_multiple_inputs_get_correct_one: each output comes from its input",
-          "[like_eager][H]") {
+TEST_CASE(
+    "AD-63 test_output_aliases_multiple_inputs_get_correct_one: each output comes from its input",
+    "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].view(in[0].sizes()), in[1].view(in[1].sizes())};
   };
@@ -140,7 +142,7 @@ TEST_CASE("test_output_aliases_multiple_inputs_get_correct_one: each output come
                   }));
 }
 
-TEST_CASE("test_output_aliases_input_view_meta_replay: the view itself is made again",
+TEST_CASE("AD-73 AD-74 test_output_aliases_input_view_meta_replay: the view itself is made again",
           "[like_eager][H]") {
   const TensorFunction function =
       interpreted([](const Tensors& in) { return Tensors{in[0].view({-1})}; });
@@ -150,7 +152,7 @@ TEST_CASE("test_output_aliases_input_view_meta_replay: the view itself is made a
   CHECK(out.grad_fn()->name() == "ViewBackward0");
 }
 
-TEST_CASE("test_output_all_alias_types: views of inputs and of results at once",
+TEST_CASE("AD-42 AD-64 test_output_all_alias_types: views of inputs and of results at once",
           "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     in[0].transpose_(1, 0);
@@ -161,7 +163,7 @@ TEST_CASE("test_output_all_alias_types: views of inputs and of results at once",
   check_every_way(function, computed({{2, 4}}));
 }
 
-TEST_CASE("views that change the type of elements", "[like_eager][H]") {
+TEST_CASE("AD-73 views that change the type of elements", "[like_eager][H]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor complex = torch::view_as_complex(in[0]);
     return Tensors{complex, complex.conj(), torch::imag(complex), in[0].detach().view(torch::kInt)};

@@ -6,7 +6,7 @@
 namespace kiln::testing {
 namespace {
 
-TEST_CASE("test_outputs_are_aliased: one tensor and its view", "[like_eager][I]") {
+TEST_CASE("AD-65 test_outputs_are_aliased: one tensor and its view", "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor b = in[0].mul(2);
     const torch::Tensor c = b.view({-1});
@@ -16,16 +16,17 @@ TEST_CASE("test_outputs_are_aliased: one tensor and its view", "[like_eager][I]"
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_single: one view of a tensor that is not returned",
-          "[like_eager][I]") {
+TEST_CASE(
+    "AD-67 test_output_aliases_intermediate_single: one view of a tensor that is not returned",
+    "[like_eager][I]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].mul(3).view({-1})}; };
 
   check_every_way(function, leaves({{3, 3}}));
 }
 
 TEST_CASE(
-    "test_output_aliases_intermediate_multi_output_view: unbind of a result, alone and beside "
-    "views",
+    "AD-72 test_output_aliases_intermediate_multi_output_view: unbind of a result, alone and "
+    "beside views",
     "[like_eager][I]") {
   const auto alone = [](const Tensors& in) { return in[0].mul(3).unbind(0); };
   const auto beside_one = [](const Tensors& in) {
@@ -54,14 +55,14 @@ TEST_CASE(
   check_every_way(beside_two, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_mutation_linear: the view may be written",
+TEST_CASE("AD-67 test_output_aliases_intermediate_mutation_linear: the view may be written",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) { return Tensors{(in[0] + 1).view({-1})}; };
 
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_no_grad: a view of a result without gradient",
+TEST_CASE("AD-68 test_output_aliases_intermediate_no_grad: a view of a result without gradient",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].mul(3).view({-1}), in[1].add(1)};
@@ -73,7 +74,7 @@ TEST_CASE("test_output_aliases_intermediate_no_grad: a view of a result without 
   });
 }
 
-TEST_CASE("test_output_aliases_intermediate_returned_multiple_times: the same object twice",
+TEST_CASE("AD-65 test_output_aliases_intermediate_returned_multiple_times: the same object twice",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -83,7 +84,8 @@ TEST_CASE("test_output_aliases_intermediate_returned_multiple_times: the same ob
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_multiple: two views of one result", "[like_eager][I]") {
+TEST_CASE("AD-64 test_output_aliases_intermediate_multiple: two views of one result",
+          "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
     return Tensors{out.view({-1}), out.view({-1})};
@@ -92,7 +94,7 @@ TEST_CASE("test_output_aliases_intermediate_multiple: two views of one result", 
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_and_returned: a view, then its base",
+TEST_CASE("AD-65 test_output_aliases_intermediate_and_returned: a view, then its base",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -102,7 +104,7 @@ TEST_CASE("test_output_aliases_intermediate_and_returned: a view, then its base"
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_and_returned_flipped: a base, then its view",
+TEST_CASE("AD-65 test_output_aliases_intermediate_and_returned_flipped: a base, then its view",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -112,8 +114,9 @@ TEST_CASE("test_output_aliases_intermediate_and_returned_flipped: a base, then i
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_and_returned_different_grad: a detached view besides",
-          "[like_eager][I]") {
+TEST_CASE(
+    "AD-66 test_output_aliases_intermediate_and_returned_different_grad: a detached view besides",
+    "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
     return Tensors{out.view({-1}), out, out.select(0, 0).detach()};
@@ -128,7 +131,7 @@ TEST_CASE("test_output_aliases_intermediate_and_returned_different_grad: a detac
   check_every_way(detached_first, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_inplace_view: a result transposed in place",
+TEST_CASE("AD-75 test_output_aliases_intermediate_inplace_view: a result transposed in place",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -139,7 +142,7 @@ TEST_CASE("test_output_aliases_intermediate_inplace_view: a result transposed in
   check_every_way(function, leaves({{2, 4}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_inplace_view_with_detach: and detached in place",
+TEST_CASE("AD-75 test_output_aliases_intermediate_inplace_view_with_detach: and detached in place",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -151,7 +154,7 @@ TEST_CASE("test_output_aliases_intermediate_inplace_view_with_detach: and detach
   check_every_way(function, leaves({{2, 4}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_inplace_view_and_view: views before and after",
+TEST_CASE("AD-75 test_output_aliases_intermediate_inplace_view_and_view: views before and after",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out = in[0].mul(3);
@@ -164,7 +167,7 @@ TEST_CASE("test_output_aliases_intermediate_inplace_view_and_view: views before 
   check_every_way(function, leaves({{2, 4}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_multiple_mixed: two results, three views",
+TEST_CASE("AD-64 test_output_aliases_intermediate_multiple_mixed: two results, three views",
           "[like_eager][I]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor out1 = in[0].mul(3);
@@ -175,8 +178,10 @@ TEST_CASE("test_output_aliases_intermediate_multiple_mixed: two results, three v
   check_every_way(function, leaves({{3, 3}}));
 }
 
-TEST_CASE("test_output_aliases_intermediate_view_meta_replay: views are made again from the result",
-          "[like_eager][I]") {
+TEST_CASE(
+    "AD-73 AD-74 test_output_aliases_intermediate_view_meta_replay: views are made again from the "
+    "result",
+    "[like_eager][I]") {
   const TensorFunction function = interpreted([](const Tensors& in) {
     const torch::Tensor b = in[0].clone();
     return Tensors{b.view({-1}), b.view({-1})};
@@ -188,7 +193,7 @@ TEST_CASE("test_output_aliases_intermediate_view_meta_replay: views are made aga
   CHECK(outputs[1].grad_fn()->name() == "ViewBackward0");
 }
 
-TEST_CASE("test_output_aliases_output_view_meta_replay: views are made again from the output",
+TEST_CASE("AD-74 test_output_aliases_output_view_meta_replay: views are made again from the output",
           "[like_eager][I]") {
   const TensorFunction function = interpreted([](const Tensors& in) {
     const torch::Tensor b = in[0].add(10);

@@ -11,7 +11,7 @@ namespace {
 
 using kiln::testing::contains;
 
-TEST_CASE("a joint graph has primals, then tangents in, and outputs, then gradients out",
+TEST_CASE("AD-110 a joint graph has primals, then tangents in, and outputs, then gradients out",
           "[autograd-dispatch][joint]") {
   torch::nn::Linear linear(4, 3);
   const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]).relu()}; };

@@ -48,7 +48,8 @@ TEST_CASE("values of other numbers or lengths have another structure",
           "[autograd-dispatch][structure]") {
   const at::Tensor a = torch::ones({2});
 
-  CHECK(take_apart(std::pair(a, 1)).structure == take_apart(std::pair(torch::zeros({5}), 1)).structure);
+  CHECK(take_apart(std::pair(a, 1)).structure ==
+        take_apart(std::pair(torch::zeros({5}), 1)).structure);
   CHECK(take_apart(std::pair(a, 1)).structure != take_apart(std::pair(a, 2)).structure);
   CHECK(take_apart(Tensors{a}).structure != take_apart(Tensors{a, a}).structure);
 }
