@@ -187,6 +187,32 @@ TEST_CASE("AD-10 test_compilation_context: forward, inference, and the backward 
   CHECK(names == std::vector<std::string>{"forward", "inference", "backward"});
 }
 
+TEST_CASE("what equal() said when a function was compiled is made sure of at each call",
+          "[like_eager][C]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].equal(in[1]) ? in[0] * 2 : in[0] - in[1]};
+  };
+  const torch::Tensor x = torch::randn({5}, torch::requires_grad());
+  const Tensors different = {x, torch::randn({5})}, equal = {x, x.detach().clone()};
+  check_every_way(function, leaves({{5}, {5}}));
+
+  for (const bool are_equal : {false, true}) {
+    CAPTURE(are_equal);
+    const Tensors& like = are_equal ? equal : different;
+    const Tensors& unlike = are_equal ? different : equal;
+    CompileOptions options;
+    options.use_cache = false;
+    const Function generated_code = compile(function, options);
+    generated_code.prepare(like);
+    const TensorFunction interpreter =
+        dispatch(trace_joint(function, like), {.partition = by_minimum_cut});
+    for (const TensorFunction& compiled : {interpreter, TensorFunction(generated_code)}) {
+      CHECK(torch::allclose(compiled(like)[0], function(like)[0]));
+      CHECK_THROWS_WITH(compiled(unlike), contains("(at::equal)"));
+    }
+  }
+}
+
 class Autocast {
  public:
   Autocast() {

@@ -267,6 +267,63 @@ TEST_CASE("AD-51 test_input_mutation_storage_resize_up_down: memory for the time
   }));
 }
 
+// A parameter moves onto memory that was gathered for it.
+struct CreateParameter : torch::autograd::Function<CreateParameter> {
+  static torch::Tensor forward(torch::autograd::AutogradContext*,
+                               const torch::Tensor& gathered,
+                               const torch::Tensor& parameter) {
+    return parameter.set_(gathered);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {{}, gradients[0]};
+  }
+};
+
+TEST_CASE(
+    "AD-52 test_input_mutation_storage_resize_down_and_set_: memory that is gathered for a "
+    "parameter and freed after use",
+    "[like_eager][G]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor gathered;
+    {
+      const torch::NoGradGuard no_grad;
+      gathered = torch::cat({in[1], in[1]});
+    }
+    CreateParameter::apply(gathered, in[0]);
+    const torch::Tensor out = in[0].sin();
+    resize_storage(in[0], 0);
+    return Tensors{out};
+  };
+  const torch::Tensor shard = torch::randn({8}, torch::requires_grad());
+  const torch::Tensor gathered = torch::cat({shard, shard}).detach();
+  const auto check = [&](const TensorFunction& called, bool compiled) {
+    const torch::Tensor parameter = torch::zeros({16}, torch::requires_grad());
+    resize_storage(parameter, 0);
+
+    const torch::Tensor out = called({parameter, shard})[0];
+
+    CHECK(torch::allclose(out, gathered.sin(), 1e-4, 1e-5));
+    CHECK(parameter.is_leaf());
+    CHECK(parameter.sizes() == torch::IntArrayRef{16});
+    CHECK(parameter.storage().nbytes() == 0);
+    if (compiled) {  // Eager's backward would read what was freed.
+      out.sum().backward();
+      CHECK(torch::allclose(parameter.grad(), gathered.cos(), 1e-4, 1e-5));
+      CHECK_FALSE(shard.grad().defined());
+    }
+  };
+
+  check(function, false);
+  const TemporaryDirectory cache;
+  for (const TensorFunction& compiled : {interpreted(function),
+                                         interpreted(function, false, in_program_order),
+                                         prepared(cached(function, cache)),
+                                         prepared(cached(function, cache))}) {
+    check(compiled, true);
+  }
+}
+
 TEST_CASE("AD-53 test_input_mutation_storage_resize_before_set__not_supported: as in eager it is",
           "[like_eager][G]") {
   check_resize(

@@ -57,6 +57,7 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
   facts.reads_value = op.hasTag(at::Tag::data_dependent_output);
   facts.shape_from_data = op.hasTag(at::Tag::dynamic_output_shape);
   facts.in_place_view = op.hasTag(at::Tag::inplace_view);
+  facts.asserts = facts.target == "aten._assert_async.msg";
   return facts;
 }
 

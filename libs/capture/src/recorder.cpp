@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
@@ -54,6 +55,8 @@ bool has_mask(const c10::IValue* arguments, std::size_t count) {
   });
   return mask;
 }
+
+constexpr const char* kEqual = "aten.equal.default";
 
 // Whether shapes and memory alone say if two tensors are equal, as libtorch's attention asks of its
 // query and key. (NaN, which differs from itself, is not looked for.)
@@ -268,8 +271,7 @@ void Recorder::refuse(const c10::OperatorHandle& op,
                       const torch::jit::Stack& stack) const {
   const std::size_t count = op.schema().arguments().size();
   const c10::IValue* arguments = stack.data() + stack.size() - count;
-  if (facts.reads_value && !options_.allow_value_reads &&
-      !(facts.target == "aten.equal.default" && is_known_equal(arguments))) {
+  if (facts.reads_value && !options_.allow_value_reads && facts.target != kEqual) {
     throw Error(ErrorCode::kUnsupported,
                 "the program reads a tensor's value with " + facts.target +
                     "; a compiled program cannot depend on data it has not seen");
@@ -279,6 +281,30 @@ void Recorder::refuse(const c10::OperatorHandle& op,
   if (facts.shape_from_data && (!indexes || has_mask(arguments, count))) {
     throw Error(ErrorCode::kUnsupported,
                 "the shape of what " + facts.target + " returns depends on its data");
+  }
+}
+
+// What the program does next depends on whether two tensors are equal, as in libtorch's attention,
+// which asks it of query, key and value. It is taken for granted, and the graph makes sure of it.
+void Recorder::compare(const c10::OperatorHandle& op,
+                       c10::DispatchKeySet below,
+                       torch::jit::Stack& stack) {
+  const c10::IValue* arguments = stack.data() + stack.size() - 2;
+  const at::Tensor a = arguments[0].toTensor(), b = arguments[1].toTensor();
+  const bool known = is_known_equal(arguments);
+  {
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+    op.redispatchBoxed(below, &stack);
+  }
+  const bool equal = known ? a.sizes() == b.sizes() : stack.back().toBool();
+  stack.back() = equal;
+  if (!known) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    at::_assert_async(equal ? a.eq(b).all() : a.ne(b).any(),
+                      equal ? "the program was compiled for two tensors that are equal, and they "
+                              "differ now (at::equal)"
+                            : "the program was compiled for two tensors that differ, and they are "
+                              "equal now (at::equal)");
   }
 }
 
@@ -313,6 +339,11 @@ void Recorder::call(const c10::OperatorHandle& op,
     return;
   }
 
+  if (facts(op).target == kEqual && !options_.allow_value_reads) {
+    compare(op, below, stack);
+    return;
+  }
+
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
   if (options_.pre_dispatch && c10::GradMode::is_enabled() != grad_mode_) {
     set_grad_mode(!grad_mode_);
@@ -338,6 +369,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   for (const std::uint32_t argument : undeclared_mutations(known.target, arguments)) {
     node.mutates.push_back(argument);
   }
+  node.effectful = known.asserts;
   node.random = known.random && !(known.dropout && arguments[*known.dropout].toDouble() == 0);
 
   // Where each argument lies, before the call: set_ makes its own see other memory. One tensor of a

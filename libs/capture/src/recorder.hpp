@@ -99,6 +99,7 @@ class Recorder : public c10::DebugInfoBase {
   void refuse(const c10::OperatorHandle& op,
               const OperatorFacts& facts,
               const torch::jit::Stack& stack) const;
+  void compare(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack);
   void snapshot(const at::Tensor& tensor);
   void add_results(ir::Node node,
                    bool declares_aliases,

@@ -10,6 +10,7 @@
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/decompose.hpp"
 #include "lower/lowering.hpp"
+#include "prepare/complex_numbers.hpp"
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
 #include "program/describe_plan.hpp"
@@ -46,7 +47,7 @@ struct Prepared {
 };
 
 Prepared prepare(const ir::Graph& program, const Target& target, bool bind_constants) {
-  Prepared prepared{expanded(program), std::nullopt};
+  Prepared prepared{complex_numbers_as_tensors(expanded(program)), std::nullopt};
   if (bind_constants) {
     prepared.graph = fold_batch_norms(prepared.graph);
   }

@@ -4,6 +4,7 @@
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "prepare/complex_numbers.hpp"
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
 
@@ -161,6 +162,27 @@ TEST_CASE("an operator that is not known to take another layout gets the recorde
       CHECK(operand.strides == ir::contiguous_strides(operand.sizes));
     }
   }
+}
+
+TEST_CASE("a complex number becomes a tensor of one element", "[codegen][prepare]") {
+  ir::Graph graph = ir::parse(R"(graph g {
+    input %x: c64[4] user
+    %y: c64[4] = aten.mul.Scalar(%x, 2.0)
+    output %y user
+  })");
+  CHECK(ir::print(complex_numbers_as_tensors(graph)) == ir::print(graph));
+  graph.node(ir::NodeId(0)).arguments[1] = std::complex<double>(1, 2);
+  graph.node(ir::NodeId(0)).signature = "Tensor self,Scalar other->Tensor";
+
+  const ir::Graph made = complex_numbers_as_tensors(graph);
+
+  ir::verify(made);
+  CHECK(count(made, "aten.mul.Scalar") == 0);
+  CHECK(count(made, "aten.full.default") == 2);
+  REQUIRE(made.nodes().size() == 4);
+  CHECK(made.nodes()[3].target == "aten.mul.Tensor");
+  CHECK(made.nodes()[3].signature == "Tensor self,Tensor other->Tensor");
+  CHECK(made.tensor(made.nodes()[2].results[0]).dtype == ir::DType::kComplex64);
 }
 
 }  // namespace

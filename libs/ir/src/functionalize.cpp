@@ -129,6 +129,31 @@ ValueId Functionalizer::read_as(ValueId old) {
   return value;
 }
 
+/// Whether `node` gives elements to a tensor of the graph's own whose memory had none.
+bool Functionalizer::is_made_from_nothing(const Node& node) {
+  const std::string_view name = operator_name(node.target);
+  const auto* base = std::get_if<ValueId>(&node.arguments[0]);
+  if ((name != "resize_" && name != "resize_as_") || base == nullptr ||
+      place(*base).memory == kUntracked) {
+    return false;
+  }
+  const Memory& memory = memories_[place(*base).memory];
+  return memory.inputs.empty() && memory.root.valid() &&
+         element_count(memory.geometry.sizes) == Expr(0);
+}
+
+/// `value` in memory of its own. What it holds nobody can know, so it may as well be zeros.
+void Functionalizer::place_new(ValueId value) {
+  TensorMeta meta = copy_of(source_.tensor(value));
+  meta.strides = contiguous_strides(meta.sizes);
+  const ValueId zeros =
+      writer_.compute("aten.full.default",
+                      {meta.sizes, Expr(0), meta.dtype, Layout::kStrided, meta.device, false},
+                      meta);
+  place(value).made = writer_.laid_out(zeros, source_.tensor(value));
+  new_memory(value);
+}
+
 void Functionalizer::visit_in_place_view(NodeId id) {
   const Node& node = source_.node(id);
   const ValueId result = node.results.empty() ? ValueId() : node.results[0];
@@ -136,6 +161,10 @@ void Functionalizer::visit_in_place_view(NodeId id) {
     return;
   }
   if (written_[memory_ids_[result.index()]]) {
+    if (is_made_from_nothing(node)) {
+      place_new(result);
+      return;
+    }
     place_result(result, id);
     read_as(result);
     return;

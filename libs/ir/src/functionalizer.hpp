@@ -70,6 +70,8 @@ class Functionalizer {
   // functionalize.cpp: the nodes.
   void visit(NodeId id);
   bool is_stale_view(const Node& node);
+  bool is_made_from_nothing(const Node& node);
+  void place_new(ValueId value);
   void visit_in_place_view(NodeId id);
   void visit_mutation(NodeId id);
   ValueId overwritten(NodeId id, ValueId target);
