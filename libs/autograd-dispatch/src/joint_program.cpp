@@ -182,6 +182,7 @@ void JointProgram::find_writes(const InputLayout::Twins& twins,
 
 void JointProgram::find_changes(const InputLayout::Twins& twins,
                                 const std::vector<TensorState>& before) {
+  const std::vector<TensorState> after = states_of(twins.arguments);
   for (std::uint32_t i = 0; i < twins.arguments.size(); ++i) {
     const at::Tensor& argument = twins.arguments[i];
     const bool repeated = std::any_of(
@@ -191,8 +192,9 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
     if (!argument.defined() || repeated) {
       continue;
     }
-    const TensorState now(argument);
-    if (now.bytes == 0 && argument.numel() != 0) {
+    const TensorState& now = after[i];
+    const bool freed = now.bytes == 0 && argument.numel() != 0;
+    if (freed) {
       without_memory_.push_back(layout_.input_of(i));
       // The backward, recorded next, may read it; what its elements are does not matter there.
       at::native::resize_bytes_nocuda(now.storage,
@@ -211,6 +213,9 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
                         "cannot keep with it: autograd sees a write to it");
       }
       change.memory = outputs_->add_memory_of(i);
+      if (freed) {
+        change.bytes = 0;
+      }
       changed = true;
     } else if (now.bytes != before[i].bytes) {
       require_resizable(i, before[i], now);

@@ -19,6 +19,16 @@ ir::ValueId copy_of(ir::Graph& graph, ir::ValueId value) {
   return graph.node(graph.add_node(std::move(clone), {std::move(meta)})).results[0];
 }
 
+std::vector<ir::ValueId> results_of(const ir::Graph& graph) {
+  std::vector<ir::ValueId> results;
+  for (const ir::Output& output : graph.outputs()) {
+    if (output.kind == ir::OutputKind::kUser) {
+      results.push_back(output.value);
+    }
+  }
+  return results;
+}
+
 }  // namespace
 
 void protect_outputs(ir::Graph& graph, const Plan& plan) {
@@ -36,6 +46,17 @@ void protect_outputs(ir::Graph& graph, const Plan& plan) {
     for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
       if (plan.inputs[i].argument == change.argument) {
         touched.insert(memory_of(std::as_const(graph).inputs()[i].value));
+      }
+    }
+  }
+
+  const std::vector<ir::ValueId> results = results_of(graph);
+  for (const ChangePlan& change : plan.changes) {
+    if (change.memory && change.bytes) {  // Moved, and freed there.
+      const OutputPlan& memory = plan.outputs[*change.memory];
+      if (memory.kind == OutputPlan::Kind::kComputed ||
+          memory.kind == OutputPlan::Kind::kAliasOfComputed) {
+        touched.insert(memory_of(results[memory.index]));
       }
     }
   }
