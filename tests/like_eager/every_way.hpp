@@ -58,10 +58,13 @@ inline TensorFunction generated(const TensorFunction& function) {
 }
 
 /// `function` as the facade compiles it and keeps it in `cache`, which has no other one.
-inline Function cached(const TensorFunction& function, const TemporaryDirectory& cache) {
+inline Function cached(const TensorFunction& function,
+                       const TemporaryDirectory& cache,
+                       bool keep_mutations_in_graph = true) {
   CompileOptions options;
   options.cache_directory = cache.path();
   options.identity = "a case";
+  options.keep_mutations_in_graph = keep_mutations_in_graph;
   return compile(function, options);
 }
 
@@ -89,6 +92,10 @@ inline void check_every_way(const TensorFunction& function,
       for (const GraphReport& graph : compiled.report().graphs) {
         CHECK(graph.cache_hit == !cold);
       }
+    }
+    {
+      INFO("generated code, writes outside the graph, requires_grad " << requires_grad);
+      check_like_eager(function, prepared(cached(function, cache, false)), inputs, tolerance);
     }
   }
 }

@@ -64,7 +64,7 @@ struct ScaledQuantized {
   [[nodiscard]] torch::Tensor dequantized() const {
     std::vector<std::int64_t> shape(static_cast<std::size_t>(values.dim()), 1);
     shape[static_cast<std::size_t>(axis)] = -1;
-    return (values.to(torch::kFloat) - zero) * scale.view(shape);
+    return (values.to(scale.scalar_type()) - zero) * scale.view(shape);
   }
 };
 

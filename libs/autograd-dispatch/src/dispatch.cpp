@@ -8,6 +8,7 @@
 #include "halves.hpp"
 #include "kiln/base/error.hpp"
 #include "memory_protection.hpp"
+#include "saved_layout.hpp"
 #include "wrapper.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -87,6 +88,8 @@ bool accepts(const Plan& plan, const Tensors& arguments) {
 }
 
 CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
+  // A compiler may compute too, and the graph has the casts in it.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (trace.plan.tangents.empty()) {
     protect_outputs(trace.graph, trace.plan);
     CompiledGraph inference = options.inference(trace.graph);
@@ -100,7 +103,7 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
   forward.set_name("forward");
   backward.set_name("backward");
   trace.plan.halves = plan_halves(trace.plan, forward, backward);
-  CompiledGraph compiled = options.forward(forward);
+  CompiledGraph compiled = saving_as_traced(options.forward(forward), forward);
   std::function<CompiledGraph()> compile_backward =
       [compiler = options.backward, graph = std::move(backward)] { return compiler(graph); };
   if (!options.lazy_backward) {

@@ -1,0 +1,63 @@
+#include "saved_layout.hpp"
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <cstdint>
+
+namespace kiln::autograd_dispatch {
+namespace {
+
+struct SavedLayout {
+  std::size_t result = 0;
+  std::vector<std::int64_t> strides;
+};
+
+std::vector<SavedLayout> saved_layouts(const ir::Graph& forward) {
+  std::vector<SavedLayout> layouts;
+  std::size_t result = 0;
+  for (const ir::Output& output : forward.outputs()) {
+    if (output.kind == ir::OutputKind::kSaved && forward.value(output.value).is_tensor()) {
+      SavedLayout layout{.result = result, .strides = {}};
+      for (const ir::Expr& stride : forward.tensor(output.value).strides) {
+        layout.strides.push_back(*stride.constant());
+      }
+      layouts.push_back(std::move(layout));
+    }
+    result += output.kind != ir::OutputKind::kMutation ? 1 : 0;
+  }
+  return layouts;
+}
+
+bool has_strides(const at::Tensor& tensor, const std::vector<std::int64_t>& strides) {
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    const auto dimension = static_cast<std::int64_t>(i);
+    if (tensor.size(dimension) > 1 && tensor.stride(dimension) != strides[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+CompiledGraph saving_as_traced(CompiledGraph compiled, const ir::Graph& forward) {
+  std::vector<SavedLayout> layouts = saved_layouts(forward);
+  if (layouts.empty()) {
+    return compiled;
+  }
+  return [run = std::move(compiled), layouts = std::move(layouts)](Tensors inputs) {
+    Tensors results = run(std::move(inputs));
+    for (const SavedLayout& layout : layouts) {
+      at::Tensor& saved = results[layout.result];
+      if (saved.defined() && saved.numel() != 0 && !has_strides(saved, layout.strides)) {
+        const at::NoGradGuard no_grad;
+        at::Tensor copy = at::empty_strided(saved.sizes(), layout.strides, saved.options());
+        saved = copy.copy_(saved);
+      }
+    }
+    return results;
+  };
+}
+
+}  // namespace kiln::autograd_dispatch
