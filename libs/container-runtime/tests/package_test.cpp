@@ -1,6 +1,8 @@
 #include "kiln/container_runtime/package.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "affine.hpp"
 #include "kiln/base/error.hpp"
@@ -75,6 +77,45 @@ TEST_CASE("a package that is none says why", "[container-runtime][package]") {
   CHECK(code() == ErrorCode::kCorrupt);
   write_file_atomically(path, std::string_view("PK but not really"));
   CHECK(code() == ErrorCode::kCorrupt);
+}
+
+TEST_CASE("a package says how many instances it is loaded with", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+  PackageContents contents = affine_package();
+  contents.instances = 3;
+  write_package(path, contents);
+
+  CHECK(Runner(path).instances() == 3);
+  CHECK(Runner(path, {.instances = 5}).instances() == 5);
+  CHECK(Runner(path, {.single_threaded = true}).instances() == 1);
+  write_package(path, affine_package());
+  CHECK(Runner(path).instances() == std::max(1U, std::thread::hardware_concurrency()));
+  for (const char* nonsense : {"0", "-1", "many", "3 or so", "", "99999999999999999999", "5000"}) {
+    INFO(nonsense);
+    contents = affine_package();
+    contents.metadata["KILN_INSTANCES"] = nonsense;
+    write_package(path, contents);
+    CHECK_THROWS_WITH(Runner(path), contains("the package says KILN_INSTANCES"));
+    CHECK(Runner(path, {.instances = 2}).instances() == 2);
+  }
+}
+
+TEST_CASE("an unpacked package has its metadata", "[container-runtime][package]") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "affine.pt2";
+  PackageContents contents = affine_package();
+  contents.instances = 3;
+  write_package(path, contents);
+  const auto root = directory.path() / "unpacked";
+  const auto folder = root / "data/aotinductor/model";
+  std::filesystem::create_directories(folder);
+  static_cast<void>(open_package(path).unpack("model", folder));
+
+  const Runner runner(root);
+
+  CHECK(runner.instances() == 3);
+  CHECK(runner.metadata().at("KILN_ISA") == "baseline");
 }
 
 TEST_CASE("a package without its library is not written", "[container-runtime][package]") {

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The library in an unpacked package, whose root folder may be `path` or the one folder in it.
-fs::path library_in(const fs::path& path, const std::string& model_name) {
+// The model in an unpacked package, whose root folder may be `path` or the one folder in it.
+Located model_in(const fs::path& path, const std::string& model_name) {
   std::vector<fs::path> roots{path};
   for (const auto& entry : fs::directory_iterator(path)) {
     if (entry.is_directory()) {
@@ -26,10 +26,17 @@ fs::path library_in(const fs::path& path, const std::string& model_name) {
     if (!fs::is_directory(folder)) {
       continue;
     }
+    Located result{{}, {}, std::nullopt, std::nullopt};
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().string().ends_with(kLibrarySuffix)) {
-        return entry.path();
+      const std::string file = entry.path().string();
+      if (file.ends_with(kLibrarySuffix)) {
+        result.library = entry.path();
+      } else if (file.ends_with(kMetadataSuffix)) {
+        add_metadata(result.metadata, read_file(entry.path()), file);
       }
+    }
+    if (!result.library.empty()) {
+      return result;
     }
   }
   throw Error(ErrorCode::kCorrupt,
@@ -52,7 +59,7 @@ bool is_package(const fs::path& path) {
 
 Located locate(const fs::path& path, const RunnerOptions& options) {
   if (fs::is_directory(path)) {
-    return {library_in(path, options.model_name), {}, std::nullopt, std::nullopt};
+    return model_in(path, options.model_name);
   }
   if (!is_package(path)) {
     return {path, {}, std::nullopt, std::nullopt};

@@ -4,7 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <thread>
 #include <utility>
 
@@ -17,6 +17,9 @@ namespace {
 using Handle = AtenTensorOpaque*;
 // Models with more inputs than this pay for one allocation.
 using Handles = c10::SmallVector<Handle, 16>;
+
+// A package that asks for more is damaged; a host may.
+constexpr std::size_t kMostInstances = 4096;
 
 Handle handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<Handle>(const_cast<at::Tensor*>(&tensor));
@@ -62,9 +65,20 @@ std::size_t instances_for(const Located& located, const RunnerOptions& options) 
     return options.instances;
   }
   const auto found = located.metadata.find(kInstancesKey);
-  const std::size_t wanted =
-      found == located.metadata.end() ? 0 : std::strtoul(found->second.c_str(), nullptr, 10);
-  return wanted != 0 ? wanted : std::max(1U, std::thread::hardware_concurrency());
+  if (found == located.metadata.end()) {
+    return std::max(1U, std::thread::hardware_concurrency());
+  }
+  const std::string& text = found->second;
+  std::size_t wanted = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), wanted);
+  if (fault != std::errc() || end != text.data() + text.size() || wanted == 0 ||
+      wanted > kMostInstances) {
+    throw Error(ErrorCode::kCorrupt,
+                "the package says " + std::string(kInstancesKey) + " " + text +
+                    ", which is no number of instances from 1 to " +
+                    std::to_string(kMostInstances));
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -73,7 +87,10 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
     : metadata(located.metadata), library_(located.library) {
   const std::string device = device_for(located, options);
   device_ = parsed(device);
-  const std::size_t instances = instances_for(located, options);
+  if (device_.type() != at::kCPU) {
+    unpacked_ = std::move(located.unpacked);
+  }
+  instances = instances_for(located, options);
   if (located.weights) {
     if (entries().weights_at == nullptr) {
       Library::throw_too_old("a way to map its weights in the package");

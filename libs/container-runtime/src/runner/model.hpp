@@ -28,8 +28,8 @@ struct WeightsPlace {
 struct Located {
   std::filesystem::path library;
   std::map<std::string, std::string> metadata;
-  std::optional<TemporaryDirectory> unpacked;  // gone once the library is mapped and ready
-  std::optional<WeightsPlace> weights;         // stayed in the package
+  std::optional<TemporaryDirectory> unpacked;
+  std::optional<WeightsPlace> weights;  // stayed in the package
 };
 
 /// Finds the library in `path`: a library, a package or a folder.
@@ -59,6 +59,7 @@ class Runner::Model {
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   std::vector<Constant> constants;
+  std::size_t instances = 0;
   std::optional<RunQueue> queue;  // last: its tasks use the rest
 
  private:
@@ -66,6 +67,8 @@ class Runner::Model {
   [[nodiscard]] Constant describe_constant(std::size_t index) const;
   void require_input_count(std::size_t count) const;
 
+  // AOTInductor reads its cubins at the first run; else this is gone once the library is mapped.
+  std::optional<TemporaryDirectory> unpacked_;
   Library library_;
   c10::Device device_{at::kCPU};
   std::unique_ptr<ProxyHost> proxy_;

@@ -53,6 +53,18 @@ void copy_bytes(int source, off_t offset, std::size_t bytes, int target, const f
 
 }  // namespace
 
+void add_metadata(std::map<std::string, std::string>& metadata,
+                  const std::string& text,
+                  const std::string& file) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    throw Error(ErrorCode::kCorrupt, file + " is no JSON object");
+  }
+  for (const auto& [key, value] : json.items()) {
+    metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+}
+
 struct Package::Archive {
   explicit Archive(const fs::path& file) : path(file), reader(file.string()) {
     files = reader.getAllRecords();
@@ -147,14 +159,7 @@ std::map<std::string, std::string> Package::metadata(const std::string& model_na
     if (!file.starts_with(model_folder(model_name)) || !file.ends_with(kMetadataSuffix)) {
       continue;
     }
-    const auto json = nlohmann::json::parse(read(file), nullptr, false);
-    if (!json.is_object()) {
-      throw Error(ErrorCode::kCorrupt,
-                  archive_->path.string() + ": " + file + " is no JSON object");
-    }
-    for (const auto& [key, value] : json.items()) {
-      result[key] = value.is_string() ? value.get<std::string>() : value.dump();
-    }
+    add_metadata(result, read(file), archive_->path.string() + ": " + file);
   }
   return result;
 }

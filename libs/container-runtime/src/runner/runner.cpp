@@ -86,6 +86,10 @@ const std::map<std::string, std::string>& Runner::metadata() const noexcept {
   return model_->metadata;
 }
 
+std::size_t Runner::instances() const noexcept {
+  return model_->instances;
+}
+
 const std::vector<Constant>& Runner::constants() const noexcept {
   return model_->constants;
 }

@@ -124,6 +124,10 @@ class Runner {
   /// What the package says of the model; empty for a bare library.
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept;
 
+  /// How many calls may run at once: what the options say, else the package, else one for each
+  /// core.
+  [[nodiscard]] std::size_t instances() const noexcept;
+
   [[nodiscard]] const std::vector<Constant>& constants() const noexcept;
 
   /// The values of a set by the user's names; folded ones are left out. They share the model's
