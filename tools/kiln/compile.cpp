@@ -116,7 +116,7 @@ void add_compile(CLI::App& app, Session& session) {
   command->footer(R"(Examples:
   kiln compile model.pt2 -o compiled.pt2             a package for any AOTInductor host
   kiln compile model.pt2 -o libmodel.so              the library alone
-  kiln compile model.pt2 -o out.pt2 --option isa=x86-64-v3
+  kiln compile model.pt2 -o out.pt2 --option isa=x86-64-v2,x86-64-v4
   kiln compile model.pt2 -o out.pt2 --option profile=true   kernels show in PyTorch's profiler)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {

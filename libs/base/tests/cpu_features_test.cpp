@@ -17,6 +17,15 @@ TEST_CASE("this machine has features", "[base][cpu_features]") {
   CHECK_FALSE(cpu_features().empty());
 }
 
+TEST_CASE("the last level that nothing is missing of is the best", "[base][cpu_features]") {
+  const std::vector<const char*> needed{"sse4_2", "sse4_2 avx2", "sse4_2 avx2 avx512f"};
+
+  CHECK(best_cpu_level(needed, {"sse4_2", "avx2", "fma"}) == 1);
+  CHECK(best_cpu_level(needed, {"sse4_2", "avx2", "avx512f"}) == 2);
+  CHECK(best_cpu_level(needed, {"sse4_2"}) == 0);
+  CHECK(best_cpu_level(needed, {}) == 0);
+}
+
 TEST_CASE("what is missing is named, and nothing where nothing is known", "[base][cpu_features]") {
   const std::vector<std::string> present = {"avx2", "fma"};
 

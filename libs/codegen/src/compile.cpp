@@ -1,7 +1,10 @@
 #include "kiln/codegen/compile.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 
@@ -46,6 +49,22 @@ struct Prepared {
   std::optional<Folding> folding;
 };
 
+// The kernels of the same plans for other instruction sets.
+std::vector<KernelVariant> other_kernels(const Prepared& prepared,
+                                         std::span<const Target> targets,
+                                         bool bind_constants) {
+  std::vector<KernelVariant> variants;
+  for (const Target& target : targets) {
+    KernelVariant& variant = variants.emplace_back(
+        KernelVariant{target, schedule(prepared.graph, target, bind_constants).kernels});
+    if (prepared.folding) {
+      std::ranges::move(schedule(prepared.folding->graph, target, true).kernels,
+                        std::back_inserter(variant.kernels));
+    }
+  }
+  return variants;
+}
+
 Prepared prepare(const ir::Graph& program, const Target& target, bool bind_constants) {
   Prepared prepared{complex_numbers_as_tensors(expanded(program)), std::nullopt};
   if (bind_constants) {
@@ -72,25 +91,28 @@ Report compile(const ir::Graph& program,
     options.progress({"schedule", 0, 1});
   }
   const auto start = std::chrono::steady_clock::now();
-  const Target target = resolve_target(options.isa);
-  const Prepared prepared = prepare(program, target, options.bind_constants);
-  const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
+  const std::vector<Target> targets = resolve_targets(options.isa);
+  const Prepared prepared = prepare(program, targets[0], options.bind_constants);
+  const Schedule plan = schedule(prepared.graph, targets[0], options.bind_constants);
+  const std::vector<KernelVariant> variants =
+      other_kernels(prepared, std::span(targets).subspan(1), options.bind_constants);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
   Report report = compile_schedule(prepared.graph,
                                    plan,
-                                   target,
+                                   targets[0],
                                    library,
                                    options,
-                                   prepared.folding ? &*prepared.folding : nullptr);
+                                   prepared.folding ? &*prepared.folding : nullptr,
+                                   variants);
   report.schedule_ms = taken.count();
   return report;
 }
 
 std::string describe(const ir::Graph& program, const Options& options) {
-  const Target target = resolve_target(options.isa);
+  const Target target = resolve_targets(options.isa)[0];
   const Prepared prepared = prepare(program, target, options.bind_constants);
   const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
   const KernelUnits kernels = group_kernels(plan.kernels, target);

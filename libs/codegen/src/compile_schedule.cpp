@@ -101,7 +101,8 @@ Report compile_schedule(const ir::Graph& graph,
                         const Target& target,
                         const fs::path& library,
                         const Options& options,
-                        const Folding* folding) {
+                        const Folding* folding,
+                        std::span<const KernelVariant> variants) {
   Report report;
   const Clock::time_point start = Clock::now();
   require_cpu(schedule);
@@ -127,7 +128,14 @@ Report compile_schedule(const ir::Graph& graph,
   KernelUnits kernels = group_kernels(all_kernels, target);
   BuildPlan build;
   build.units = std::move(kernels.units);
-  ProgramText text = emit_program(program, fold ? &*fold : nullptr, kernels.names, description);
+  std::vector<KernelSet> sets{{target.cpu_features, kernels.names}};
+  for (const KernelVariant& variant : variants) {
+    KernelUnits more =
+        group_kernels(variant.kernels, variant.target, "_" + std::to_string(sets.size()) + "_");
+    std::ranges::move(more.units, std::back_inserter(build.units));
+    sets.push_back({variant.target.cpu_features, std::move(more.names)});
+  }
+  ProgramText text = emit_program(program, fold ? &*fold : nullptr, sets, description);
   build.units.insert(build.units.begin(), {"model", text.source, wrapper_flags()});
   build.openmp = uses_openmp(all_kernels);
   build.archive =

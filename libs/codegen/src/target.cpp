@@ -1,6 +1,8 @@
 #include "kiln/codegen/target.hpp"
 
+#include <algorithm>
 #include <array>
+#include <sstream>
 #include <string_view>
 
 #include "kiln/base/cpu_features.hpp"
@@ -91,11 +93,23 @@ Target resolve_target(const std::string& isa) {
             .vector_bytes = 32,
             .threads = 0,
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
-            .cpu_features = "asimd atomics sve"};
+            .cpu_features = "asimd atomics sve sve256"};
   }
   throw Error(ErrorCode::kInvalidArgument,
               "there is no instruction set \"" + isa +
                   "\"; there are native, x86-64-v2, x86-64-v3, x86-64-v4, neon and sve");
+}
+
+std::vector<Target> resolve_targets(const std::string& isas) {
+  std::vector<Target> targets;
+  std::istringstream names(isas);
+  for (std::string name; std::getline(names, name, ',');) {
+    targets.push_back(resolve_target(name));
+  }
+  if (targets.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "no instruction set is named");
+  }
+  return targets;
 }
 
 }  // namespace kiln::codegen

@@ -38,6 +38,36 @@ TEST_CASE("a product and a kernel make a model that equals eager", "[codegen][mo
   CHECK(model.report().arena_bytes == 8 * 32 * 4);
 }
 
+TEST_CASE("a model has its kernels for several instruction sets and runs the best",
+          "[codegen][model]") {
+#if defined(__aarch64__)
+  const std::vector<std::string> lists{"neon,native", "neon,sve", "neon,native,sve"};
+#else
+  const std::vector<std::string> lists{"x86-64-v2,native", "x86-64-v2,x86-64-v3,x86-64-v4"};
+#endif
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[40, 33] user
+    %t: f32[40, 33] = aten.tanh.default(%x)
+    %s: f32[40, 1] = aten.sum.dim_IntList(%t, [1], true, none)
+    %y: f32[40, 33] = aten.mul.Tensor(%t, %s)
+    output %y user
+  })");
+  const at::Tensor x = torch::randn({40, 33});
+  const at::Tensor expected = x.tanh() * x.tanh().sum(1, true);
+  for (const std::string& list : lists) {
+    INFO(list);
+    Options options;
+    options.isa = list;
+    LoadedModel model(graph, options, {}, testing::Scheduler::kReal);
+
+    CHECK(torch::allclose(model({x})[0], expected, 1e-5, 1e-6));
+    CHECK(model.report().source.find("chosen[0](") != std::string::npos);
+    // What is asked of the machine is what the first of them needs.
+    CHECK(model.table().cpu_features ==
+          resolve_target(list.substr(0, list.find(','))).cpu_features);
+  }
+}
+
 TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][model]") {
   const at::Tensor w1 = torch::randn({32, 16});
   const at::Tensor b1 = torch::randn({32});

@@ -110,14 +110,17 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
 
 autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
                                            const std::string& identity) {
-  const codegen::Target target = codegen::resolve_target(options.isa);
+  std::string targets;
+  for (const codegen::Target& target : codegen::resolve_targets(options.isa)) {
+    targets += (targets.empty() ? "" : ", ") + target.isa + " " + target.compiler_flags + " " +
+               std::to_string(target.vector_bytes);
+  }
   autograd_cache::KeyBuilder builder;
   builder.add("kiln", "3")
       .add("generator", kGeneratorDigest)
       .add("runtime", runtime_digest(options))
       .add("libtorch", TORCH_VERSION)
-      .add("target",
-           target.isa + " " + target.compiler_flags + " " + std::to_string(target.vector_bytes))
+      .add("target", targets)
       .add("options",
            std::string(options.check_inputs ? "checked" : "unchecked") +
                (options.bind_constants ? " bound" : "") +

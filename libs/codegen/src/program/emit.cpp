@@ -1,6 +1,7 @@
 #include "emit.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "dispatcher_call.hpp"
 #include "expression.hpp"
@@ -233,6 +234,43 @@ void emit_functions(SourceText& text,
   emit_run(text, emission, parts);
 }
 
+// How each kernel is called: by its name, or through the table of those that were chosen.
+std::vector<std::string> callable_names(const std::vector<KernelSet>& kernels) {
+  if (kernels.size() == 1) {
+    return kernels[0].names;
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kernels[0].names.size(); ++i) {
+    names.push_back("chosen[" + std::to_string(i) + "]");
+  }
+  return names;
+}
+
+// The kernels of every instruction set, and the choice among them when the library is loaded.
+void emit_choice(SourceText& text, const std::vector<KernelSet>& kernels) {
+  const std::string count = std::to_string(kernels.size());
+  text.line().line("typedef void Kernel(void* const*, const Int64*);");
+  text.open("static Kernel* const kernels[" + count + "][" +
+            std::to_string(kernels[0].names.size() + 1) + "] = {");
+  for (const KernelSet& set : kernels) {
+    std::string row;
+    for (const std::string& name : set.names) {
+      row += name + ", ";
+    }
+    text.line("{" + row + "nullptr},");
+  }
+  text.close("};");
+  text.line("static Kernel* const* chosen = kernels[0];");
+  text.open("static __attribute__((constructor)) void choose() {");
+  text.open("static const char* const needed[" + count + "] = {");
+  for (const KernelSet& set : kernels) {
+    text.line(quoted(set.cpu_features) + ",");
+  }
+  text.close("};");
+  text.line("chosen = kernels[kiln_best_cpu_level(needed, " + count + ")];");
+  text.close();
+}
+
 std::string extern_nodes(const std::vector<std::string>& nodes) {
   if (nodes.empty()) {
     return {};
@@ -383,9 +421,10 @@ std::string Emission::declare(const std::string& name, const std::string& parame
 
 ProgramText emit_program(const Program& program,
                          const Program* fold,
-                         const std::vector<std::string>& kernel_names,
+                         const std::vector<KernelSet>& kernels,
                          const ModelDescription& description) {
-  const std::span<const std::string> names = kernel_names;
+  const std::vector<std::string> callables = callable_names(kernels);
+  const std::span<const std::string> names = callables;
   const std::size_t run_kernels = program.schedule->kernels.size();
   std::map<std::string, std::string> declarations;
   SourceText body;
@@ -418,14 +457,21 @@ ProgramText emit_program(const Program& program,
     unit.line(declaration);
   }
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
-  std::vector<std::string> unique = kernel_names;
-  std::sort(unique.begin(), unique.end());
-  unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
-  for (const std::string& name : unique) {
+  std::set<std::string> functions;
+  for (const KernelSet& set : kernels) {
+    functions.insert(set.names.begin(), set.names.end());
+  }
+  for (const std::string& name : functions) {
     unit.line("HIDDEN void " + name + "(void* const*, const Int64*);");
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
+  if (kernels.size() > 1) {
+    unit.line("HIDDEN int kiln_best_cpu_level(const char* const*, int);");
+  }
   unit.close();
+  if (kernels.size() > 1) {
+    emit_choice(unit, kernels);
+  }
   unit.verbatim(kTensorFunctions);
   if (description.record_kernels) {
     unit.verbatim(kRangeFunctions);

@@ -39,11 +39,18 @@ struct ProgramText {
       extern_nodes;  ///< JSON for the host's proxy executor; empty if the program needs none.
 };
 
-/// Writes the program, and what folds its constants, if anything does. `kernel_names` are the
-/// functions of the program's `Schedule::kernels`, then of those of `fold`.
+/// The functions of the kernels for one instruction set: of the program's `Schedule::kernels`, then
+/// of those of what folds its constants.
+struct KernelSet {
+  std::string cpu_features;
+  std::vector<std::string> names;
+};
+
+/// Writes the program, and what folds its constants, if anything does. Of several sets of kernels
+/// the program takes the last that its machine can run.
 [[nodiscard]] ProgramText emit_program(const Program& program,
                                        const Program* fold,
-                                       const std::vector<std::string>& kernel_names,
+                                       const std::vector<KernelSet>& kernels,
                                        const ModelDescription& description);
 
 /// What the steps share while they are written: names for things that are defined elsewhere in the

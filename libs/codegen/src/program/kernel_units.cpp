@@ -49,20 +49,22 @@ std::string named(std::string source, const std::string& name) {
 
 }  // namespace
 
-KernelUnits group_kernels(const std::vector<Kernel>& kernels, const Target& target) {
+KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+                          const Target& target,
+                          const std::string& mark) {
   KernelUnits result;
   std::set<std::string> known;
   std::string group;
   const auto flush = [&] {
     if (!group.empty()) {
-      result.units.push_back({"kernels" + std::to_string(result.units.size()),
+      result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
                               std::move(group),
                               kernel_flags(target)});
       group.clear();
     }
   };
   for (const Kernel& kernel : kernels) {
-    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16);
+    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
     result.names.push_back(name);
     if (!known.insert(name).second) {
       continue;

@@ -18,8 +18,11 @@ struct KernelUnits {
   int distinct = 0;
 };
 
-/// Names each kernel by the digest of its text and groups the distinct ones.
-[[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels, const Target& target);
+/// Names each kernel by the digest of its text and groups the distinct ones. `mark` tells the
+/// functions and units from those for other instruction sets.
+[[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+                                        const Target& target,
+                                        const std::string& mark = {});
 
 /// How the program itself is compiled: it runs once per call and not once per element.
 [[nodiscard]] std::vector<std::string> wrapper_flags();

@@ -73,3 +73,8 @@ void fold_constants(const KilnModel& model, void* instance, ConstantSet& constan
 }
 
 }  // namespace kiln::container
+
+extern "C" std::int32_t kiln_best_cpu_level(const char* const* needed, std::int32_t count) {
+  return static_cast<std::int32_t>(
+      kiln::best_cpu_level({needed, static_cast<std::size_t>(count)}, kiln::cpu_features()));
+}

@@ -25,7 +25,9 @@ struct CompileOptions {
   /// Names the function and its version: one that was compiled before is then found without a
   /// trace. Whoever changes the function, or numbers in it, must change its identity.
   std::string identity = {};
-  std::string isa = "native";  ///< CPU features to compile for: native, x86-64-v2 … v4, neon, sve.
+  /// CPU features to compile for: native, x86-64-v2 … v4, neon, sve. Several with commas between,
+  /// the least first: the model runs on all of them, each time with the best that is there.
+  std::string isa = "native";
   bool keep_mutations_in_graph = true;
   bool check_inputs = true;   ///< A package checks its inputs' metadata at each call.
   std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.

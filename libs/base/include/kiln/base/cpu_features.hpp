@@ -1,12 +1,19 @@
 // What this CPU can do, by the names of /proc/cpuinfo.
 //
+// One word is our own: "sve256" where SVE vectors have 256 bits, which /proc/cpuinfo does not tell.
+//
 // Header only, and without streams: it is also compiled into model libraries, which link nothing of
 // Kiln.
 
 #pragma once
 
+#if defined(__aarch64__)
+#include <sys/prctl.h>
+#endif
+
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +57,13 @@ namespace kiln {
   }
   text.resize(std::fread(text.data(), 1, text.size(), file));
   std::fclose(file);
-  return cpu_features_in(text);
+  std::vector<std::string> features = cpu_features_in(text);
+#if defined(__aarch64__) && defined(PR_SVE_GET_VL)
+  if (const int length = ::prctl(PR_SVE_GET_VL); length >= 0) {
+    features.push_back("sve" + std::to_string(8 * (length & PR_SVE_VL_LEN_MASK)));
+  }
+#endif
+  return features;
 }
 
 /// Those of the words in `needed` that are not among `present`, with blanks between them. None if
@@ -64,6 +77,18 @@ namespace kiln {
     }
   }
   return missing;
+}
+
+/// The last of `needed`, each as above, of which nothing is missing; the first if there is none, or
+/// if nothing is known of what is present.
+[[nodiscard]] inline std::size_t best_cpu_level(std::span<const char* const> needed,
+                                                const std::vector<std::string>& present) {
+  for (std::size_t i = needed.size(); i-- > 1;) {
+    if (!present.empty() && missing_cpu_features(needed[i], present).empty()) {
+      return i;
+    }
+  }
+  return 0;
 }
 
 }  // namespace kiln

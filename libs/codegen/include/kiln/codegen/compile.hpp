@@ -38,7 +38,7 @@ struct ConstantData {
 
 /// What a caller may decide.
 struct Options {
-  std::string isa = "native";
+  std::string isa = "native";  ///< One, or several with commas between (`resolve_targets`).
   bool check_inputs = true;
   /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in
   /// the order of those inputs); else they are inputs like any other. `append_weights` then

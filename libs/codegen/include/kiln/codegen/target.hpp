@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace kiln::codegen {
 
@@ -20,5 +21,9 @@ struct Target {
 /// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an
 /// unknown name.
 [[nodiscard]] Target resolve_target(const std::string& isa);
+
+/// The instruction sets of a list like "x86-64-v2,x86-64-v4". A model has its kernels for each of
+/// them, and runs the last that its machine has; the first must be there.
+[[nodiscard]] std::vector<Target> resolve_targets(const std::string& isas);
 
 }  // namespace kiln::codegen

@@ -104,6 +104,11 @@ typedef struct KilnWeightsTrailer {
 
 #define KILN_WEIGHTS_MAGIC "kiln weights 1\n"
 
+/* For a model whose kernels are there for several instruction sets: which of them this machine is to
+ * run. `needed` are their `cpu_features`, the least demanding first. */
+__attribute__((__visibility__("hidden"))) int32_t kiln_best_cpu_level(const char* const* needed,
+                                                                      int32_t count);
+
 /* Hidden: two models in one process never see each other's table. */
 extern __attribute__((__visibility__("hidden"))) const KilnModel kiln_model;
 
