@@ -6,13 +6,22 @@
 namespace kiln::container {
 namespace {
 
-const KilnConstant& constant_at(AOTInductorModelContainerOpaque* container, std::size_t index) {
-  const KilnModel& model = container_of(container).model();
+const KilnConstant& constant_at(const KilnModel& model, std::size_t index) {
   if (index >= static_cast<std::size_t>(model.num_constants)) {
     throw Failure("constant " + std::to_string(index) + " is out of range: there are " +
                   std::to_string(model.num_constants));
   }
   return model.constants[index];
+}
+
+// The body of an entry that tells one thing about one constant.
+template <class Answer, class Read>
+std::int32_t answer_about(AOTInductorModelContainerOpaque* container,
+                          std::size_t index,
+                          Answer* place,
+                          Read&& read) noexcept {
+  return answer(
+      container, place, [&](const KilnModel& model) { return read(constant_at(model, index)); });
 }
 
 Which which(bool use_inactive) {
@@ -49,60 +58,55 @@ extern "C" {
 
 int32_t AOTInductorModelContainerGetNumConstants(AOTInductorModelContainerOpaque* container,
                                                  size_t* count) noexcept {
-  return guarded([&] {
-    required(count, "the place for the count") =
-        static_cast<size_t>(container_of(container).model().num_constants);
-  });
+  return answer(container, count, [](const KilnModel& model) { return model.num_constants; });
 }
 
 int32_t AOTInductorModelContainerGetConstantName(AOTInductorModelContainerOpaque* container,
                                                  size_t index,
                                                  const char** name) noexcept {
-  return guarded(
-      [&] { required(name, "the place for the name") = constant_at(container, index).name; });
+  return answer_about(
+      container, index, name, [](const KilnConstant& constant) { return constant.name; });
 }
 
 int32_t AOTInductorModelContainerGetConstantOriginalFQN(AOTInductorModelContainerOpaque* container,
                                                         size_t index,
                                                         const char** fqn) noexcept {
-  return guarded(
-      [&] { required(fqn, "the place for the name") = constant_at(container, index).fqn; });
+  return answer_about(
+      container, index, fqn, [](const KilnConstant& constant) { return constant.fqn; });
 }
 
 int32_t AOTInductorModelContainerGetConstantFromFolded(AOTInductorModelContainerOpaque* container,
                                                        size_t index,
                                                        bool* from_folded) noexcept {
-  return guarded([&] {
-    required(from_folded, "the place for the answer") = is_folded(constant_at(container, index));
+  return answer_about(container, index, from_folded, [](const KilnConstant& constant) {
+    return is_folded(constant);
   });
 }
 
 int32_t AOTInductorModelContainerGetConstantType(AOTInductorModelContainerOpaque* container,
                                                  size_t index,
                                                  int32_t* type) noexcept {
-  return guarded(
-      [&] { required(type, "the place for the type") = constant_at(container, index).kind; });
+  return answer_about(
+      container, index, type, [](const KilnConstant& constant) { return constant.kind; });
 }
 
 int32_t AOTInductorModelContainerGetConstantDtype(AOTInductorModelContainerOpaque* container,
                                                   size_t index,
                                                   int32_t* dtype) noexcept {
-  return guarded(
-      [&] { required(dtype, "the place for the dtype") = constant_at(container, index).dtype; });
+  return answer_about(
+      container, index, dtype, [](const KilnConstant& constant) { return constant.dtype; });
 }
 
 int32_t AOTInductorModelContainerGetConstantDataSize(AOTInductorModelContainerOpaque* container,
                                                      size_t index,
                                                      size_t* bytes) noexcept {
-  return guarded(
-      [&] { required(bytes, "the place for the size") = constant_at(container, index).bytes; });
+  return answer_about(
+      container, index, bytes, [](const KilnConstant& constant) { return constant.bytes; });
 }
 
 int32_t AOTInductorModelContainerGetConstantsBlobSize(AOTInductorModelContainerOpaque* container,
                                                       uint64_t* bytes) noexcept {
-  return guarded([&] {
-    required(bytes, "the place for the size") = container_of(container).model().weights_bytes;
-  });
+  return answer(container, bytes, [](const KilnModel& model) { return model.weights_bytes; });
 }
 
 int32_t AOTInductorModelContainerExtractConstantsMap(AOTInductorModelContainerOpaque* container,

@@ -37,26 +37,35 @@ std::int32_t device_index_in(const char* device, const KilnModel& model) {
 
 using RunMember = void (Container::*)(AtenTensorHandle const*, AtenTensorHandle*, Stream);
 
-void run(Container& container,
-         RunMember member,
-         AtenTensorHandle const* inputs,
-         std::size_t num_inputs,
-         AtenTensorHandle* outputs,
-         std::size_t num_outputs,
-         Stream stream) {
-  const KilnModel& model = container.model();
-  require_count("inputs", model.num_inputs, num_inputs);
-  require_count("outputs", model.num_outputs, num_outputs);
-  require_handles("input", inputs, num_inputs);
-  if (num_outputs != 0 && outputs == nullptr) {
-    throw Failure("the array of outputs is null");
-  }
-  if (model.check_inputs != 0) {
-    check_inputs(model, container.device().index(), inputs);
-  }
-  FreshOutputs fresh(outputs, num_outputs);
-  (container.*member)(inputs, outputs, stream);
-  fresh.keep();
+// What a caller gives a run.
+struct Arguments {
+  AtenTensorHandle const* inputs;
+  std::size_t num_inputs;
+  AtenTensorHandle* outputs;
+  std::size_t num_outputs;
+  AOTInductorStreamOpaque* stream;
+  AOTIProxyExecutorOpaque* proxy_executor;
+};
+
+std::int32_t run(AOTInductorModelContainerOpaque* handle,
+                 RunMember member,
+                 const Arguments& given) noexcept {
+  return guarded([&] {
+    Container& container = container_of(handle);
+    const KilnModel& model = container.model();
+    require_count("inputs", model.num_inputs, given.num_inputs);
+    require_count("outputs", model.num_outputs, given.num_outputs);
+    require_handles("input", given.inputs, given.num_inputs);
+    if (given.num_outputs != 0 && given.outputs == nullptr) {
+      throw Failure("the array of outputs is null");
+    }
+    if (model.check_inputs != 0) {
+      check_inputs(model, container.device().index(), given.inputs);
+    }
+    FreshOutputs fresh(given.outputs, given.num_outputs);
+    (container.*member)(given.inputs, given.outputs, {given.stream, given.proxy_executor});
+    fresh.keep();
+  });
 }
 
 const KilnTensor& tensor_at(const KilnTensor* tensors, std::int32_t count, std::size_t index) {
@@ -105,16 +114,10 @@ int32_t AOTInductorModelContainerRun(AOTInductorModelContainerOpaque* container,
                                      size_t num_outputs,
                                      AOTInductorStreamOpaque* stream,
                                      AOTIProxyExecutorOpaque* proxy_executor) noexcept {
-  return guarded([&] {
-    const TakenInputs taken(inputs, num_inputs);
-    run(container_of(container),
-        &Container::run,
-        inputs,
-        num_inputs,
-        outputs,
-        num_outputs,
-        {stream, proxy_executor});
-  });
+  const TakenInputs taken(inputs, num_inputs);
+  return run(container,
+             &Container::run,
+             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
 }
 
 int32_t AOTInductorModelContainerRunSingleThreaded(
@@ -125,16 +128,10 @@ int32_t AOTInductorModelContainerRunSingleThreaded(
     size_t num_outputs,
     AOTInductorStreamOpaque* stream,
     AOTIProxyExecutorOpaque* proxy_executor) noexcept {
-  return guarded([&] {
-    const TakenInputs taken(inputs, num_inputs);
-    run(container_of(container),
-        &Container::run_single_threaded,
-        inputs,
-        num_inputs,
-        outputs,
-        num_outputs,
-        {stream, proxy_executor});
-  });
+  const TakenInputs taken(inputs, num_inputs);
+  return run(container,
+             &Container::run_single_threaded,
+             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
 }
 
 int32_t KilnContainerRunBorrowed(AOTInductorModelContainerOpaque* container,
@@ -144,50 +141,34 @@ int32_t KilnContainerRunBorrowed(AOTInductorModelContainerOpaque* container,
                                  size_t num_outputs,
                                  AOTInductorStreamOpaque* stream,
                                  AOTIProxyExecutorOpaque* proxy_executor) noexcept {
-  return guarded([&] {
-    run(container_of(container),
-        &Container::run,
-        inputs,
-        num_inputs,
-        outputs,
-        num_outputs,
-        {stream, proxy_executor});
-  });
+  return run(container,
+             &Container::run,
+             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
 }
 
 int32_t AOTInductorModelContainerGetNumInputs(AOTInductorModelContainerOpaque* container,
                                               size_t* count) noexcept {
-  return guarded([&] {
-    required(count, "the place for the count") =
-        static_cast<size_t>(container_of(container).model().num_inputs);
-  });
+  return answer(container, count, [](const KilnModel& model) { return model.num_inputs; });
 }
 
 int32_t AOTInductorModelContainerGetInputName(AOTInductorModelContainerOpaque* container,
                                               size_t index,
                                               const char** name) noexcept {
-  return guarded([&] {
-    const KilnModel& model = container_of(container).model();
-    required(name, "the place for the name") =
-        tensor_at(model.inputs, model.num_inputs, index).name;
+  return answer(container, name, [&](const KilnModel& model) {
+    return tensor_at(model.inputs, model.num_inputs, index).name;
   });
 }
 
 int32_t AOTInductorModelContainerGetNumOutputs(AOTInductorModelContainerOpaque* container,
                                                size_t* count) noexcept {
-  return guarded([&] {
-    required(count, "the place for the count") =
-        static_cast<size_t>(container_of(container).model().num_outputs);
-  });
+  return answer(container, count, [](const KilnModel& model) { return model.num_outputs; });
 }
 
 int32_t AOTInductorModelContainerGetOutputName(AOTInductorModelContainerOpaque* container,
                                                size_t index,
                                                const char** name) noexcept {
-  return guarded([&] {
-    const KilnModel& model = container_of(container).model();
-    required(name, "the place for the name") =
-        tensor_at(model.outputs, model.num_outputs, index).name;
+  return answer(container, name, [&](const KilnModel& model) {
+    return tensor_at(model.outputs, model.num_outputs, index).name;
   });
 }
 

@@ -30,6 +30,18 @@ Pointer& required(Pointer* pointer, const char* what) {
   return *pointer;
 }
 
+/// The body of an entry that answers a question about the model: puts what `read` says into
+/// `place`.
+template <class Answer, class Read>
+std::int32_t answer(AOTInductorModelContainerOpaque* container,
+                    Answer* place,
+                    Read&& read) noexcept {
+  return guarded([&] {
+    required(place, "the place for the answer") =
+        static_cast<Answer>(read(container_of(container).model()));
+  });
+}
+
 /// Throws with AOTInductor's sentence unless `actual` arguments are as many as the model has.
 inline void require_count(const char* what, std::int32_t expected, std::size_t actual) {
   if (static_cast<std::size_t>(expected) != actual) [[unlikely]] {
