@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "affine.hpp"
+#include "kiln/base/subprocess.hpp"
 #include "kiln/container_runtime/container.h"
 #include "kiln/testing/catch2.hpp"
 
@@ -92,6 +93,8 @@ TEST_CASE("RT-02 zero models and bad devices are refused", "[container-runtime][
 
   CHECK(create(0, "cpu") == 1);
   CHECK_THAT(last_error(), contains("num_models must be positive, but got 0"));
+  CHECK(create(std::numeric_limits<std::size_t>::max(), "cpu") == 1);
+  CHECK_FALSE(last_error().empty());
   CHECK(create(1, nullptr) == 1);
   CHECK(create(1, "cpu:x") == 1);
   CHECK(create(1, "cpu:") == 1);
@@ -154,6 +157,34 @@ TEST_CASE("RT-04 null handles and arrays are a code", "[container-runtime][abi]"
   CHECK(run(nullptr, inputs, outputs) == 1);
   inputs[0] = handle(at::ones({1, 4}));
   CHECK(run(container.self, inputs, nullptr) == 1);
+}
+
+TEST_CASE("RT-04 a model that throws or finds no memory is a code, and its instance goes back",
+          "[container-runtime][abi]") {
+  const Container container;
+  const at::Tensor x = at::ones({1, 4});
+  const auto fail = [&](float first) {
+    Handle input = handle(at::full({1, 4}, first));
+    Handle output = nullptr;
+    CHECK(KILN_CALL(AOTInductorModelContainerRun,
+                    container.self,
+                    &input,
+                    1,
+                    &output,
+                    1,
+                    nullptr,
+                    nullptr) == 1);
+    CHECK(output == nullptr);
+    return last_error();
+  };
+
+  for (int i = 0; i < 3; ++i) {
+    CHECK(fail(-1) == "x starts with -1");
+    // libtorch before 2.13 does not hand its message out.
+    CHECK_THAT(fail(-2), contains("memory") || contains("on standard error only"));
+  }
+
+  CHECK(at::allclose(container.run(x), expected(x)));
 }
 
 TEST_CASE("RT-05 to RT-09 constants are described, stale indices are a code",
@@ -291,6 +322,33 @@ TEST_CASE("RT-10 names nobody knows are ignored, null ones are a code",
             AOTInductorModelContainerUpdateConstantBuffer, container.self, nullptr, false, false) ==
         1);
   CHECK(at::allclose(container.run(x), expected(x)));
+}
+
+TEST_CASE("RT-28 a full update lacks no parameter, but may lack a buffer",
+          "[container-runtime][abi]") {
+  const Container container;
+  const at::Tensor x = at::ones({1, 4});
+  at::Tensor value = at::full({4}, 3.0F);
+  const auto update = [&](const char* name, bool full) {
+    const AOTInductorConstantMapEntry pair{name, reinterpret_cast<Handle>(&value)};
+    return KILN_CALL(
+        AOTInductorModelContainerUpdateConstantBufferPairs, container.self, &pair, 1, false, full);
+  };
+
+  CHECK(update("c_shift", true) == 1);
+  CHECK(last_error() == "a full update lacks the constant 'module.scale'");
+  CHECK(at::allclose(container.run(x), expected(x)));
+  CHECK(update("c_scale", true) == 0);
+  CHECK(at::allclose(container.run(x), affine(x, value, embedded_shift())));
+  CHECK(update("c_shift", false) == 0);
+  CHECK(at::allclose(container.run(x), affine(x, value, value)));
+}
+
+TEST_CASE("a program in C uses a library through container.h", "[container-runtime][abi]") {
+  const ProcessResult result = run_process({KILN_TEST_C_HOST, test_model("affine").string()});
+
+  INFO(result.error);
+  CHECK(result.ok());
 }
 
 TEST_CASE("RT-24 a blob replaces the embedded weights", "[container-runtime][abi]") {

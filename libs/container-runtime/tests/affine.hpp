@@ -19,12 +19,17 @@ inline std::filesystem::path test_model(const char* name) {
   return std::filesystem::path(KILN_TEST_MODELS) / (std::string(name) + ".so");
 }
 
-/// How often the model was folded in this process; it must be loaded.
-inline int affine_folds() {
+/// One of the counts that the model keeps in this process; it must be loaded.
+inline int affine_count(const char* name) {
   void* library = dlopen(test_model("affine").c_str(), RTLD_NOW | RTLD_NOLOAD);
-  const int folds = reinterpret_cast<int (*)()>(dlsym(library, "affine_folds"))();
+  const int count = reinterpret_cast<int (*)()>(dlsym(library, name))();
   dlclose(library);
-  return folds;
+  return count;
+}
+
+/// How often the model was folded.
+inline int affine_folds() {
+  return affine_count("affine_folds");
 }
 
 /// What the model should return: 2 * scale * x + shift.

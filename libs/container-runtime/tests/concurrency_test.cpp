@@ -1,8 +1,16 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
+#include <fstream>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -138,6 +146,106 @@ TEST_CASE("RT-25 everyone who waits for an instance gets one", "[container-runti
   }
 
   CHECK(runs == 800);
+}
+
+TEST_CASE("RT-25 those who wait get their turn", "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"), {.instances = 1});
+  const at::Tensor slow = at::full({1, 4}, -3.0F);  // 20 ms
+  std::array<int, 4> turns = {};
+  std::vector<std::thread> threads;
+  std::atomic<bool> stop{false};
+  for (int& count : turns) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        static_cast<void>(runner.run({slow}));
+        ++count;
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
+  INFO(*least << " to " << *most);
+  CHECK(*least >= 2);
+  CHECK(*most <= 3 * *least);
+}
+
+TEST_CASE("intra-op threads are divided among the instances at work",
+          "[container-runtime][concurrency]") {
+  const auto set_threads =
+      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  const auto max_threads = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  REQUIRE(set_threads != nullptr);
+  Runner runner(test_model("affine"), {.instances = 4});
+  const at::Tensor tells = at::full({1, 4}, -3.0F);  // the threads it may use, after 20 ms
+  const auto threads_of_run = [&] {
+    set_threads(8);  // of the calling thread
+    const int told = static_cast<int>(runner.run({tells})[0].const_data_ptr<float>()[0]);
+    CHECK(max_threads() == 8);
+    return told;
+  };
+
+  CHECK(std::async(std::launch::async, threads_of_run).get() == 8);
+  std::multiset<int> seen;
+  std::vector<std::future<int>> runs;
+  for (int i = 0; i < 4; ++i) {
+    runs.push_back(std::async(std::launch::async, threads_of_run));
+  }
+  for (auto& run : runs) {
+    seen.insert(run.get());
+  }
+
+  CHECK(seen.count(8) == 1);  // the first found nobody else at work
+  CHECK(*seen.begin() <= 4);
+}
+
+// Seconds that the machine's cores were idle, and that this process used.
+struct Seconds {
+  double idle;
+  double used;
+};
+
+Seconds idle_and_used() {
+  std::ifstream stat("/proc/stat");
+  std::string cpu;
+  std::array<double, 5> ticks = {};  // user, nice, system, idle, waiting for disks
+  stat >> cpu;
+  for (double& value : ticks) {
+    stat >> value;
+  }
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return {(ticks[3] + ticks[4]) / static_cast<double>(sysconf(_SC_CLK_TCK)),
+          static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9};
+}
+
+// Of the time that others leave: that they compute too is not the container's fault.
+TEST_CASE("40 threads on one container keep the cores busy", "[container-runtime][concurrency]") {
+  Runner runner(test_model("affine"));
+  const at::Tensor x = at::ones({4096, 4});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 40; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        static_cast<void>(runner.run({x}));
+      }
+    });
+  }
+  const Seconds before = idle_and_used();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const Seconds after = idle_and_used();
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  const double used = after.used - before.used;
+  CHECK(used / (used + after.idle - before.idle) >= 0.9);
 }
 
 TEST_CASE("a model that writes to its constants runs one call at a time",

@@ -75,6 +75,43 @@ TEST_CASE("Kiln runs a package that AOTInductor compiled", "[container-runtime][
   CHECK(at::allclose(runner.run({x})[0], expected(x, other)));
 }
 
+TEST_CASE("RT-30 to RT-40 hold for a package that AOTInductor compiled",
+          "[container-runtime][interop]") {
+  Runner runner(package_of_pytorch(), {.instances = 2});
+  const at::Tensor x = at::rand({2, 16});
+  const auto set = [](float value) {
+    return NamedTensors{{"fc.weight", at::full({12, 16}, value)},
+                        {"fc.bias", at::full({12}, value)}};
+  };
+
+  CHECK(runner.instances() == 2);
+  for (const Constant& constant : runner.constants()) {
+    CHECK_FALSE(constant.name.empty());
+    CHECK((constant.fqn == "fc.weight" || constant.fqn == "fc.bias"));
+    CHECK(constant.dtype == at::kFloat);
+  }
+  CHECK_FALSE(runner.call_spec().outputs.empty());
+
+  runner.update_constants(set(2), {.full = true});
+  CHECK(at::allclose(runner.run({x})[0], expected(x, set(2))));
+  runner.update_constants(set(3), {.inactive = true, .full = true});
+  CHECK(at::allclose(runner.run({x})[0], expected(x, set(2))));
+  runner.run_const_fold(true);
+  runner.swap_constants();
+  CHECK(at::allclose(runner.run({x})[0], expected(x, set(3))));
+  runner.free_inactive();
+  const NamedTensors lent = set(4);
+  runner.update_constants(lent, {.full = true, .user_managed = true});
+  CHECK(at::allclose(runner.run({x})[0], expected(x, lent)));
+
+  const std::vector<Tensors> many(20, Tensors{x});
+  for (const Tensors& outputs : runner.run_multiple(many)) {
+    CHECK(at::allclose(outputs[0], expected(x, lent)));
+  }
+  CHECK_THROWS_WITH(runner.update_constants({{"fc.nothing", x}}), contains("no constant"));
+  CHECK_THROWS_AS(runner.run({}), Error);
+}
+
 TEST_CASE("Kiln runs an unpacked package of AOTInductor in place", "[container-runtime][interop]") {
   const TemporaryDirectory directory;
   const fs::path folder = directory.path() / "data/aotinductor/model";

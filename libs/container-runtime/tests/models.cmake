@@ -30,6 +30,14 @@ kiln_test_model(affine_elsewhere affine
   DEFINITIONS KILN_TEST_CPU_FEATURES="asimd_of_tomorrow")
 kiln_test_model(counter counter)
 
+# A host that is not C++: libtorch's own package needs a C compiler, so there is one.
+enable_language(C)
+add_executable(kiln-test-c-host tests/c_host.c)
+target_compile_features(kiln-test-c-host PRIVATE c_std_11)
+target_compile_options(kiln-test-c-host PRIVATE -Wall -Wextra -Wpedantic)
+target_include_directories(kiln-test-c-host PRIVATE include)
+target_link_libraries(kiln-test-c-host PRIVATE torch_cpu ${CMAKE_DL_LIBS})
+
 # A library that is no model.
 add_library(kiln-test-model-empty MODULE tests/models/empty.cpp)
 set_target_properties(kiln-test-model-empty PROPERTIES

@@ -2,9 +2,12 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include "affine.hpp"
 #include "kiln/base/error.hpp"
@@ -242,6 +245,71 @@ TEST_CASE("RT-40 a wrong input is named", "[container-runtime][runner]") {
   CHECK_THROWS_WITH(runner.run({at::ones({1, 4}, at::TensorOptions(at::kMeta))}),
                     contains("expected device cpu, but got meta"));
   CHECK_THROWS(runner.run({at::Tensor()}));
+}
+
+TEST_CASE("RT-31 what a runner made is gone with it", "[container-runtime][runner]") {
+  const Runner keeper(test_model("affine"));  // or the library would be unloaded
+  const int before = affine_count("affine_instances");
+  {
+    Runner runner(test_model("affine"), {.instances = 2});
+    static_cast<void>(runner.run({at::ones({1, 4})}));
+    CHECK(affine_count("affine_instances") == before + 1);
+  }
+
+  CHECK(affine_count("affine_instances") == before);
+}
+
+TEST_CASE("a queue that is full makes callers wait", "[container-runtime][runner]") {
+  Runner runner(test_model("affine"), {.instances = 1, .queue_capacity = 2});
+  const at::Tensor slow = at::full({1, 4}, -3.0F);  // 20 ms
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::future<Tensors>> futures;
+  std::size_t most_queued = 0;
+
+  for (int i = 0; i < 6; ++i) {
+    futures.push_back(runner.run_async({slow}));
+    most_queued = std::max(most_queued, runner.statistics().queued);
+  }
+  const auto blocked = std::chrono::steady_clock::now() - start;
+
+  CHECK(most_queued <= 2);
+  CHECK(blocked >= std::chrono::milliseconds(3 * 20));  // one ran, two waited, three had to
+  for (auto& future : futures) {
+    CHECK(future.get().size() == 1);
+  }
+  CHECK(runner.statistics().finished == 6);
+  CHECK(runner.statistics().latency.percentile(0.5) >= std::chrono::milliseconds(20));
+}
+
+TEST_CASE("calls that wait can be cancelled, and are when the runner goes",
+          "[container-runtime][runner]") {
+  const at::Tensor slow = at::full({1, 4}, -3.0F);
+  std::vector<std::future<Tensors>> futures;
+  std::optional<Runner> runner(std::in_place, test_model("affine"), RunnerOptions{.instances = 1});
+  for (int i = 0; i < 5; ++i) {
+    futures.push_back(runner->run_async({slow}));
+  }
+  CHECK(runner->statistics().queued + runner->statistics().running > 0);
+
+  const std::size_t cancelled = runner->cancel_queued();
+  CHECK(cancelled >= 1);
+  CHECK(runner->statistics().queued == 0);
+  std::size_t refused = 0;
+  for (auto& future : futures) {
+    try {
+      static_cast<void>(future.get());
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), contains("cancelled before it ran"));
+      ++refused;
+    }
+  }
+  CHECK(refused == cancelled);
+
+  auto first = runner->run_async({slow});
+  auto last = runner->run_async({slow});
+  runner.reset();
+  CHECK(first.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+  CHECK(last.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
 }
 
 TEST_CASE("queued calls give what a plain run gives", "[container-runtime][runner]") {

@@ -1,8 +1,10 @@
+#include <cstdlib>
 #include <fstream>
 
 #include "affine.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/base/subprocess.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/model.h"
 #include "kiln/container_runtime/package.hpp"
@@ -61,15 +63,15 @@ TEST_CASE("weights in a package stay in it", "[container-runtime][weights]") {
   CHECK(at::allclose(runner.run({x})[0], affine(x, kScale, kShift)));
 }
 
-// What this process has copied of the file's pages, in kB: the others are the file's own.
-std::size_t copied_kilobytes(const fs::path& file) {
+// What /proc/self/smaps says of the file's pages under `key`, in kB.
+std::size_t kilobytes(const fs::path& file, const std::string& key) {
   std::ifstream smaps("/proc/self/smaps");
   std::size_t total = 0;
   bool inside = false;
   for (std::string line; std::getline(smaps, line);) {
     if (line.find('-') < line.find(' ')) {
       inside = line.ends_with(file.string());
-    } else if (inside && line.starts_with("Anonymous:")) {
+    } else if (inside && line.starts_with(key + ":")) {
       total += std::stoul(line.substr(line.find_first_of("0123456789")));
     }
   }
@@ -85,7 +87,34 @@ TEST_CASE("weights that nobody writes are no process's own", "[container-runtime
   (void)runner.run({at::ones({2, 4})});
 
   REQUIRE(is_mapped(package));
-  CHECK(copied_kilobytes(package) == 0);
+  CHECK(kilobytes(package, "Anonymous") == 0);
+}
+
+// The test runs itself once more, as the other process.
+TEST_CASE("processes share one copy of a package's weights", "[container-runtime][weights]") {
+  if (const char* given = std::getenv("KILN_TEST_PACKAGE"); given != nullptr) {
+    const fs::path package = given;
+    Runner runner(package);
+    (void)runner.run({at::ones({2, 4})});
+    CHECK(kilobytes(package, "Shared_Clean") + kilobytes(package, "Shared_Dirty") > 0);
+    CHECK(kilobytes(package, "Private_Clean") + kilobytes(package, "Private_Dirty") == 0);
+    CHECK(kilobytes(package, "Pss") < kilobytes(package, "Rss"));
+    return;
+  }
+  const TemporaryDirectory directory;
+  const fs::path package = directory.path() / "affine.pt2";
+  write_package(package, {.library = with_weights(directory.path())});
+  Runner runner(package);
+  (void)runner.run({at::ones({2, 4})});
+
+  setenv("KILN_TEST_PACKAGE", package.c_str(), 1);
+  const ProcessResult other = run_process({fs::read_symlink("/proc/self/exe").string(),
+                                           "processes share one copy of a package's weights"});
+  unsetenv("KILN_TEST_PACKAGE");
+
+  INFO(other.output << other.error);
+  CHECK(other.ok());
+  CHECK_THAT(other.output, contains("3 assertions"));
 }
 
 TEST_CASE("two containers do not see each other's updates", "[container-runtime][weights]") {
