@@ -2,10 +2,39 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "container/failure.hpp"
+#include "container/geometry.hpp"
 
 namespace kiln::container {
+namespace {
+
+// libtorch copies more with several threads.
+constexpr std::uint64_t kFewBytes = 256 * 1024;
+
+// True if a plain copy does what libtorch's would, which costs a trip through the dispatcher.
+// Complex numbers may be conjugated when they are read.
+bool is_copied_bytewise(const KilnConstant& constant, AtenTensorHandle value) {
+  Geometry actual;
+  if (constant.bytes > kFewBytes || constant.device_type != aoti_torch_device_type_cpu() ||
+      !read_geometry(value, actual) || actual.device_type != constant.device_type ||
+      actual.dtype != constant.dtype || actual.rank != constant.rank ||
+      is_complex(constant.dtype)) {
+    return false;
+  }
+  std::int64_t dense = 1;
+  for (std::int64_t i = constant.rank; i-- > 0;) {
+    if (actual.sizes[i] != constant.sizes[i] || actual.strides[i] != constant.strides[i] ||
+        constant.strides[i] != dense) {
+      return false;
+    }
+    dense *= constant.sizes[i];
+  }
+  return true;
+}
+
+}  // namespace
 
 bool is_mutated(const KilnModel& model, const KilnConstant& constant) {
   if (model.mutates_constants == 0 || constant.mutated != 0) {
@@ -101,7 +130,15 @@ void ConstantSet::put_copy(std::size_t index, AtenTensorHandle value) {
                                  &result),
         constant.name);
   Tensor copy(result);
-  check(aoti_torch_copy_(result, value, 0), constant.name);
+  if (is_copied_bytewise(constant, value)) {
+    void* from = nullptr;
+    void* to = nullptr;
+    check(aoti_torch_get_data_ptr(value, &from), constant.name);
+    check(aoti_torch_get_data_ptr(result, &to), constant.name);
+    std::memcpy(to, from, constant.bytes);
+  } else {
+    check(aoti_torch_copy_(result, value, 0), constant.name);
+  }
   put(index, std::move(copy));
 }
 

@@ -51,6 +51,11 @@ inline bool read_geometry(AtenTensorHandle tensor, Geometry& result) noexcept {
 /// Says what differs: "expected dtype float32, but got float64". Empty if nothing does.
 [[nodiscard]] std::string difference(const Geometry& expected, const Geometry& actual);
 
+/// True for the dtypes of complex numbers.
+[[nodiscard]] inline bool is_complex(std::int32_t dtype) noexcept {
+  return dtype >= 8 && dtype <= 10;  // complex32, complex64, complex128
+}
+
 /// "float32", "int64"; "dtype 99" for a number nobody knows.
 [[nodiscard]] std::string dtype_name(std::int32_t dtype);
 
