@@ -1,18 +1,20 @@
 """./dev bench cache: what the cache costs, and what it saves.
 
-usage: run.py [--json FILE] [--no-compile] [--small]
+usage: run.py [--json FILE] [--no-compile] [--small] [--check]
 
 The first table is the library's own benchmark (libs/autograd-cache/benchmarks), built here without libtorch. The second
 is `kiln compile` in fresh processes: a new archive, the same archive again, and what is left when the time that the process
 takes to start and to end is taken off (`kiln doctor --help`, the same program doing nothing). The third is GPT-2 in fresh
 processes that use `kiln::compile` (warm_start.cpp): its first call when nothing was compiled before, and when another
-process has. The last is what the guards of a compiled function cost.
+process has. The last is what the guards of a compiled function cost. All of it takes about four minutes on two quiet
+cores; `--small` takes one.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,7 @@ KILN = ROOT / "build" / "bin" / "kiln"
 WARM_START = ROOT / "build" / "bin" / "kiln-warm-start"
 BUILD = ROOT / "build" / "bench-cache"
 
+MANY_ENTRIES = "miss/100000"
 # The benchmark's names, what they mean, and what they must stay under (microseconds), if anything.
 ROWS = {
     "hit_in_memory/1048576": ("hit, entry in memory", 5000),
@@ -40,8 +43,22 @@ ROWS = {
 }
 
 
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
 def run(command, **options):
     return subprocess.run(command, check=True, **options)
+
+
+def verdict(taken, limit):
+    return "met" if taken < limit else "MISSED"
+
+
+def memory_folder():
+    """Where 100,000 entries are gone again at once; a disk that trims what is freed takes minutes for them."""
+    folder = pathlib.Path("/dev/shm")
+    return str(folder) if folder.is_dir() and shutil.disk_usage(folder).free > 2e9 else None
 
 
 def library_rows():
@@ -50,8 +67,14 @@ def library_rows():
          "-DKILN_LIBRARIES=base;autograd-cache", "-DKILN_BUILD_BENCHMARKS=ON", "-DKILN_BUILD_TESTS=OFF"], **quiet)
     run(["cmake", "--build", BUILD], **quiet)
     program = BUILD / "libs" / "autograd-cache" / "kiln-autograd-cache-benchmarks"
-    answer = run([program, "--benchmark_format=json"], capture_output=True, text=True).stdout
-    return {row["name"]: row for row in json.loads(answer)["benchmarks"]}
+    rows = {}
+    for what, folder in (("-" + MANY_ENTRIES, None), (MANY_ENTRIES, memory_folder())):
+        say(f"the library alone: {what}")
+        environment = dict(os.environ, TMPDIR=folder) if folder else None
+        command = [program, "--benchmark_format=json", f"--benchmark_filter={what}"]
+        answer = run(command, capture_output=True, text=True, env=environment).stdout
+        rows |= {row["name"]: row for row in json.loads(answer)["benchmarks"]}
+    return rows
 
 
 def describe_library(rows):
@@ -59,11 +82,12 @@ def describe_library(rows):
     scale = {"us": 1, "ms": 1e3, "ns": 1e-3}
     for name, (what, limit) in ROWS.items():
         taken, worked = (rows[name][kind] * scale[rows[name]["time_unit"]] for kind in ("real_time", "cpu_time"))
-        target = "" if limit is None else f"   target {limit:,}: {'met' if taken < limit else 'MISSED'}"
+        target = "" if limit is None else f"   target {limit:,}: {verdict(taken, limit)}"
         lines.append(f"  {what:42s} {taken:10.1f} {worked:10.1f}{target}")
     together = next(row for name, row in rows.items() if name.startswith("sixteen_processes"))
     lines += ["", f"16 processes that all need the same 20 entries: {together['compiles_per_key']:.2f} compiles an entry, "
-                  f"{together['errors']:.0f} errors"]
+                  f"{together['errors']:.0f} errors   target 1 and 0: "
+                  f"{verdict(together['compiles_per_key'] - 1 + together['errors'], 1e-9)}"]
     return "\n".join(lines)
 
 
@@ -93,6 +117,7 @@ def command_rows(folder):
     rows = []
     start = statistics.median(milliseconds([KILN, "doctor", "--help"], environment) for _ in range(5))
     for name, archive in make_archives(folder):
+        say(f"kiln compile: {name}")
         out = folder / "out.pt2"
         command = [KILN, "compile", archive, "-o", out, "--json"]
         cold = milliseconds(command, environment)
@@ -113,7 +138,7 @@ def describe_commands(rows):
     for row in rows:
         rest = row["again_ms"] - row["start_ms"]
         lines.append(f"  {row['name']:34s} {row['cold_ms']:8.0f} {row['again_ms']:8.0f} {row['start_ms']:13.0f} {rest:9.0f}   "
-                     f"{'met' if rest < 100 else 'MISSED'}")
+                     f"{verdict(rest, 100)}")
     return "\n".join(lines)
 
 
@@ -122,13 +147,14 @@ def warm_start(environment, *arguments):
 
 
 def start_rows(folder, size):
-    """For each way to start: the first process of all, then the best of three that follow it."""
+    """For each way to start: the first process of all, then the better of two that follow it."""
     rows = []
     for mode in ("infer", "train"):
         for identity in ("", "gpt2"):
             environment = dict(os.environ, KILN_CACHE_DIR=str(folder / f"{mode}-{identity}"), KILN_CACHE="strict")
+            say(f"GPT-2: {mode}{', with an identity' if identity else ''}")
             cold = warm_start(environment, mode, identity, size)
-            warm = [warm_start(environment, mode, identity, size) for _ in range(3)]
+            warm = [warm_start(environment, mode, identity, size) for _ in range(2)]
             best = min(warm, key=lambda row: row["first_ms"] - row["eager_ms"])
             expected = "found in the cache" if identity else "traced" if mode == "infer" else "trace found in the cache"
             if best["origin"] != expected or best["compile_ms"] != 0:
@@ -146,13 +172,13 @@ def describe_starts(rows):
         name = row["mode"] + (", with an identity" if row["identity"] else "")
         what = "to the first kernel" if row["identity"] else "over eager"
         lines.append(f"  {name:26s} {row['eager_ms']:8.0f} {row['cold_ms']:8.0f} {row['first_ms']:8.0f} {row['trace_ms']:13.0f} "
-                     f"{row['lookup_ms']:8.1f} {row['again_ms']:12.0f}   50 {what}: {over:.0f}, {'met' if over < 50 else 'MISSED'}")
+                     f"{row['lookup_ms']:8.1f} {row['again_ms']:12.0f}   50 {what}: {over:.0f}, {verdict(over, 50)}")
     return "\n".join(lines)
 
 
 def describe_guards(row):
     four, module = row["four_inputs_ns"] / 1e3, row["module_ns"] / 1e3
-    return (f"guards of a call, microseconds: {four:.2f} for four inputs (target 1: {'met' if four < 1 else 'MISSED'}), "
+    return (f"guards of a call, microseconds: {four:.2f} for four inputs (target 1: {verdict(four, 1)}), "
             f"{module:.1f} for GPT-2 with its {row['module_parameters']} parameters")
 
 
@@ -161,21 +187,29 @@ def main():
     parser.add_argument("--json", default=str(ROOT / "build" / "bench-cache.json"))
     parser.add_argument("--no-compile", action="store_true", help="only the library's own benchmark")
     parser.add_argument("--small", action="store_true", help="GPT-2 with few numbers: all that is not arithmetic")
+    parser.add_argument("--check", action="store_true", help="fail where a target is missed")
     arguments = parser.parse_args()
+    sections = []
+
+    def show(section):
+        sections.append(section)
+        print(section + "\n", flush=True)
+
     library = library_rows()
-    print(describe_library(library))
+    show(describe_library(library))
     commands, starts, guards = [], [], {}
     if not arguments.no_compile:
         with tempfile.TemporaryDirectory() as folder:
             commands = command_rows(pathlib.Path(folder))
-            print("\n" + describe_commands(commands))
+            show(describe_commands(commands))
             starts = start_rows(pathlib.Path(folder), "small" if arguments.small else "full")
-            print("\n" + describe_starts(starts))
+            show(describe_starts(starts))
             guards = warm_start(os.environ, "guards")
-            print("\n" + describe_guards(guards))
+            show(describe_guards(guards))
     data = {"library": library, "commands": commands, "starts": starts, "guards": guards}
     pathlib.Path(arguments.json).write_text(json.dumps(data, indent=2) + "\n")
-    print(f"\n{arguments.json} has the same as data")
+    print(f"{arguments.json} has the same as data")
+    return 1 if arguments.check and "MISSED" in "".join(sections) else 0
 
 
 if __name__ == "__main__":
