@@ -225,6 +225,17 @@ class Recommender(nn.Module):
         return self.top(torch.cat([x, pairs], 1))
 
 
+class Recurrent(nn.Module):
+    """Two LSTM layers over a sequence; what the last step gives is classified."""
+
+    def __init__(self, width, classes):
+        super().__init__()
+        self.layers, self.head = nn.LSTM(width, width, 2, batch_first=True), nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0][:, -1])
+
+
 class Experts(nn.Module):
     """A mixture of experts where each token takes two, weighed; every expert sees every token."""
 
@@ -264,6 +275,7 @@ MODELS = {
     "llama": Model("Llama-like, 8 layers of 768, 1x256", llama),
     "vit": Model("ViT base 2x224x224", on(lambda: VisionTransformer(224, 16, 768, 12, 12, 1000), 2, 3, 224, 224)),
     "unet": Model("U-Net with group norms 1x128x128", on(lambda: UNet(32), 1, 3, 128, 128)),
+    "lstm": Model("LSTM, 2 layers of 256, 8 sequences of 32", on(lambda: Recurrent(256, 10), 8, 32, 256)),
     "recommender": Model(
         "26 embeddings, pairwise products 256",
         lambda: (Recommender(26, 10000, 32), (torch.randn(256, 13), torch.randint(10000, (256, 26)))),

@@ -1,6 +1,6 @@
 """./dev bench training: a training step of a 4-layer perceptron on 1x256, and what the wrappers round a compiled graph cost.
 
-usage: run.py [--seconds S] [--rounds N] [--clock wall|cpu] [--threads N] [--json FILE]
+usage: run.py [--seconds S] [--rounds N] [--clock wall|cpu] [--threads N] [--check] [--json FILE]
 
 A step sets gradients to none, computes a loss and runs its backward. In each round the C++ program times libtorch's eager mode
 and Kiln in turn, then Python times PyTorch's eager mode and torch.compile in turn; the best slice of all rounds counts.
@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import time
 
 import torch
@@ -80,6 +81,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--check", action="store_true", help="fail where a target is missed")
     parser.add_argument("--json", default="build/bench-training.json")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -94,8 +96,10 @@ def main():
         python = python_round(steps, CLOCKS[arguments.clock], arguments.seconds)
         for name, value in {**json.loads(answer), **python}.items():
             best[name] = min(value, best.get(name, value))
-    print(describe(best))
+    text = describe(best)
+    print(text)
     pathlib.Path(arguments.json).write_text(json.dumps(best, indent=2) + "\n")
+    sys.exit(1 if arguments.check and "MISSED" in text else 0)
 
 
 if __name__ == "__main__":
