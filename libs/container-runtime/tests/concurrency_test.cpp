@@ -226,7 +226,7 @@ Seconds idle_and_used() {
 // Of the time that others leave: that they compute too is not the container's fault.
 TEST_CASE("40 threads on one container keep the cores busy", "[container-runtime][concurrency]") {
   Runner runner(test_model("affine"));
-  const at::Tensor x = at::ones({4096, 4});
+  const at::Tensor x = at::ones({16384, 4});
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 40; ++i) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "container/brief_lock.hpp"
 #include "container/failure.hpp"
 #include "container/intra_op_threads.hpp"
 
@@ -92,7 +93,7 @@ void Container::execute(Instance& instance,
 }
 
 Container::Lease Container::acquire(Stream stream) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = lock_briefly(mutex_);
   if (active_->is_ready) [[likely]] {
     Instance* instance = take_make_or_wait(lock);
     if (active_->is_ready) [[likely]] {
@@ -106,7 +107,7 @@ Container::Lease Container::acquire(Stream stream) {
 }
 
 void Container::release(const Lease& lease) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = lock_briefly(mutex_);
   pool_.give_back(lease.instance);
   if (--lease.constants->users == 0 && lease.constants->is_awaited) [[unlikely]] {
     unused_.notify_all();
