@@ -71,6 +71,23 @@ c10::OperatorHandle with_literals(const c10::OperatorHandle& handle, const Argum
   return handle;
 }
 
+// What to do about operators of `space` that are not there.
+std::string remedy_for(const std::string& space) {
+  static const std::map<std::string, std::string> kLibraries = {
+      {"torchvision", "torchvision's libtorchvision.so"},
+      {"torchaudio", "torchaudio's libtorchaudio.so"},
+      {"fbgemm", "FBGEMM's fbgemm_gpu_py.so"},
+      {"torchao", "torchao's shared library"},
+      {"xformers", "xFormers' _C.so"},
+  };
+  if (space == "aten") {
+    return " in this libtorch";
+  }
+  const auto library = kLibraries.find(space);
+  return "; load the library that registers " + space + "::* first" +
+         (library == kLibraries.end() ? "" : ", " + library->second);
+}
+
 c10::OperatorHandle find_operator(const std::string& target) {
   const std::string_view name = std::string_view(target).substr(kPrefix.size());
   const std::size_t first = name.find('.');
@@ -85,9 +102,7 @@ c10::OperatorHandle find_operator(const std::string& target) {
        overload == "default" ? "" : overload});
   if (!handle) {
     throw Error(ErrorCode::kUnsupported,
-                "the operator " + target + " is not registered" +
-                    (space == "aten" ? std::string(" in this libtorch")
-                                     : "; load the library that registers " + space + "::* first"));
+                "the operator " + target + " is not registered" + remedy_for(space));
   }
   return *handle;
 }

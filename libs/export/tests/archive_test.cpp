@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <fstream>
 #include <functional>
+#include <regex>
 #include <string>
 
 #include "edit_archive.hpp"
@@ -119,6 +120,31 @@ TEST_CASE("weights are mapped and samples are read", "[export][archive]") {
   CHECK(program.sample_inputs[0].abs().sum().item<float>() > 0);
 }
 
+TEST_CASE("weights that cannot be mapped are read", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "compressed.pt2";
+  const auto as_it_is = [](std::string bytes) { return bytes; };
+  edit_archive(zoo_archive("mlp"), path, "", as_it_is, /*compress=*/true);
+  REQUIRE(std::filesystem::file_size(path) < std::filesystem::file_size(zoo_archive("mlp")));
+
+  const ExportedProgram program = load_program(path);
+
+  check_equal(interpreted_effects(program), expected_effects("mlp"));
+}
+
+TEST_CASE("an archive of an older minor version lacks fields and is read", "[export][archive]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "older.pt2";
+  edit_archive(zoo_archive("branches"), path, "models/model.json", [](const std::string& json) {
+    const std::regex version(R"("minor": [0-9]+)");
+    const std::regex fields(R"(, "is_hop_single_tensor_return": [a-z]+, "name": "[^"]*")");
+    REQUIRE(std::regex_search(json, fields));
+    return std::regex_replace(std::regex_replace(json, fields, ""), version, R"("minor": 7)");
+  });
+
+  check_equal(interpreted_effects(load_program(path)), expected_effects("branches"));
+}
+
 TEST_CASE("loading leaves buffers as they are in the file", "[export][archive]") {
   const ExportedProgram program = load_program(zoo_archive("counter"));
 
@@ -207,18 +233,24 @@ TEST_CASE("a symbol without a range is refused by name", "[export][archive]") {
   CHECK_THAT(message, testing::contains("the symbol s") && testing::contains("has no range"));
 }
 
-TEST_CASE("an operator that is not registered is named", "[export][archive]") {
+TEST_CASE("an operator that is not registered is named, and its library if it is known",
+          "[export][archive]") {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "unknown.pt2";
-  edit_archive(zoo_archive("mlp"), path, "models/model.json", [](std::string json) {
-    return replaced(
-        std::move(json), "torch.ops.aten.relu.default", "torch.ops.mine.special.default");
-  });
-  std::string message;
+  const auto message_for = [&](const std::string& target) {
+    edit_archive(zoo_archive("mlp"), path, "models/model.json", [&](std::string json) {
+      return replaced(std::move(json), "torch.ops.aten.relu.default", target);
+    });
+    std::string message;
+    CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kUnsupported);
+    return message;
+  };
 
-  CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kUnsupported);
-  CHECK_THAT(message,
+  CHECK_THAT(message_for("torch.ops.mine.special.default"),
              testing::contains("torch.ops.mine.special.default") && testing::contains("mine::*"));
+  CHECK_THAT(message_for("torch.ops.torchvision.nms.default"),
+             testing::contains("libtorchvision.so"));
+  CHECK_THAT(message_for("torch.ops.aten.nothing.default"), testing::contains("in this libtorch"));
 }
 
 TEST_CASE("a weight that reaches beyond its record is refused", "[export][archive]") {

@@ -11,11 +11,12 @@
 
 namespace kiln::exporter {
 
-/// Copies an archive with one record edited.
+/// Copies an archive with one record edited, all of them compressed if so asked.
 inline void edit_archive(const std::filesystem::path& from,
                          const std::filesystem::path& to,
                          const std::string& record,
-                         const std::function<std::string(std::string)>& edit) {
+                         const std::function<std::string(std::string)>& edit,
+                         bool compress = false) {
   caffe2::serialize::PyTorchStreamReader reader(from.string());
   caffe2::serialize::PyTorchStreamWriter writer(to.string());
   for (const std::string& name : reader.getAllRecords()) {
@@ -27,7 +28,7 @@ inline void edit_archive(const std::filesystem::path& from,
     if (name == record) {
       content = edit(std::move(content));
     }
-    writer.writeRecord(name, content.data(), content.size());
+    writer.writeRecord(name, content.data(), content.size(), compress);
   }
   writer.writeEndOfFile();
 }

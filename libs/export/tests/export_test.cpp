@@ -265,7 +265,8 @@ TEST_CASE("EX-20 parameters that the program does not use are inputs all the sam
 }
 
 TEST_CASE(
-    "EX-21 test_aot_export_module_joint: a joint graph returns buffers, outputs, then gradients",
+    "EX-21 EX-22 test_aot_export_module_joint: a joint graph returns buffers, outputs, then "
+    "gradients",
     "[export][export]") {
   Network network;
   const torch::Tensor x = torch::randn({2, 1, 3, 3});

@@ -119,11 +119,27 @@ struct Function::State {
     return halves;
   }
 
+  // On inputs of which those with a history have one again, so that the function may write them.
+  void check_hidden_reads(const Tensors& inputs) const {
+    const auto with_histories = [&](Tensors arguments) {
+      for (std::size_t i = 0; i < arguments.size(); ++i) {
+        if (inputs[i].defined() && !inputs[i].is_leaf()) {
+          arguments[i] = arguments[i].clone();
+        }
+      }
+      return function(arguments);
+    };
+    static_cast<void>(capture::record(with_histories, inputs, {.check_hidden_reads = true}));
+  }
+
   JointTrace trace(const Tensors& inputs) {
     if (options.progress) {
       options.progress({"trace", 0, 1});
     }
     const Stopwatch watch;
+    if (options.check_hidden_reads) {
+      check_hidden_reads(inputs);
+    }
     JointTrace traced = autograd_dispatch::trace_joint(
         function, inputs, {.keep_mutations_in_graph = options.keep_mutations_in_graph});
     note([&](CompileReport& report) { report.trace_ms += watch.milliseconds(); });

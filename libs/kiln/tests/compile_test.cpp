@@ -251,6 +251,24 @@ TEST_CASE(
   CHECK(torch::allclose(second[1], first[1], 1e-5, 1e-6));
 }
 
+TEST_CASE("a value that is read behind the dispatcher's back is found, if that is asked for",
+          "[kiln][compile]") {
+  const auto scaled = [](const Tensors& in) {
+    return Tensors{in[0].sin() * in[0].data_ptr<float>()[0]};
+  };
+  const auto written = [](const Tensors& in) {
+    in[0].mul_(2);
+    return Tensors{torch::dropout(in[0], 0.5, true)};
+  };
+  CompileOptions options = uncached();
+  options.check_hidden_reads = true;
+  const torch::Tensor x = torch::ones({4}, torch::requires_grad());
+
+  CHECK_THROWS_WITH(compile(scaled, options)({x}), contains("behind the dispatcher's back"));
+  CHECK(compile(scaled, uncached())({x})[0].defined());
+  CHECK(compile(written, options)({x * 3})[0].defined());
+}
+
 TEST_CASE("what a first call writes or draws is done once", "[kiln][compile]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);

@@ -29,7 +29,11 @@ struct CompileOptions {
   /// the least first: the model runs on all of them, each time with the best that is there.
   std::string isa = "native";
   bool keep_mutations_in_graph = true;
-  bool check_inputs = true;   ///< A package checks its inputs' metadata at each call.
+  bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
+  /// Before `compile` traces a function, look for values that it reads behind the dispatcher's back
+  /// (`x.data_ptr<float>()[0]`), by running it on other data, and throw where it does. Not looked
+  /// at: what its backward does, and functions that the cache knows.
+  bool check_hidden_reads = false;
   std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
   bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
   bool dynamic = false;       ///< Symbolic sizes: not supported yet, an error if set.
