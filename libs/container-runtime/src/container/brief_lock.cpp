@@ -6,6 +6,8 @@ namespace {
 // About two microseconds in all.
 constexpr int kMostPauses = 32;
 
+}  // namespace
+
 void pause_core() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -13,8 +15,6 @@ void pause_core() noexcept {
   asm volatile("isb");  // waits longer than `yield`, which most cores skip
 #endif
 }
-
-}  // namespace
 
 std::unique_lock<std::mutex> lock_contended(std::mutex& mutex) {
   for (int pauses = 1; pauses <= kMostPauses; pauses *= 2) {

@@ -7,6 +7,9 @@
 
 namespace kiln::container {
 
+/// Lets the core rest for some nanoseconds, in a loop that waits for another thread.
+void pause_core() noexcept;
+
 /// Locks `mutex` after other threads; looks again a few times before it sleeps.
 [[nodiscard]] std::unique_lock<std::mutex> lock_contended(std::mutex& mutex);
 

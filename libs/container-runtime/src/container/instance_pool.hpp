@@ -2,12 +2,15 @@
 //
 // Waiting is fair in the end, not at every step. A freed instance goes to whoever asks first, which
 // is mostly the thread that freed it and is awake; a sleeping thread is woken only if the threads
-// at work are fewer than can be of use, and handed the instance only once it has waited for longer
-// than `kPatience`. Were every freed instance handed to the first in the queue, each call would
-// wait for a thread to wake up. Every member is called with the container's mutex held.
+// at work are fewer than can be of use, or once it has waited for longer than `kPatience`. Then it
+// is handed the next instance that is freed, but only when it is awake: an instance that is handed
+// to a sleeping thread lies idle until it wakes. Only where calls take so long that the thread goes
+// back to sleep meanwhile is it handed one asleep. Every member is called with the container's
+// mutex held.
 
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -66,13 +69,17 @@ class InstancePool {
   struct Waiter {
     std::condition_variable ready;
     Clock::time_point since = Clock::now();
-    Instance* granted = nullptr;
-    bool told = false;  // woken to look for a free one, and has not looked yet
+    std::atomic<Instance*> granted = nullptr;
+    bool is_told = false;     // woken, and has not looked yet
+    bool is_looking = false;  // awake, and will see at once what it is granted
+    bool insists = false;     // has looked in vain: is granted one asleep
     Waiter* previous = nullptr;
     Waiter* next = nullptr;
   };
 
   void give_to_waiting(Instance* instance) noexcept;
+  static bool look_for_a_while(std::unique_lock<std::mutex>& lock, Waiter& self);
+  static void wake(Waiter& waiter) noexcept;
   void wake_if_useful() noexcept;
   void append(Waiter& waiter) noexcept;
   void remove(Waiter& waiter) noexcept;
