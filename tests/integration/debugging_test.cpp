@@ -84,7 +84,7 @@ std::size_t break_second_kernel(const fs::path& source) {
   return 0;
 }
 
-TEST_CASE("KILN_DUMP leaves graph, inputs, source and repro; bisect finds them right",
+TEST_CASE("AD-11 KILN_DUMP leaves graph, inputs, source and repro; bisect finds them right",
           "[integration][dump]") {
   const TemporaryDirectory directory;
   const DumpInto dumping(directory.path());
@@ -114,6 +114,10 @@ TEST_CASE("KILN_DUMP leaves graph, inputs, source and repro; bisect finds them r
     CHECK(found.at("first_wrong").is_null());
     CHECK(found.at("outputs").empty());
   }
+  // What was divided into the two, with its strides.
+  const std::string joint = read_file(folder_of(directory.path(), "joint") / "program.kir");
+  CHECK_THAT(joint, contains(" tangent"));
+  CHECK_THAT(joint, contains("]{1, "));
 }
 
 TEST_CASE("bisect names the first kernel whose source is broken, and the element",

@@ -47,7 +47,7 @@ TEST_CASE("AD-86 test_input_mutation_false_aliasing: one storage without a commo
 
   check_every_way(function, views({4, 4}, rows));
   check_every_way(function, views({4, 4}, columns));
-  const torch::Tensor x = torch::ones({256}, torch::requires_grad()).clone();
+  const torch::Tensor x = torch::ones({260}, torch::requires_grad()).clone();
   for (const std::int64_t disjoint : {22, 23}) {
     CHECK(inputs_of(block(x, 9, 0).view({4, 4}), block(x, 9, disjoint)) == 2);
   }
@@ -55,6 +55,9 @@ TEST_CASE("AD-86 test_input_mutation_false_aliasing: one storage without a commo
     CHECK(inputs_of(block(x, 9, 0), block(x, 9, overlapping)) == 1);
   }
   CHECK(inputs_of(block(x, 8, 0), block(x, 8, 28)) == 2);
+  const torch::Tensor cube = x.as_strided({4, 4, 4}, {48, 16, 1}, 0);  // Ends with element 195.
+  CHECK(inputs_of(cube, x.slice(0, 196, 260)) == 2);
+  CHECK(inputs_of(cube, x.slice(0, 195, 259)) == 1);
 }
 
 TEST_CASE(

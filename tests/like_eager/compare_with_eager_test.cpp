@@ -74,6 +74,17 @@ TEST_CASE("a write behind the version counter is noticed",
       kMatrix);
 }
 
+TEST_CASE("a write that is one too many is noticed, though it changes nothing",
+          "[like_eager][comparison][!shouldfail]") {
+  compare(
+      doubled,
+      [](const Tensors& in) {
+        in[0].add_(0);
+        return Tensors{in[0] * 2};
+      },
+      kMatrix);
+}
+
 TEST_CASE("a write without history is noticed", "[like_eager][comparison][!shouldfail]") {
   compare(
       written,

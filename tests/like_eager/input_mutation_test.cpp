@@ -238,7 +238,14 @@ TEST_CASE(
     "require one",
     "[like_eager][D]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].add_(in[1])}; };
+  const auto plan = autograd_dispatch::trace_joint(
+                        function, {torch::ones({4}), torch::ones({4}, torch::requires_grad())})
+                        .plan;
 
+  REQUIRE(plan.writes.size() == 1);
+  CHECK(plan.writes[0].visible);
+  CHECK(plan.writes[0].result.has_value());  // The graph does not write it.
+  CHECK(plan.gradients == std::vector<std::uint32_t>{1});
   check_every_way(function, [](bool requires_grad) {
     return Inputs(
         Tensors{torch::ones({4, 5}), torch::ones({4, 5}, torch::requires_grad(requires_grad))});

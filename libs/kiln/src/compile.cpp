@@ -105,6 +105,7 @@ struct Function::State {
   }
 
   std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint) {
+    dump_text(joint);
     const Stopwatch watch;
     std::pair<ir::Graph, ir::Graph> halves;
     if (options.partition) {

@@ -85,20 +85,32 @@ const char* dump_directory() {
   return directory != nullptr && *directory != '\0' ? directory : nullptr;
 }
 
+// Writes the text of `graph`, and gives the folder.
+fs::path write_text(const ir::Graph& graph) {
+  const std::string text = ir::print(graph);
+  fs::path folder =
+      fs::absolute(dump_directory()) / (graph.name() + "-" + digest(text).hex().substr(0, 8));
+  write_file_atomically(folder / "program.kir", text, Durability::kEventual);
+  return folder;
+}
+
 }  // namespace
 
 bool dump_wanted() {
   return dump_directory() != nullptr;
 }
 
+void dump_text(const ir::Graph& graph) {
+  if (dump_wanted()) {
+    write_text(graph);
+  }
+}
+
 std::optional<Dump> Dump::begin(const ir::Graph& graph) {
-  const char* directory = dump_directory();
-  if (directory == nullptr) {
+  if (!dump_wanted()) {
     return std::nullopt;
   }
-  const std::string text = ir::print(graph);
-  Dump dump(fs::absolute(directory) / (graph.name() + "-" + digest(text).hex().substr(0, 8)));
-  write_file_atomically(dump.folder_ / "program.kir", text, Durability::kEventual);
+  Dump dump(write_text(graph));
   write_file_atomically(dump.folder_ / "repro.cpp", kRepro, Durability::kEventual);
   write_file_atomically(dump.folder_ / "CMakeLists.txt", kReproProject, Durability::kEventual);
   KILN_LOG(kInfo, "kiln", "dump of " << graph.name() << " in " << dump.folder_.string());

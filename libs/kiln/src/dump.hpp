@@ -18,6 +18,10 @@ namespace kiln {
 /// before.
 [[nodiscard]] bool dump_wanted();
 
+/// Leaves the text of `graph`, which is divided before it is compiled, if dumps are wanted:
+/// `program.kir` in a folder like those of `Dump`.
+void dump_text(const ir::Graph& graph);
+
 /// One graph's folder: `program.kir`, `inputs.pt`, `source/` (what `Options::keep_source` of the
 /// code generator leaves), `report.json`, and `repro.cpp` with its `CMakeLists.txt`.
 class Dump {
