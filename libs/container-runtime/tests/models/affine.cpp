@@ -2,7 +2,7 @@
 //
 // The first element of x may ask for something else: NaN makes a run fail with a reason of the
 // model's own, infinity with libtorch's; -1 makes it throw, -2 ask for more memory than there is,
-// and -3 take 20 ms and return how many threads OpenMP may use.
+// -3 take 20 ms and return how many threads OpenMP may use, -4 compute for 200 us.
 
 #define KILN_TEST_DEVICE 0
 
@@ -68,6 +68,11 @@ std::int32_t run(void* /*instance*/, KilnCall* call) {
   if (rows > 0 && x[0] == -3) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     y[0] = omp_get_max_threads != nullptr ? static_cast<float>(omp_get_max_threads()) : 1.0F;
+  }
+  if (rows > 0 && x[0] == -4) {
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(200)) {
+    }
   }
   return 0;
 }
