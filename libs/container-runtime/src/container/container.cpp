@@ -39,7 +39,7 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
   make(instances_.front(), model, device_);
   made_ = 1;
   pool_.add_lent();
-  pool_.give_back(&instances_.front());
+  const InstancePool::Wakeup nobody = pool_.give_back(&instances_.front());
 }
 
 Container::~Container() {
@@ -100,15 +100,17 @@ Container::Lease Container::acquire(Stream stream) {
       ++active_->users;
       return {instance, active_.get(), pool_.lent()};
     }
-    pool_.give_back(instance);  // the constants were replaced during the wait
+    const InstancePool::Wakeup wakeup =
+        pool_.give_back(instance);  // the constants were replaced during the wait
   }
   lock.unlock();
   return fold_and_acquire(stream);
 }
 
 void Container::release(const Lease& lease) noexcept {
+  InstancePool::Wakeup wakeup;  // goes after the lock
   const std::unique_lock lock = lock_briefly(mutex_);
-  pool_.give_back(lease.instance);
+  wakeup = pool_.give_back(lease.instance);
   if (--lease.constants->users == 0 && lease.constants->is_awaited) [[unlikely]] {
     unused_.notify_all();
   }
@@ -135,8 +137,9 @@ Instance* Container::acquire_instance() {
 }
 
 void Container::release_instance(Instance* instance) noexcept {
+  InstancePool::Wakeup wakeup;
   const std::lock_guard lock(mutex_);
-  pool_.give_back(instance);
+  wakeup = pool_.give_back(instance);
 }
 
 }  // namespace kiln::container

@@ -14,8 +14,9 @@ constexpr std::chrono::microseconds kLook{50};
 }  // namespace
 
 Instance* InstancePool::wait(std::unique_lock<std::mutex>& lock) {
-  Waiter self;
-  append(self);
+  const auto shared = std::make_shared<Waiter>();
+  Waiter& self = *shared;
+  append(shared);
   while (true) {
     self.ready.wait(lock);
     self.is_told = false;
@@ -29,7 +30,7 @@ Instance* InstancePool::wait(std::unique_lock<std::mutex>& lock) {
     if (Instance* instance = take(); instance != nullptr) {
       remove(self);
       // Two may have been freed before this thread woke up, which alone was told.
-      wake_if_useful();
+      const Wakeup next = wake_if_useful();
       return instance;
     }
   }
@@ -48,51 +49,46 @@ bool InstancePool::look_for_a_while(std::unique_lock<std::mutex>& lock, Waiter& 
   return self.granted != nullptr;
 }
 
-void InstancePool::give_to_waiting(Instance* instance) noexcept {
-  Waiter& waiter = *first_;
-  const bool is_overdue = Clock::now() - waiter.since > kPatience;
-  if (is_overdue && (waiter.is_looking || waiter.insists)) {
-    remove(waiter);
+InstancePool::Wakeup InstancePool::give_to_waiting(Instance* instance) noexcept {
+  const std::shared_ptr<Waiter> waiter = first_;
+  const bool is_overdue = Clock::now() - waiter->since > kPatience;
+  if (is_overdue && (waiter->is_looking || waiter->insists)) {
+    remove(*waiter);
     ++lent_;
-    const bool is_asleep = !waiter.is_looking;
-    waiter.granted = instance;
-    if (is_asleep) {
-      waiter.ready.notify_one();
-    }
-    return;
+    waiter->granted = instance;
+    return waiter->is_looking ? Wakeup() : Wakeup(waiter);
   }
   instance->next_free = free_;
   free_ = instance;
-  if (is_overdue) {
-    wake(waiter);
-  } else {
-    wake_if_useful();
-  }
+  return is_overdue ? wake_first() : wake_if_useful();
 }
 
 // Where it is not useful, those at work look again when they give back.
-void InstancePool::wake_if_useful() noexcept {
-  if (free_ != nullptr && first_ != nullptr && lent_ < useful_) {
-    wake(*first_);
+InstancePool::Wakeup InstancePool::wake_if_useful() noexcept {
+  if (free_ == nullptr || first_ == nullptr || lent_ >= useful_) {
+    return {};
   }
+  return wake_first();
 }
 
-void InstancePool::wake(Waiter& waiter) noexcept {
-  if (!waiter.is_told && !waiter.is_looking) {
-    waiter.is_told = true;
-    waiter.ready.notify_one();
+InstancePool::Wakeup InstancePool::wake_first() noexcept {
+  if (first_->is_told || first_->is_looking) {
+    return {};
   }
+  first_->is_told = true;
+  return Wakeup(first_);
 }
 
-void InstancePool::append(Waiter& waiter) noexcept {
-  waiter.previous = last_;
-  (last_ != nullptr ? last_->next : first_) = &waiter;
-  last_ = &waiter;
+void InstancePool::append(const std::shared_ptr<Waiter>& waiter) noexcept {
+  waiter->previous = last_;
+  (last_ != nullptr ? last_->next : first_) = waiter;
+  last_ = waiter.get();
 }
 
 void InstancePool::remove(Waiter& waiter) noexcept {
-  (waiter.previous != nullptr ? waiter.previous->next : first_) = waiter.next;
   (waiter.next != nullptr ? waiter.next->previous : last_) = waiter.previous;
+  // Last: this may be what holds it.
+  (waiter.previous != nullptr ? waiter.previous->next : first_) = std::move(waiter.next);
 }
 
 }  // namespace kiln::container

@@ -14,7 +14,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "container/device.hpp"
 
@@ -29,7 +31,39 @@ struct Instance {
 
 /// Lends instances to threads.
 class InstancePool {
+  using Clock = std::chrono::steady_clock;
+
+  // A thread that waits. Whoever wakes it shares it, and may do so after the thread has left.
+  struct Waiter {
+    std::condition_variable ready;
+    Clock::time_point since = Clock::now();
+    std::atomic<Instance*> granted = nullptr;
+    bool is_told = false;     // woken, and has not looked yet
+    bool is_looking = false;  // awake, and will see at once what it is granted
+    bool insists = false;     // has looked in vain: is granted one asleep
+    Waiter* previous = nullptr;
+    std::shared_ptr<Waiter> next = nullptr;
+  };
+
  public:
+  /// Wakes a thread, or none, when it is destroyed: after the mutex was unlocked, or all who want
+  /// it would wait for a call of the system.
+  class [[nodiscard]] Wakeup {
+   public:
+    Wakeup() = default;
+    explicit Wakeup(std::shared_ptr<Waiter> waiter) noexcept : waiter_(std::move(waiter)) {}
+    Wakeup(Wakeup&&) noexcept = default;
+    Wakeup& operator=(Wakeup&&) noexcept = default;
+    ~Wakeup() {
+      if (waiter_ != nullptr) [[unlikely]] {
+        waiter_->ready.notify_one();
+      }
+    }
+
+   private:
+    std::shared_ptr<Waiter> waiter_;
+  };
+
   /// More than `useful` instances at work do not finish more of it.
   explicit InstancePool(std::size_t useful) noexcept : useful_(useful) {}
 
@@ -49,45 +83,31 @@ class InstancePool {
   /// Waits on `lock`, the container's mutex, until there is one.
   Instance* wait(std::unique_lock<std::mutex>& lock);
 
-  void give_back(Instance* instance) noexcept {
+  Wakeup give_back(Instance* instance) noexcept {
     --lent_;
     if (first_ != nullptr) [[unlikely]] {
-      give_to_waiting(instance);
-      return;
+      return give_to_waiting(instance);
     }
     instance->next_free = free_;
     free_ = instance;
+    return {};
   }
 
   /// How many are at work.
   [[nodiscard]] std::size_t lent() const noexcept { return lent_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  // On the stack of the thread that waits.
-  struct Waiter {
-    std::condition_variable ready;
-    Clock::time_point since = Clock::now();
-    std::atomic<Instance*> granted = nullptr;
-    bool is_told = false;     // woken, and has not looked yet
-    bool is_looking = false;  // awake, and will see at once what it is granted
-    bool insists = false;     // has looked in vain: is granted one asleep
-    Waiter* previous = nullptr;
-    Waiter* next = nullptr;
-  };
-
-  void give_to_waiting(Instance* instance) noexcept;
+  Wakeup give_to_waiting(Instance* instance) noexcept;
   static bool look_for_a_while(std::unique_lock<std::mutex>& lock, Waiter& self);
-  static void wake(Waiter& waiter) noexcept;
-  void wake_if_useful() noexcept;
-  void append(Waiter& waiter) noexcept;
+  Wakeup wake_if_useful() noexcept;
+  Wakeup wake_first() noexcept;
+  void append(const std::shared_ptr<Waiter>& waiter) noexcept;
   void remove(Waiter& waiter) noexcept;
 
   const std::size_t useful_;
   std::size_t lent_ = 0;
   Instance* free_ = nullptr;
-  Waiter* first_ = nullptr;
+  std::shared_ptr<Waiter> first_;
   Waiter* last_ = nullptr;
 };
 
