@@ -110,6 +110,7 @@ class Candidates:
     def add(self, label, make):
         self.progress(f"{self.name}: {label}")
         call = make()
+        call(*self.arguments)  # one that cannot be called is none
         self.calls[label] = lambda: call(*self.arguments)
 
     def keep_package(self, label, package):

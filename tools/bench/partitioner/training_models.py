@@ -3,9 +3,15 @@
 `MODELS[name](full)` gives a module in training mode and its arguments; under FakeTensorMode the full size costs no memory.
 """
 
+import pathlib
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import models  # noqa: E402: the models of ./dev bench stand one folder up
 
 
 class Attention(nn.Module):
@@ -74,38 +80,9 @@ class VisionTransformer(nn.Module):
         return F.cross_entropy(self.head(self.norm(self.blocks(x))[:, 0]), label)
 
 
-class Residual(nn.Module):
-    def __init__(self, before, after, stride):
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(before, after, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(after),
-            nn.ReLU(),
-            nn.Conv2d(after, after, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(after),
-        )
-        self.shortcut = nn.Sequential()
-        if stride != 1 or before != after:
-            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
-
-    def forward(self, x):
-        return F.relu(self.body(x) + self.shortcut(x))
-
-
-class ResNet18(nn.Module):
-    def __init__(self, width, classes):
-        super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-        )
-        blocks = []
-        for stage, before in enumerate([width, width, 2 * width, 4 * width]):
-            after = width * 2**stage
-            blocks += [Residual(before, after, 1 if stage == 0 else 2), Residual(after, after, 1)]
-        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(8 * width, classes)
-
+class ResNet18(models.ResNet18):
     def forward(self, image, label):
-        return F.cross_entropy(self.head(self.blocks(self.stem(image)).mean((2, 3))), label)
+        return F.cross_entropy(super().forward(image), label)
 
 
 def gpt2(full):
