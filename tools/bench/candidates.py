@@ -15,6 +15,9 @@ import torch
 from models import MODELS
 from patterns import PATTERNS
 
+# PyTorch and its exporters warn of themselves.
+warnings.filterwarnings("ignore")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILN = ROOT / "build" / "bin" / "kiln"
 KNOWN = MODELS | PATTERNS
@@ -72,9 +75,7 @@ def install_onnx():
 def convert_to_onnx(model, arguments, file):
     """Without what its exporter has to say about itself."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(model, arguments, file, dynamo=True, verbose=False)
+    torch.onnx.export(model, arguments, file, dynamo=True, verbose=False)
 
 
 class Candidates:
