@@ -37,7 +37,7 @@ class Device {
   friend class DeviceScope;
 
   std::int32_t index_;
-  void* context_ = nullptr;
+  [[maybe_unused]] void* context_ = nullptr;  // so are the others below: of CUDA alone
 };
 
 /// Makes a device and a stream the calling thread's current ones.
@@ -56,7 +56,7 @@ class DeviceScope {
 
  private:
   void* stream_;
-  void* guard_ = nullptr;
+  [[maybe_unused]] void* guard_ = nullptr;
 };
 
 /// The end of an instance's last run, which its device may not have reached when the host has.
@@ -80,9 +80,9 @@ class DeviceEvent {
   void synchronize() const noexcept;
 
  private:
-  void* context_ = nullptr;
-  void* event_ = nullptr;
-  void* stream_ = nullptr;
+  [[maybe_unused]] void* context_ = nullptr;
+  [[maybe_unused]] void* event_ = nullptr;
+  [[maybe_unused]] void* stream_ = nullptr;
 };
 
 }  // namespace kiln::container
