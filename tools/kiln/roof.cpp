@@ -8,14 +8,6 @@
 #include <functional>
 #include <vector>
 
-// This program is compiled for any processor of its kind, and the loops below must not be.
-#if defined(__x86_64__)
-#define KILN_FOR_EACH_PROCESSOR \
-  __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
-#else
-#define KILN_FOR_EACH_PROCESSOR
-#endif
-
 namespace kiln::tool {
 namespace {
 
@@ -25,29 +17,26 @@ constexpr std::int64_t kSteps = 1 << 18;
 // Enough chains of multiply-adds to hide their latency, few enough to stay in registers.
 constexpr int kChains = 12;
 
-KILN_FOR_EACH_PROCESSOR
 void triad(float* a, const float* b, const float* c, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     a[i] = b[i] + 3.0f * c[i];
   }
 }
 
+typedef float Vector4 __attribute__((vector_size(16)));
 #if defined(__x86_64__)
-constexpr int kLanes = 16;
-#else
-constexpr int kLanes = 4;
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector16 __attribute__((vector_size(64)));
 #endif
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
 
-KILN_FOR_EACH_PROCESSOR
-float multiply_add(std::int64_t steps, float factor) {
+template <class Vector>
+__attribute__((always_inline)) inline float multiply_add(float factor) {
   Vector chains[kChains];
   for (int i = 0; i < kChains; ++i) {
     chains[i] = Vector{} + static_cast<float>(i);
   }
   const Vector factors = Vector{} + factor;
-  for (std::int64_t step = 0; step < steps; ++step) {
-#pragma GCC unroll 12
+  for (std::int64_t step = 0; step < kSteps; ++step) {
     for (int i = 0; i < kChains; ++i) {
       chains[i] += chains[(i + 1) % kChains] * factors;  // Not one product is the same again.
     }
@@ -58,6 +47,40 @@ float multiply_add(std::int64_t steps, float factor) {
   }
   return sum[0];
 }
+
+// The widest multiply-adds of this processor: the program itself is compiled for any of its kind.
+struct MultiplyAdd {
+  int lanes;
+  float (*run)(float factor);
+};
+
+float multiply_add_narrow(float factor) {
+  return multiply_add<Vector4>(factor);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) float multiply_add_avx2(float factor) {
+  return multiply_add<Vector8>(factor);
+}
+
+__attribute__((target("avx512f"))) float multiply_add_avx512(float factor) {
+  return multiply_add<Vector16>(factor);
+}
+
+MultiplyAdd widest_multiply_add() {
+  if (__builtin_cpu_supports("avx512f")) {
+    return {16, multiply_add_avx512};
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return {8, multiply_add_avx2};
+  }
+  return {4, multiply_add_narrow};
+}
+#else
+MultiplyAdd widest_multiply_add() {
+  return {4, multiply_add_narrow};
+}
+#endif
 
 // The least seconds that `work(thread)` took on all threads together.
 double best_seconds(int threads, const std::function<void(std::int64_t)>& work) {
@@ -86,13 +109,14 @@ double bytes_per_second(int threads) {
 }
 
 double operations_per_second(int threads) {
+  const MultiplyAdd loop = widest_multiply_add();
   std::vector<float> results(static_cast<std::size_t>(threads));
   const double seconds = best_seconds(threads, [&](std::int64_t thread) {
-    results[static_cast<std::size_t>(thread)] = multiply_add(kSteps, 1e-9f);
+    results[static_cast<std::size_t>(thread)] = loop.run(1e-9f);
   });
   // A result that nobody looks at need not be computed.
   const bool sane = std::all_of(results.begin(), results.end(), [](float x) { return x > 0; });
-  return sane ? 2.0 * kChains * kLanes * static_cast<double>(kSteps) * threads / seconds : 0;
+  return sane ? 2.0 * kChains * loop.lanes * static_cast<double>(kSteps) * threads / seconds : 0;
 }
 
 }  // namespace
