@@ -16,6 +16,7 @@
 #include "prepare/complex_numbers.hpp"
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
+#include "prepare/products.hpp"
 #include "program/describe_plan.hpp"
 #include "program/kernel_units.hpp"
 #include "program/program.hpp"
@@ -69,6 +70,9 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
   Prepared prepared{complex_numbers_as_tensors(expanded(program)), std::nullopt};
   if (bind_constants) {
     prepared.graph = fold_batch_norms(prepared.graph);
+    if (target.turns_weights) {
+      prepared.graph = turn_weights(prepared.graph);
+    }
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {

@@ -7,6 +7,7 @@
 #include "prepare/complex_numbers.hpp"
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
+#include "prepare/products.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -46,6 +47,49 @@ TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") 
   CHECK(count(split.run, "aten.t.default") == 1);
   CHECK(count(split.fold, "aten.t.default") == 0);
   CHECK_THAT(ir::print(split.run), contains("aten.t.default(%folded_v)"));
+}
+
+TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[64, 512] user
+    input %w: f32[512, 512] parameter "w"
+    input %b: f32[512] parameter "b"
+    input %wide: f32[4096, 512] parameter "wide"
+    input %u: f32[512, 512] user
+    %t: f32[512, 512]{1, 512} = aten.t.default(%w) view(0:0)
+    %y: f32[64, 512] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %z: f32[64, 512] = aten.mm.default(%y, %t)
+    %wt: f32[512, 4096]{1, 512} = aten.t.default(%wide) view(0:0)
+    %v: f32[64, 4096] = aten.mm.default(%z, %wt)
+    %ut: f32[512, 512]{1, 512} = aten.t.default(%u) view(0:0)
+    %n: f32[64, 512] = aten.mm.default(%z, %ut)
+    output %v user
+    output %n user
+  })");
+
+  const ir::Graph turned = turn_weights(graph);
+  ir::verify(turned);
+  // Two products share one; the third weight is too large, the fourth is no constant.
+  CHECK(count(turned, "aten.clone.default") == 1);
+  CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
+  CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %ut)"));
+
+  const SplitProgram split = split_constants(turned);
+  CHECK(split.folded() == 1);
+  CHECK(count(split.fold, "aten.clone.default") == 1);
+  CHECK(count(split.run, "aten.clone.default") == 0);
+}
+
+TEST_CASE("a single row and many rows leave a weight as it is", "[codegen][prepare]") {
+  for (const std::string rows : {"1", "129"}) {
+    const ir::Graph graph =
+        ir::parse("graph g {\n  input %x: f32[" + rows +
+                  ", 64] user\n  input %w: f32[32, 64] parameter \"w\"\n"
+                  "  %t: f32[64, 32]{1, 64} = aten.t.default(%w) view(0:0)\n"
+                  "  %y: f32[" +
+                  rows + ", 32] = aten.mm.default(%x, %t)\n  output %y user\n}");
+    CHECK(count(turn_weights(graph), "aten.clone.default") == 0);
+  }
 }
 
 TEST_CASE("a constant that the program writes is not folded", "[codegen][prepare]") {
