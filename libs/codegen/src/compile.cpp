@@ -70,9 +70,9 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
   Prepared prepared{complex_numbers_as_tensors(expanded(program)), std::nullopt};
   if (bind_constants) {
     prepared.graph = fold_batch_norms(prepared.graph);
-    if (target.turns_weights) {
-      prepared.graph = turn_weights(prepared.graph);
-    }
+  }
+  if (target.turns_operands) {
+    prepared.graph = turn_operands(prepared.graph, bind_constants);
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {

@@ -44,7 +44,7 @@ Target native_target() {
   target.cpu_features = native_features();
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
-  target.turns_weights = true;
+  target.turns_operands = true;
 #elif defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -90,7 +90,7 @@ Target resolve_target(const std::string& isa) {
             .vector_bytes = 16,
             .threads = 0,
             .compiler_flags = "-march=armv8-a+simd",
-            .turns_weights = true};
+            .turns_operands = true};
   }
   if (isa == "sve") {
     // Vectors of a fixed width: the compiler is told the width that the text assumes.
@@ -99,7 +99,7 @@ Target resolve_target(const std::string& isa) {
             .threads = 0,
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
             .cpu_features = "asimd atomics sve sve256",
-            .turns_weights = true};
+            .turns_operands = true};
   }
   throw Error(ErrorCode::kInvalidArgument,
               "there is no instruction set \"" + isa +

@@ -67,8 +67,9 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
     output %n user
   })");
 
-  const ir::Graph turned = turn_weights(graph);
+  const ir::Graph turned = turn_operands(graph, true);
   ir::verify(turned);
+  CHECK(count(turn_operands(graph, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is no constant.
   CHECK(count(turned, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
@@ -88,8 +89,29 @@ TEST_CASE("a single row and many rows leave a weight as it is", "[codegen][prepa
                   "  %t: f32[64, 32]{1, 64} = aten.t.default(%w) view(0:0)\n"
                   "  %y: f32[" +
                   rows + ", 32] = aten.mm.default(%x, %t)\n  output %y user\n}");
-    CHECK(count(turn_weights(graph), "aten.clone.default") == 0);
+    CHECK(count(turn_operands(graph, true), "aten.clone.default") == 0);
   }
+}
+
+TEST_CASE("batches of transposed matrices are turned before they are multiplied",
+          "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %q: f32[12, 128, 64] user
+    input %k: f32[12, 128, 64] user
+    input %s: f32[12, 1, 64] user
+    %t: f32[12, 64, 128]{8192, 1, 64} = aten.transpose.int(%k, 1, 2) view(0:0)
+    %y: f32[12, 128, 128] = aten.bmm.default(%q, %t)
+    %z: f32[12, 128, 64] = aten.bmm.default(%y, %k)
+    %r: f32[12, 1, 128] = aten.bmm.default(%s, %t)
+    output %z user
+    output %r user
+  })");
+
+  const ir::Graph turned = turn_operands(graph, false);
+  ir::verify(turned);
+  CHECK(count(turned, "aten.clone.default") == 1);
+  // A single row reads each number once.
+  CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%s, %t)"));
 }
 
 TEST_CASE("a constant that the program writes is not folded", "[codegen][prepare]") {

@@ -6,13 +6,13 @@
 
 namespace kiln::codegen {
 
-/// `graph` with the weights of small products turned: a linear layer keeps its weight with a row
-/// for each output, and a library that is given few rows to multiply by the transposed matrix
-/// spends its time on arranging it (OpenBLAS, up to half of it). `split_constants` then turns each
-/// weight once.
+/// `graph` with the second operands of products turned where they lie transposed and the library
+/// spends its time on arranging them (OpenBLAS: up to half of a small product, and nearly all of a
+/// batch of them).
 ///
-/// A turned weight is memory that processes do not share, so there is a limit to it, for each and
-/// for all of them together.
-[[nodiscard]] ir::Graph turn_weights(const ir::Graph& graph);
+/// Batches are copied by a kernel. Weights, which a linear layer keeps with a row for each output,
+/// are turned if they are constants (`bind_constants`): `split_constants` then does it once. That
+/// is memory that processes do not share, so there is a limit to it, for each and for all together.
+[[nodiscard]] ir::Graph turn_operands(const ir::Graph& graph, bool bind_constants);
 
 }  // namespace kiln::codegen

@@ -16,9 +16,9 @@ struct Target {
   /// What a machine must have to run it beyond its architecture's baseline, as /proc/cpuinfo names
   /// it.
   std::string cpu_features = {};
-  /// Whether libtorch multiplies faster by weights that were transposed beforehand: with OpenBLAS,
-  /// not with MKL.
-  bool turns_weights = false;
+  /// Whether libtorch multiplies faster by matrices that were turned beforehand if they lie
+  /// transposed: with OpenBLAS, not with MKL.
+  bool turns_operands = false;
 };
 
 /// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an

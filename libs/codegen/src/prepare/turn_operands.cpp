@@ -22,14 +22,16 @@ constexpr std::int64_t kMostBytes = 64 << 20;
 
 class Turner {
  public:
-  explicit Turner(const ir::Graph& graph)
-      : graph_(graph), fixed_(fixed_inputs(graph)), rewriter_(graph) {}
+  Turner(const ir::Graph& graph, bool bind_constants)
+      : graph_(graph),
+        fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
+        rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id(i);
-      const std::optional<std::size_t> weight = turnable(id);
-      if (!weight) {
+      const std::optional<std::size_t> which = turnable(id);
+      if (!which) {
         rewriter_.copy(id);
         continue;
       }
@@ -37,7 +39,7 @@ class Turner {
       for (ir::Argument& argument : node.arguments) {
         argument = rewriter_.mapped(argument);
       }
-      node.arguments[*weight] = turned(operand(id, *weight));
+      node.arguments[*which] = turned(operand(id, *which));
       rewriter_.replace(id, std::move(node));
     }
     return rewriter_.finish();
@@ -61,12 +63,26 @@ class Turner {
            meta.strides == ir::contiguous_strides(meta.sizes);
   }
 
+  [[nodiscard]] bool is_transposed_batch(ValueId value) const {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    return meta.dtype == ir::DType::kFloat32 && meta.strides[1] == ir::Expr(1) &&
+           !(meta.strides[2] == ir::Expr(1)) && !(meta.sizes[2] == ir::Expr(1));
+  }
+
   // The argument of a product that is worth turning, if there is one and room for it.
   std::optional<std::size_t> turnable(NodeId id) {
     const std::string_view target = graph_.node(id).target;
-    const std::size_t left = target == "aten.mm.default" ? 0 : 1;
-    if (left == 1 && target != "aten.addmm.default") {
+    const bool added = target == "aten.addmm.default" || target == "aten.baddbmm.default";
+    const bool batch = target == "aten.bmm.default" || target == "aten.baddbmm.default";
+    if (!added && !batch && target != "aten.mm.default") {
       return std::nullopt;
+    }
+    const std::size_t left = added ? 1 : 0;
+    if (batch) {
+      // Rows that are read once gain nothing.
+      const bool worth = !(graph_.tensor(operand(id, left)).sizes[1] == ir::Expr(1));
+      return worth && is_transposed_batch(operand(id, left + 1)) ? std::optional(left + 1)
+                                                                 : std::nullopt;
     }
     const ValueId weight = operand(id, left + 1);
     const std::optional<std::int64_t> rows = graph_.tensor(operand(id, left)).sizes[0].constant();
@@ -85,18 +101,18 @@ class Turner {
     return left + 1;
   }
 
-  ValueId turned(ValueId weight) {
-    if (const auto found = turned_.find(weight); found != turned_.end()) {
+  ValueId turned(ValueId value) {
+    if (const auto found = turned_.find(value); found != turned_.end()) {
       return found->second;
     }
-    ir::TensorMeta meta = graph_.tensor(weight);
+    ir::TensorMeta meta = graph_.tensor(value);
     meta.strides = ir::contiguous_strides(meta.sizes);
     meta.offset = 0;
     meta.storage = rewriter_.graph().new_storage();
     meta.requires_grad = false;
     const ValueId copy = rewriter_.graph().add_node(
-        "aten.clone.default", {rewriter_.mapped(weight), std::monostate()}, std::move(meta));
-    turned_.emplace(weight, copy);
+        "aten.clone.default", {rewriter_.mapped(value), std::monostate()}, std::move(meta));
+    turned_.emplace(value, copy);
     return copy;
   }
 
@@ -109,8 +125,8 @@ class Turner {
 
 }  // namespace
 
-ir::Graph turn_weights(const ir::Graph& graph) {
-  return Turner(graph).run();
+ir::Graph turn_operands(const ir::Graph& graph, bool bind_constants) {
+  return Turner(graph, bind_constants).run();
 }
 
 }  // namespace kiln::codegen
