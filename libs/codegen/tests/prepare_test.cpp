@@ -81,16 +81,21 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
   CHECK(count(split.run, "aten.clone.default") == 0);
 }
 
-TEST_CASE("a single row and many rows leave a weight as it is", "[codegen][prepare]") {
-  for (const std::string rows : {"1", "129"}) {
-    const ir::Graph graph =
-        ir::parse("graph g {\n  input %x: f32[" + rows +
-                  ", 64] user\n  input %w: f32[32, 64] parameter \"w\"\n"
-                  "  %t: f32[64, 32]{1, 64} = aten.t.default(%w) view(0:0)\n"
-                  "  %y: f32[" +
-                  rows + ", 32] = aten.mm.default(%x, %t)\n  output %y user\n}");
-    CHECK(count(turn_operands(graph, true), "aten.clone.default") == 0);
-  }
+TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
+  const auto turned = [](const std::string& rows, const std::string& columns) {
+    return count(
+        turn_operands(
+            ir::parse("graph g {\n  input %x: f32[" + rows + ", 64] user\n  input %w: f32[" +
+                      columns + ", 64] parameter \"w\"\n  %t: f32[64, " + columns +
+                      "]{1, 64} = aten.t.default(%w) view(0:0)\n  %y: f32[" + rows + ", " +
+                      columns + "] = aten.mm.default(%x, %t)\n  output %y user\n}"),
+            true),
+        "aten.clone.default");
+  };
+  CHECK(turned("128", "512") == 1);
+  CHECK(turned("1", "512") == 0);
+  CHECK(turned("129", "512") == 0);
+  CHECK(turned("128", "32") == 0);
 }
 
 TEST_CASE("batches of transposed matrices are turned before they are multiplied",

@@ -17,6 +17,8 @@ namespace {
 
 // With more rows the products themselves take the time, and how the weight lies matters little.
 constexpr std::int64_t kMostRows = 128;
+// A smaller weight is not worth a kernel that turns it.
+constexpr std::int64_t kSmallestWeight = 64 << 10;
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
@@ -93,7 +95,7 @@ class Turner {
     const std::int64_t bytes =
         4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
     if (!turned_.contains(weight)) {
-      if (bytes > kLargestWeight || bytes > left_) {
+      if (bytes < kSmallestWeight || bytes > kLargestWeight || bytes > left_) {
         return std::nullopt;
       }
       left_ -= bytes;
