@@ -145,6 +145,8 @@ class Candidates:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
+        # Its threads look out for more work for a while, on the cores of whoever has the next turn.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.intra_op_num_threads = torch.get_num_threads()
 
         def convert():
