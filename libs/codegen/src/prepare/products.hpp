@@ -7,8 +7,7 @@
 namespace kiln::codegen {
 
 /// `graph` with the second operands of products turned where they lie transposed and the library
-/// spends its time on arranging them (OpenBLAS: up to half of a small product, and nearly all of a
-/// batch of them).
+/// spends its time on arranging them (OpenBLAS does, on small products and on batches above all).
 ///
 /// Batches are copied by a kernel. Weights, which a linear layer keeps with a row for each output,
 /// are turned if they are constants (`bind_constants`): `split_constants` then does it once. That
