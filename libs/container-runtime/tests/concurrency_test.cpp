@@ -223,8 +223,9 @@ Seconds idle_and_used() {
           static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9};
 }
 
-// Of the time that others leave: that they compute too is not the container's fault. What is wanted
-// is 0.9: two cores give 1.0, a virtual machine with sixteen gave 0.78.
+// Of the time that others leave: that they compute too is not the container's fault. 0.9 is wanted
+// everywhere; a virtual machine with sixteen cores gave 0.78, so there it is only kept from
+// falling.
 TEST_CASE("40 threads on one container keep the cores busy", "[container-runtime][concurrency]") {
   Runner runner(test_model("affine"));
   // Computes for 200 us. A tensor large enough for that would show how malloc shares its mappings.
@@ -247,7 +248,8 @@ TEST_CASE("40 threads on one container keep the cores busy", "[container-runtime
   }
 
   const double used = after.used - before.used;
-  CHECK(used / (used + after.idle - before.idle) >= 0.7);
+  const double wanted = std::thread::hardware_concurrency() <= 4 ? 0.9 : 0.7;
+  CHECK(used / (used + after.idle - before.idle) >= wanted);
 }
 
 TEST_CASE("a model that writes to its constants runs one call at a time",
