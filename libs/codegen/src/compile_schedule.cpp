@@ -132,6 +132,9 @@ Report compile_schedule(const ir::Graph& graph,
   for (const KernelVariant& variant : variants) {
     KernelUnits more =
         group_kernels(variant.kernels, variant.target, "_" + std::to_string(sets.size()) + "_");
+    ensure(std::ranges::equal(
+               variant.kernels, all_kernels, {}, &Kernel::checks_indices, &Kernel::checks_indices),
+           "the plan depends on the instruction set");
     std::ranges::move(more.units, std::back_inserter(build.units));
     sets.push_back({variant.target.cpu_features, std::move(more.names)});
   }
