@@ -12,6 +12,7 @@ set(KILN_PACKAGE_Boost Boost 1.74 CONFIG)
 set(KILN_PACKAGE_nlohmann_json nlohmann_json 3.11 CONFIG)
 set(KILN_PACKAGE_CLI11 CLI11 2.1 CONFIG)
 set(KILN_PACKAGE_zstd zstd)
+set(KILN_PACKAGE_ZLIB ZLIB 1.2.12)
 set(KILN_PACKAGE_benchmark benchmark 1.7 CONFIG)
 # Where there is one: the container of models for CUDA needs its headers, the tests its compiler.
 set(KILN_PACKAGE_CUDAToolkit CUDAToolkit 12)

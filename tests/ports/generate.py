@@ -34,6 +34,7 @@ PORT_OF_PACKAGE = {
     "TBB": "tbb",
     "Threads": None,
     "Torch": "libtorch",
+    "ZLIB": "zlib",
     "nlohmann_json": "nlohmann-json",
     "zstd": "zstd",
 }

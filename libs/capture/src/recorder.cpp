@@ -14,6 +14,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "nested.hpp"
+#include "products.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -292,6 +293,10 @@ void Recorder::compare(const c10::OperatorHandle& op,
   const c10::IValue* arguments = stack.data() + stack.size() - 2;
   const at::Tensor a = arguments[0].toTensor(), b = arguments[1].toTensor();
   const bool known = is_known_equal(arguments);
+  if (!known && options_.skip_products) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program compares tensors (at::equal), whose values are not computed");
+  }
   {
     const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
     op.redispatchBoxed(below, &stack);
@@ -390,7 +395,11 @@ void Recorder::call(const c10::OperatorHandle& op,
   });
 
   const bool draws = node.random;
-  const auto run = [&] { op.redispatchBoxed(below, &stack); };
+  const auto run = [&] {
+    if (!options_.skip_products || !skip_product(op, known.target, stack)) {
+      op.redispatchBoxed(below, &stack);
+    }
+  };
   if (draws && options_.on_twins) {
     generator_.run(stack, count, known.generator, run);
   } else {

@@ -6,19 +6,35 @@
 
 #include "archived_program.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/export/archive.hpp"
 
 namespace kiln::exporter {
+namespace {
+
+// Only the graph is wanted, so that products are left out. A program that fails on what is then in
+// their place (it asserts something of its data) is run as it is: it may still be a good one, and
+// if not, what it throws is its own.
+capture::Recording record_graph(const ArchivedProgram& archived) {
+  // The archive is an inference program: nothing is to be saved for a backward.
+  const c10::AutoGradMode no_grad(false);
+  const auto run = [&](const Tensors& inputs) { return archived.run(inputs); };
+  try {
+    return capture::record(run, archived.sample_inputs, {.skip_products = true});
+  } catch (const std::exception& failure) {
+    KILN_LOG(kDebug, "export", "traced again, with products: " << failure.what());
+  }
+  return capture::record(run, archived.sample_inputs);
+}
+
+}  // namespace
 
 ExportedProgram load_program(const std::filesystem::path& path) {
   ArchivedProgram archived = read_archive(path);
   Trace trace;
   try {
-    // The archive is an inference program: nothing is to be saved for a backward.
-    const c10::AutoGradMode no_grad(false);
-    trace.recording = capture::record([&](const Tensors& inputs) { return archived.run(inputs); },
-                                      archived.sample_inputs);
+    trace.recording = record_graph(archived);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());

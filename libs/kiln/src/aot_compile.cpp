@@ -1,5 +1,6 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/serialization/pickle.h>
+#include <unistd.h>
 
 #include <tuple>
 
@@ -115,25 +116,38 @@ Product compile_program(const ExportedProgram& program,
   return {std::move(library), std::move(generator.constants), pickled_samples(program)};
 }
 
+// Beside `out` until it is whole.
+void write_library(const Product& product, const fs::path& out) {
+  const auto overwrite = fs::copy_options::overwrite_existing;
+  const fs::path pending = out.string() + ".tmp." + std::to_string(getpid());
+  try {
+    fs::copy_file(product.library.path, pending, overwrite);
+    codegen::append_weights(pending, product.constants);
+    fs::rename(pending, out);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(pending, ignored);
+    throw;
+  }
+  if (!product.library.extern_nodes.empty()) {
+    fs::copy_file(
+        product.library.extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
+  }
+}
+
 void write_product(const Product& product, const fs::path& out, std::size_t instances) {
-  const TemporaryDirectory scratch("kiln-out");
-  const fs::path library = scratch.path() / "model.so";
-  fs::copy_file(product.library.path, library);
-  codegen::append_weights(library, product.constants);
-  const fs::path& extern_nodes = product.library.extern_nodes;
   if (out.has_parent_path()) {
     fs::create_directories(out.parent_path());
   }
   if (out.extension() == ".so") {
-    const auto overwrite = fs::copy_options::overwrite_existing;
-    fs::copy_file(library, out, overwrite);
-    if (!extern_nodes.empty()) {
-      fs::copy_file(extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
-    }
+    write_library(product, out);
     return;
   }
+  const codegen::WeightsImage weights(fs::file_size(product.library.path), product.constants);
+  const fs::path& extern_nodes = product.library.extern_nodes;
   container_runtime::PackageContents contents{
-      .library = library,
+      .library = product.library.path,
+      .weights = weights.parts(),
       .instances = instances,
       .source = product.library.source,
       .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),

@@ -45,11 +45,6 @@ Layout lay_out(std::span<const ConstantData> constants) {
   return layout;
 }
 
-void pad(std::ofstream& file, std::uint64_t bytes) {
-  static constexpr std::array<char, kPage> kZeros = {};
-  file.write(kZeros.data(), static_cast<std::streamsize>(bytes));
-}
-
 }  // namespace
 
 void place_constants(const Program& program,
@@ -58,8 +53,8 @@ void place_constants(const Program& program,
   const std::size_t given = program.constants.size() - description->folded;
   if (data.size() != given) {
     throw Error(ErrorCode::kInvalidArgument,
-                "the graph has " + std::to_string(given) +
-                    " constants, but the bytes of " + std::to_string(data.size()) + " were given");
+                "the graph has " + std::to_string(given) + " constants, but the bytes of " +
+                    std::to_string(data.size()) + " were given");
   }
   const Layout layout = lay_out(data);
   for (std::size_t i = 0; i < program.constants.size(); ++i) {
@@ -84,29 +79,41 @@ std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constant
   return lay_out(constants).offsets;
 }
 
-void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants) {
+WeightsImage::WeightsImage(std::uint64_t code_bytes, std::span<const ConstantData> constants) {
   const Layout layout = lay_out(constants);
   if (layout.bytes == 0) {
     return;
   }
-  std::error_code failure;
-  const std::uint64_t code_bytes = std::filesystem::file_size(library, failure);
-  std::ofstream file(library, std::ios::binary | std::ios::app);
+  static constexpr std::array<std::byte, kPage> kZeros = {};
+  const auto pad = [&](std::uint64_t bytes, std::uint64_t alignment) {
+    parts_.push_back(std::span(kZeros).first(aligned(bytes, alignment) - bytes));
+  };
   // On pages of their own, so that what is never written stays shared among processes.
-  pad(file, aligned(code_bytes, kPage) - code_bytes);
-  std::uint64_t written = 0;
+  pad(code_bytes, kPage);
+  std::uint64_t placed = 0;
   for (std::size_t i = 0; i < constants.size(); ++i) {
-    if (layout.offsets[i] != written) {
+    if (layout.offsets[i] != placed) {
       continue;  // Shares its place with an earlier one.
     }
-    const std::span<const std::byte> bytes = constants[i].bytes;
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    pad(file, aligned(bytes.size(), kAlignment) - bytes.size());
-    written += aligned(bytes.size(), kAlignment);
+    parts_.push_back(constants[i].bytes);
+    pad(constants[i].bytes.size(), kAlignment);
+    placed += aligned(constants[i].bytes.size(), kAlignment);
   }
   const Trailer trailer{.weights_bytes = layout.bytes};
-  file.write(reinterpret_cast<const char*>(&trailer), sizeof(trailer));
+  const auto bytes = std::as_bytes(std::span(&trailer, 1));
+  trailer_.assign(bytes.begin(), bytes.end());
+  parts_.emplace_back(trailer_);
+}
+
+void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants) {
+  std::error_code failure;
+  const std::uint64_t code_bytes = std::filesystem::file_size(library, failure);
+  const WeightsImage image(code_bytes, constants);
+  std::ofstream file(library, std::ios::binary | std::ios::app);
+  for (const std::span<const std::byte>& part : image.parts()) {
+    file.write(reinterpret_cast<const char*>(part.data()),
+               static_cast<std::streamsize>(part.size()));
+  }
   file.close();
   if (failure || !file) {
     throw Error(ErrorCode::kIo, "cannot write the weights to " + library.string());

@@ -1,4 +1,3 @@
-#include <caffe2/serialize/inline_container.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,12 +7,12 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "package_layout.hpp"
+#include "stored_zip.hpp"
 
 namespace kiln::container_runtime {
 namespace {
@@ -21,7 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // The one PyTorch writes; from it on the version lies in the .data folder.
-constexpr std::uint64_t kArchiveVersion = 6;
+constexpr std::string_view kArchiveVersion = "6\n";
+// All files of an archive are in one folder; this name is that of libtorch's own writer.
+const std::string kRoot = "archive/";
 
 // A file in memory without reading it there: weights may be larger than what is free.
 class MappedFile {
@@ -30,9 +31,9 @@ class MappedFile {
     const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat status{};
     const bool known = descriptor >= 0 && fstat(descriptor, &status) == 0;
-    bytes_ = known ? static_cast<std::size_t>(status.st_size) : 0;
-    if (bytes_ != 0) {
-      data_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    size_ = known ? static_cast<std::size_t>(status.st_size) : 0;
+    if (size_ != 0) {
+      data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     }
     if (descriptor >= 0) {
       close(descriptor);
@@ -42,19 +43,18 @@ class MappedFile {
     }
   }
   ~MappedFile() {
-    if (bytes_ != 0) {
-      munmap(data_, bytes_);
+    if (size_ != 0) {
+      munmap(data_, size_);
     }
   }
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  [[nodiscard]] const void* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] Bytes bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
 
  private:
   void* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::size_t size_ = 0;
 };
 
 std::string metadata_json(const PackageContents& contents) {
@@ -70,10 +70,9 @@ std::string metadata_json(const PackageContents& contents) {
   return metadata.dump();
 }
 
-void write_records(caffe2::serialize::PyTorchStreamWriter& writer,
-                   const PackageContents& contents) {
-  const auto write = [&](const std::string& name, const std::string& bytes) {
-    writer.writeRecord(name, bytes.data(), bytes.size());
+void write_records(StoredZip& zip, const PackageContents& contents) {
+  const auto write = [&](const std::string& name, std::string_view bytes) {
+    zip.add(kRoot + name, bytes);
   };
   const std::string stem = model_folder(contents.model_name) + contents.model_name;
   write("archive_format", "pt2");
@@ -92,8 +91,12 @@ void write_records(caffe2::serialize::PyTorchStreamWriter& writer,
     write(kSampleInputsFolder + contents.model_name + ".pt", contents.sample_inputs);
   }
   const MappedFile library(contents.library);
-  writer.writeRecord(stem + kLibrarySuffix, library.data(), library.bytes());
-  writer.writeEndOfFile();
+  std::vector<Bytes> parts{library.bytes()};
+  parts.insert(parts.end(), contents.weights.begin(), contents.weights.end());
+  zip.add(kRoot + stem + kLibrarySuffix, parts);
+  write(".data/version", kArchiveVersion);
+  write(".data/serialization_id", zip.identification());
+  zip.finish();
 }
 
 }  // namespace
@@ -105,17 +108,8 @@ void write_package(const fs::path& path, const PackageContents& contents) {
   std::error_code ignored;
   fs::create_directories(folder, ignored);
   try {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, std::size_t count) {
-      file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
-      return file ? count : 0;
-    });
-    writer.setMinVersion(kArchiveVersion);
-    write_records(writer, contents);
-    file.close();
-    if (!file) {
-      throw Error(ErrorCode::kIo, path.string() + " cannot be written");
-    }
+    StoredZip zip(temporary);
+    write_records(zip, contents);
     fs::rename(temporary, path);
   } catch (const Error&) {
     fs::remove(temporary, ignored);

@@ -40,6 +40,11 @@ struct RecordOptions {
   /// number is only made a little smaller. Random numbers are the same in both runs. Captured
   /// tensors have the other data while the second run lasts: no other thread may use them then.
   bool check_hidden_reads = false;
+  /// Do not compute matrix products, convolutions and attention: their results are zeros of the
+  /// right geometry. For programs that are known to do the same whatever their data are, as an
+  /// archive's graph is: nothing but the graph is then of use, and where the program compares
+  /// tensors (`at::equal`) `record` throws.
+  bool skip_products = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
 };

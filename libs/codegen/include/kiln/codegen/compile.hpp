@@ -101,6 +101,21 @@ Report compile(const ir::Graph& graph,
 /// for all values. Throws `Error` with `kIo`.
 void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants);
 
+/// What `append_weights` would write, without copying it: views of `constants` and of what lies
+/// between them.
+class WeightsImage {
+ public:
+  /// `code_bytes`: the size of the library.
+  WeightsImage(std::uint64_t code_bytes, std::span<const ConstantData> constants);
+
+  /// In the order of the file. They live as long as this and the constants do.
+  [[nodiscard]] const std::vector<std::span<const std::byte>>& parts() const { return parts_; }
+
+ private:
+  std::vector<std::byte> trailer_;
+  std::vector<std::span<const std::byte>> parts_;
+};
+
 /// Where each of `constants` begins in the weights: with their sizes, all that `compile` wants to
 /// know of them.
 [[nodiscard]] std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constants);

@@ -5,11 +5,13 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,9 +19,11 @@ namespace kiln::container_runtime {
 
 /// What goes into a package.
 struct PackageContents {
-  std::filesystem::path library = {};  ///< The model library.
-  std::string model_name = "model";    ///< One package may hold several models.
-  std::string device = "cpu";          ///< "cpu" or "cuda".
+  std::filesystem::path library = {};  ///< The model library,
+  /// and what follows it in its file, if that is elsewhere: weights are then written once.
+  std::vector<std::span<const std::byte>> weights = {};
+  std::string model_name = "model";  ///< One package may hold several models.
+  std::string device = "cpu";        ///< "cpu" or "cuda".
   std::size_t instances = 0;  ///< To be loaded with, if the host does not say; 0: one per core.
   std::map<std::string, std::string> metadata = {};  ///< Beside device, platform and machine.
   std::string source = {};                           ///< What it was compiled from, for readers.
