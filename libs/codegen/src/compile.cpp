@@ -17,6 +17,7 @@
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
 #include "prepare/products.hpp"
+#include "prepare/recurrent.hpp"
 #include "program/describe_plan.hpp"
 #include "program/kernel_units.hpp"
 #include "program/program.hpp"
@@ -72,6 +73,9 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
     prepared.graph = fold_batch_norms(prepared.graph);
   }
   if (target.turns_operands) {
+    if (bind_constants) {
+      prepared.graph = expand_recurrent_layers(prepared.graph);
+    }
     prepared.graph = turn_operands(prepared.graph, bind_constants);
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "kernel/emit_kernel.hpp"
 #include "kernel/fuse.hpp"
 #include "kernel/inner_loop.hpp"
 #include "kernel/kernel_cost.hpp"
+#include "kernel/panel_product.hpp"
 #include "kernel/window.hpp"
 #include "kiln/base/error.hpp"
 #include "lower/lowering.hpp"
 #include "prepare/constants.hpp"
+#include "program/extern_cost.hpp"
 
 namespace kiln::codegen {
 
@@ -35,7 +38,9 @@ class Scheduler {
       is_anchor_[anchor.index()] = true;
     }
     for (const PlannedStep& step : plan.steps) {
-      if (step.node) {
+      if (step.node && products_[step.node->index()]) {
+        add_product(*step.node, *products_[step.node->index()]);
+      } else if (step.node) {
         schedule_.steps.emplace_back(ExternCall{*step.node});
       } else {
         add_kernel(plan, step.group);
@@ -99,13 +104,89 @@ class Scheduler {
     return root;
   }
 
+  // A value with its window, or as a tensor of its own.
+  [[nodiscard]] Window window_of(ir::ValueId value) const {
+    const TensorId tensor = *program_.of_value[value.index()];
+    const std::optional<Window> window = find_window(program_, tensor);
+    return window ? *window : Window{tensor, 0, program_[tensor].strides};
+  }
+
+  // A product of panels that is ours, with the buffers and the layout of its kernel.
+  struct ProductCall {
+    std::vector<Window> operands;  // The last is the result.
+    PanelLayout layout;
+  };
+
+  [[nodiscard]] std::optional<ProductCall> plan_product(const PanelProduct& product) const {
+    const std::vector<Expr>& panels = graph_.tensor(product.right).sizes;
+    const std::vector<Expr>& rows = graph_.tensor(product.left).sizes;
+    bool fixed = true;
+    const auto number = [&](const Expr& expr) {
+      fixed = fixed && expr.constant().has_value();
+      return expr.constant().value_or(0);
+    };
+    ProductCall call{.operands = {window_of(product.left), window_of(product.right)}, .layout = {}};
+    PanelLayout& layout = call.layout;
+    layout.rows = number(rows[0]);
+    layout.depth = number(rows[1]);
+    layout.panels = number(panels[0]);
+    layout.left_row = number(call.operands[0].strides[0]);
+    layout.left_depth = number(call.operands[0].strides[1]);
+    fixed = fixed && call.operands[1].strides == ir::contiguous_strides(panels);
+    if (product.added.valid()) {
+      const Window& added = call.operands.emplace_back(window_of(product.added));
+      const bool repeated = graph_.tensor(product.added).sizes[1] == Expr(1);
+      layout.adds = true;
+      layout.added_panel = number(added.strides[0]);
+      layout.added_row = repeated ? 0 : number(added.strides[1]);
+      fixed = fixed && added.strides[2] == Expr(1);
+    }
+    const Window& result = call.operands.emplace_back(window_of(product.result));
+    layout.result_panel = number(result.strides[0]);
+    layout.result_row = number(result.strides[1]);
+    fixed = fixed && result.strides[2] == Expr(1);
+    const bool any = layout.rows > 0 && layout.depth > 0 && layout.panels > 0;
+    return fixed && any ? std::optional(std::move(call)) : std::nullopt;
+  }
+
+  void add_product(ir::NodeId node, const ProductCall& product) {
+    KernelCall call;
+    for (const Window& operand : product.operands) {
+      call.operands.push_back({buffer_of(operand.root), operand.offset, false});
+    }
+    call.operands.back().written = true;
+    const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
+                                         .dtype = ir::DType::kFloat32,
+                                         .sizes = {Expr(product.layout.scratch())},
+                                         .strides = {1}});
+    call.operands.push_back({scratch, 0, true});
+    call.nodes = {node};
+    call.cost = cost_of(graph_, graph_.node(node));
+    KernelText text;
+    text.source = emit_panel_product(product.layout, target_);
+    call.kernel = intern(std::move(text), call.nodes);
+    schedule_.steps.emplace_back(std::move(call));
+  }
+
   void collect_requirements() {
     requirements_.of_node.resize(graph_.nodes().size());
+    products_.resize(graph_.nodes().size());
     requirements_.ordered.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
       requirements_.ordered[i] = node.random || node.effectful;
       if (!program_.extern_at[i]) {
+        continue;
+      }
+      if (const std::optional<PanelProduct> product = find_panel_product(graph_, node)) {
+        products_[i] = plan_product(*product);
+      }
+      if (products_[i]) {
+        const std::vector<Window>& operands = products_[i]->operands;
+        for (const Window& operand : std::span(operands).first(operands.size() - 1)) {
+          requirements_.of_node[i].push_back(operand.root);
+          requirements_.tensors.insert(operand.root);
+        }
         continue;
       }
       for_each_operand(node, [&](ir::ValueId value) {
@@ -257,8 +338,9 @@ class Scheduler {
   LoopProgram program_;
   Schedule schedule_;
   Requirements requirements_;
-  std::vector<std::optional<BufferId>> buffers_;  // By tensor.
-  std::vector<bool> is_anchor_;                   // By tensor.
+  std::vector<std::optional<ProductCall>> products_;  // By node.
+  std::vector<std::optional<BufferId>> buffers_;      // By tensor.
+  std::vector<bool> is_anchor_;                       // By tensor.
   std::map<std::string, std::uint32_t> by_source_;
 };
 

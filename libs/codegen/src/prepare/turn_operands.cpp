@@ -6,10 +6,12 @@
 
 #include "constants.hpp"
 #include "kiln/ir/rewrite.hpp"
+#include "node_writer.hpp"
 #include "products.hpp"
 
 namespace kiln::codegen {
 
+using ir::Expr;
 using ir::NodeId;
 using ir::ValueId;
 
@@ -37,6 +39,10 @@ class Turner {
         rewriter_.copy(id);
         continue;
       }
+      if (is_packable(id)) {
+        pack(id);
+        continue;
+      }
       ir::Node node = graph_.node(id);
       for (ir::Argument& argument : node.arguments) {
         argument = rewriter_.mapped(argument);
@@ -53,6 +59,103 @@ class Turner {
     return value != nullptr ? *value : ValueId();
   }
 
+  // Whether a product whose weight is worth turning can be a product of panels (products.hpp).
+  [[nodiscard]] bool is_packable(NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    const ir::TensorMeta& result = graph_.tensor(node.results[0]);
+    const std::optional<std::int64_t> columns = result.sizes.back().constant();
+    if (result.sizes.size() != 2 || !columns || *columns % kPanelWidth != 0 ||
+        result.strides != ir::contiguous_strides(result.sizes)) {
+      return false;
+    }
+    if (node.target == "aten.mm.default") {
+      return true;
+    }
+    const ir::TensorMeta& added = graph_.tensor(operand(id, 0));
+    return is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
+           added.strides.back() == Expr(1) &&
+           (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns});
+  }
+
+  static bool is_one(const ir::Argument& argument) {
+    return argument == ir::Argument(Expr(1)) || argument == ir::Argument(1.0);
+  }
+
+  // left[m, k] * weight[k, n] as a batch over the panels of n, which lies as the product would.
+  void pack(NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    const bool added = node.target == "aten.addmm.default";
+    const std::size_t left = added ? 1 : 0;
+    const ValueId weight = packed(operand(id, left + 1), node);
+    const std::vector<Expr> sizes = graph_.tensor(node.results[0]).sizes;
+    const Expr& rows = sizes[0];
+    const Expr panels = rewriter_.graph().tensor(weight).sizes[0];
+    const Expr depth = rewriter_.graph().tensor(weight).sizes[1];
+    NodeWriter writer(rewriter_.graph(), node);
+    const ValueId narrow = rewriter_.mapped(operand(id, left));
+    const std::vector<Expr> wide = {panels, rows, depth};
+    const std::vector<Expr> strides = rewriter_.graph().tensor(narrow).strides;
+    const ValueId repeated = writer.view(
+        "aten.expand.default", {narrow, wide, false}, wide, {0, strides[0], strides[1]});
+    const std::vector<Expr> batch = {panels, rows, kPanelWidth};
+    const std::vector<Expr> interleaved = {kPanelWidth, sizes[1], 1};
+    const ValueId product =
+        added ? writer.compute_laid_out("aten.baddbmm.default",
+                                        {addend(writer, rewriter_.mapped(operand(id, 0)), batch),
+                                         repeated,
+                                         weight,
+                                         Expr(1),
+                                         Expr(1)},
+                                        batch,
+                                        interleaved)
+              : writer.compute_laid_out("aten.bmm.default", {repeated, weight}, batch, interleaved);
+    const ValueId rows_first = writer.view("aten.permute.default",
+                                           {product, std::vector<Expr>{1, 0, 2}},
+                                           {rows, panels, kPanelWidth},
+                                           {sizes[1], kPanelWidth, 1});
+    rewriter_.map(
+        node.results[0],
+        writer.view(
+            "aten.view.default", {rows_first, sizes}, sizes, ir::contiguous_strides(sizes)));
+  }
+
+  // A bias, or a matrix that is added, by panels.
+  ValueId addend(NodeWriter& writer, ValueId value, const std::vector<Expr>& batch) {
+    const std::vector<Expr> strides = rewriter_.graph().tensor(value).strides;
+    if (strides.size() == 1) {
+      const std::vector<Expr> sizes = {batch[0], 1, batch[2]};
+      return writer.view("aten.view.default", {value, sizes}, sizes, ir::contiguous_strides(sizes));
+    }
+    const std::vector<Expr> sizes = {batch[1], batch[0], batch[2]};
+    const ValueId split =
+        writer.view("aten.view.default", {value, sizes}, sizes, {strides[0], kPanelWidth, 1});
+    return writer.view("aten.permute.default",
+                       {split, std::vector<Expr>{1, 0, 2}},
+                       batch,
+                       {kPanelWidth, strides[0], 1});
+  }
+
+  // The weight whose transpose is `value`, cut into panels of columns that lie one after the other.
+  ValueId packed(ValueId value, const ir::Node& origin) {
+    if (const auto found = packed_.find(value); found != packed_.end()) {
+      return found->second;
+    }
+    NodeWriter writer(rewriter_.graph(), origin);
+    const ValueId weight = rewriter_.mapped(operand(graph_.value(value).producer, 0));
+    const std::vector<Expr> sizes = graph_.tensor(value).sizes;
+    const Expr panels = *sizes[1].constant() / kPanelWidth;
+    const std::vector<Expr> cut = {panels, kPanelWidth, sizes[0]};
+    const std::vector<Expr> cut_strides = ir::contiguous_strides(cut);
+    const ValueId rows = writer.view("aten.view.default", {weight, cut}, cut, cut_strides);
+    const ValueId columns = writer.view("aten.permute.default",
+                                        {rows, std::vector<Expr>{0, 2, 1}},
+                                        {panels, sizes[0], kPanelWidth},
+                                        {cut_strides[0], 1, sizes[0]});
+    const ValueId copy = writer.contiguous(columns);
+    packed_.emplace(value, copy);
+    return copy;
+  }
+
   // Whether `value` is a weight that lies transposed.
   [[nodiscard]] bool is_transposed_weight(ValueId value) const {
     const NodeId view = value.valid() ? graph_.value(value).producer : NodeId();
@@ -67,8 +170,8 @@ class Turner {
 
   [[nodiscard]] bool is_transposed_batch(ValueId value) const {
     const ir::TensorMeta& meta = graph_.tensor(value);
-    return meta.dtype == ir::DType::kFloat32 && meta.strides[1] == ir::Expr(1) &&
-           !(meta.strides[2] == ir::Expr(1)) && !(meta.sizes[2] == ir::Expr(1));
+    return meta.dtype == ir::DType::kFloat32 && meta.strides[1] == Expr(1) &&
+           !(meta.strides[2] == Expr(1)) && !(meta.sizes[2] == Expr(1));
   }
 
   // The argument of a product that is worth turning, if there is one and room for it.
@@ -82,7 +185,7 @@ class Turner {
     const std::size_t left = added ? 1 : 0;
     if (batch) {
       // Rows that are read once gain nothing.
-      const bool worth = !(graph_.tensor(operand(id, left)).sizes[1] == ir::Expr(1));
+      const bool worth = !(graph_.tensor(operand(id, left)).sizes[1] == Expr(1));
       return worth && is_transposed_batch(operand(id, left + 1)) ? std::optional(left + 1)
                                                                  : std::nullopt;
     }
@@ -94,7 +197,7 @@ class Turner {
     }
     const std::int64_t bytes =
         4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
-    if (!turned_.contains(weight)) {
+    if (!turned_.contains(weight) && !packed_.contains(weight)) {
       if (bytes < kSmallestWeight || bytes > kLargestWeight || bytes > left_) {
         return std::nullopt;
       }
@@ -122,6 +225,7 @@ class Turner {
   std::vector<bool> fixed_;
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> turned_;
+  std::unordered_map<ValueId, ValueId> packed_;
   std::int64_t left_ = kMostBytes;
 };
 
