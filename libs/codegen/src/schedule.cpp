@@ -104,52 +104,7 @@ class Scheduler {
     return root;
   }
 
-  // A value with its window, or as a tensor of its own.
-  [[nodiscard]] Window window_of(ir::ValueId value) const {
-    const TensorId tensor = *program_.of_value[value.index()];
-    const std::optional<Window> window = find_window(program_, tensor);
-    return window ? *window : Window{tensor, 0, program_[tensor].strides};
-  }
-
-  // A product of panels that is ours, with the buffers and the layout of its kernel.
-  struct ProductCall {
-    std::vector<Window> operands;  // The last is the result.
-    PanelLayout layout;
-  };
-
-  [[nodiscard]] std::optional<ProductCall> plan_product(const PanelProduct& product) const {
-    const std::vector<Expr>& panels = graph_.tensor(product.right).sizes;
-    const std::vector<Expr>& rows = graph_.tensor(product.left).sizes;
-    bool fixed = true;
-    const auto number = [&](const Expr& expr) {
-      fixed = fixed && expr.constant().has_value();
-      return expr.constant().value_or(0);
-    };
-    ProductCall call{.operands = {window_of(product.left), window_of(product.right)}, .layout = {}};
-    PanelLayout& layout = call.layout;
-    layout.rows = number(rows[0]);
-    layout.depth = number(rows[1]);
-    layout.panels = number(panels[0]);
-    layout.left_row = number(call.operands[0].strides[0]);
-    layout.left_depth = number(call.operands[0].strides[1]);
-    fixed = fixed && call.operands[1].strides == ir::contiguous_strides(panels);
-    if (product.added.valid()) {
-      const Window& added = call.operands.emplace_back(window_of(product.added));
-      const bool repeated = graph_.tensor(product.added).sizes[1] == Expr(1);
-      layout.adds = true;
-      layout.added_panel = number(added.strides[0]);
-      layout.added_row = repeated ? 0 : number(added.strides[1]);
-      fixed = fixed && added.strides[2] == Expr(1);
-    }
-    const Window& result = call.operands.emplace_back(window_of(product.result));
-    layout.result_panel = number(result.strides[0]);
-    layout.result_row = number(result.strides[1]);
-    fixed = fixed && result.strides[2] == Expr(1);
-    const bool any = layout.rows > 0 && layout.depth > 0 && layout.panels > 0;
-    return fixed && any ? std::optional(std::move(call)) : std::nullopt;
-  }
-
-  void add_product(ir::NodeId node, const ProductCall& product) {
+  void add_product(ir::NodeId node, const PanelProduct& product) {
     KernelCall call;
     for (const Window& operand : product.operands) {
       call.operands.push_back({buffer_of(operand.root), operand.offset, false});
@@ -178,9 +133,7 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      if (const std::optional<PanelProduct> product = find_panel_product(graph_, node)) {
-        products_[i] = plan_product(*product);
-      }
+      products_[i] = find_panel_product(graph_, program_, node);
       if (products_[i]) {
         const std::vector<Window>& operands = products_[i]->operands;
         for (const Window& operand : std::span(operands).first(operands.size() - 1)) {
@@ -338,9 +291,9 @@ class Scheduler {
   LoopProgram program_;
   Schedule schedule_;
   Requirements requirements_;
-  std::vector<std::optional<ProductCall>> products_;  // By node.
-  std::vector<std::optional<BufferId>> buffers_;      // By tensor.
-  std::vector<bool> is_anchor_;                       // By tensor.
+  std::vector<std::optional<PanelProduct>> products_;  // By node.
+  std::vector<std::optional<BufferId>> buffers_;       // By tensor.
+  std::vector<bool> is_anchor_;                        // By tensor.
   std::map<std::string, std::uint32_t> by_source_;
 };
 

@@ -1,4 +1,6 @@
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
@@ -8,6 +10,7 @@
 #include "prepare/constants.hpp"
 #include "prepare/convolution.hpp"
 #include "prepare/products.hpp"
+#include "prepare/recurrent.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -51,18 +54,18 @@ TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") 
 
 TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
-    input %x: f32[64, 512] user
-    input %w: f32[512, 512] parameter "w"
-    input %b: f32[512] parameter "b"
-    input %wide: f32[4096, 512] parameter "wide"
-    input %u: f32[512, 512] user
-    %t: f32[512, 512]{1, 512} = aten.t.default(%w) view(0:0)
-    %y: f32[64, 512] = aten.addmm.default(%b, %x, %t, 1, 1)
-    %z: f32[64, 512] = aten.mm.default(%y, %t)
-    %wt: f32[512, 4096]{1, 512} = aten.t.default(%wide) view(0:0)
-    %v: f32[64, 4096] = aten.mm.default(%z, %wt)
-    %ut: f32[512, 512]{1, 512} = aten.t.default(%u) view(0:0)
-    %n: f32[64, 512] = aten.mm.default(%z, %ut)
+    input %x: f32[64, 510] user
+    input %w: f32[510, 510] parameter "w"
+    input %b: f32[510] parameter "b"
+    input %wide: f32[4100, 510] parameter "wide"
+    input %u: f32[510, 510] user
+    %t: f32[510, 510]{1, 510} = aten.t.default(%w) view(0:0)
+    %y: f32[64, 510] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %z: f32[64, 510] = aten.mm.default(%y, %t)
+    %wt: f32[510, 4100]{1, 510} = aten.t.default(%wide) view(0:0)
+    %v: f32[64, 4100] = aten.mm.default(%z, %wt)
+    %ut: f32[510, 510]{1, 510} = aten.t.default(%u) view(0:0)
+    %n: f32[64, 510] = aten.mm.default(%z, %ut)
     output %v user
     output %n user
   })");
@@ -81,8 +84,32 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
   CHECK(count(split.run, "aten.clone.default") == 0);
 }
 
+TEST_CASE("weights with whole panels of columns are packed once", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[64, 512] user
+    input %w: f32[512, 512] parameter "w"
+    input %b: f32[512] parameter "b"
+    %t: f32[512, 512]{1, 512} = aten.t.default(%w) view(0:0)
+    %y: f32[64, 512] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %z: f32[64, 512] = aten.mm.default(%y, %t)
+    %n: f32[64, 512] = aten.addmm.default(%b, %z, %t, 0.5, 1)
+    output %n user
+  })");
+
+  const ir::Graph packed = turn_operands(graph, true);
+  ir::verify(packed);
+  CHECK(count(packed, "aten.baddbmm.default") == 1);
+  CHECK(count(packed, "aten.bmm.default") == 1);
+  // A scaled bias is libtorch's, with the weight turned.
+  CHECK(count(packed, "aten.addmm.default") == 1);
+
+  const SplitProgram split = split_constants(packed);
+  CHECK(split.folded() == 2);
+  CHECK(count(split.run, "aten.clone.default") == 0);
+}
+
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
-  const auto turned = [](const std::string& rows, const std::string& columns) {
+  const auto copies = [](const std::string& rows, const std::string& columns) {
     return count(
         turn_operands(
             ir::parse("graph g {\n  input %x: f32[" + rows + ", 64] user\n  input %w: f32[" +
@@ -92,10 +119,51 @@ TEST_CASE("a single row, many rows and a small weight leave it as it is", "[code
             true),
         "aten.clone.default");
   };
-  CHECK(turned("128", "512") == 1);
-  CHECK(turned("1", "512") == 0);
-  CHECK(turned("129", "512") == 0);
-  CHECK(turned("128", "32") == 0);
+  CHECK(copies("128", "510") == 1);
+  CHECK(copies("1", "510") == 0);
+  CHECK(copies("129", "510") == 0);
+  CHECK(copies("128", "30") == 0);
+  CHECK(copies("1024", "512") == 1);
+  CHECK(copies("1", "512") == 0);
+  CHECK(copies("1025", "512") == 0);
+  CHECK(copies("128", "8") == 0);
+}
+
+constexpr const char* kLayer = R"(graph g {
+    input %x: f32[5, 3, 8] user
+    input %wi: f32[24, 8] parameter "wi"
+    input %wh: f32[24, 6] KIND "wh"
+    input %bi: f32[24] parameter "bi"
+    input %bh: f32[24] parameter "bh"
+    input %h: f32[3, 6] user
+    input %c: f32[3, 6] user
+    %y: f32[5, 3, 6], %hy: f32[3, 6], %cy: f32[3, 6], none = aten.mkldnn_rnn_layer.default(%x, %wi, %wh, %bi, %bh, %h, %c, false, [], MODE, 6, 1, true, false, false, TRAIN)
+    output %y user
+    output %hy user
+    output %cy user
+  })";
+
+TEST_CASE("layers of an LSTM are written out where they infer with fixed weights",
+          "[codegen][prepare]") {
+  const auto expanded =
+      [](const std::string& kind, const std::string& mode, const std::string& train) {
+        std::string text = kLayer;
+        for (const auto& [what, by] :
+             {std::pair("KIND", kind), std::pair("MODE", mode), std::pair("TRAIN", train)}) {
+          text.replace(text.find(what), std::string(what).size(), by);
+        }
+        const ir::Graph graph = expand_recurrent_layers(ir::parse(text));
+        ir::verify(graph);
+        return graph;
+      };
+  const ir::Graph graph = expanded("parameter", "2", "false");
+  CHECK(count(graph, "aten.mkldnn_rnn_layer.default") == 0);
+  CHECK(count(graph, "aten.addmm.default") == 6);
+  for (const auto& [kind, mode, train] : {std::tuple("user", "2", "false"),
+                                          std::tuple("parameter", "3", "false"),
+                                          std::tuple("parameter", "2", "true")}) {
+    CHECK(count(expanded(kind, mode, train), "aten.mkldnn_rnn_layer.default") == 1);
+  }
 }
 
 TEST_CASE("batches of transposed matrices are turned before they are multiplied",

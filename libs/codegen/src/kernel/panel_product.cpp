@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "../prepare/products.hpp"
 
@@ -108,6 +108,28 @@ $FOR    for (Index task = 0; task < kPanels / kTogether; ++task)
 }  // namespace KILN_KERNEL_parts
 )";
 
+// The matrix that `value` repeats as a batch; invalid if it does not.
+ValueId unrepeated(const ir::Graph& graph, ValueId value) {
+  const ir::NodeId expand = graph.value(value).producer;
+  if (!expand.valid() || graph.node(expand).target != "aten.expand.default") {
+    return {};
+  }
+  const ValueId matrix = operand(graph.node(expand), 0);
+  const ir::TensorMeta& meta = graph.tensor(matrix);
+  return meta.sizes.size() == 2 && meta.dtype == ir::DType::kFloat32 &&
+                 meta.sizes[0] == graph.tensor(value).sizes[1] &&
+                 meta.sizes[1] == graph.tensor(value).sizes[2]
+             ? matrix
+             : ValueId();
+}
+
+// Where `value` lies: as it is seen through views, or in memory of its own.
+Window window_of(const LoopProgram& program, ValueId value) {
+  const TensorId tensor = *program.of_value[value.index()];
+  const std::optional<Window> window = find_window(program, tensor);
+  return window ? *window : Window{tensor, 0, program[tensor].strides};
+}
+
 std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
   std::string result(text);
   for (std::size_t at = 0; (at = result.find(what, at)) != std::string::npos; at += by.size()) {
@@ -118,30 +140,56 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 }  // namespace
 
-std::optional<PanelProduct> find_panel_product(const ir::Graph& graph, const ir::Node& node) {
+std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
+                                               const LoopProgram& program,
+                                               const ir::Node& node) {
   const bool adds = node.target == "aten.baddbmm.default";
   if (!adds && node.target != "aten.bmm.default") {
     return std::nullopt;
   }
-  const std::size_t left = adds ? 1 : 0;
-  PanelProduct product{.left = {},
-                       .right = operand(node, left + 1),
-                       .added = adds ? operand(node, 0) : ValueId(),
-                       .result = node.results[0]};
-  const ir::TensorMeta& result = graph.tensor(product.result);
-  const ir::TensorMeta& right = graph.tensor(product.right);
-  const std::vector<Expr> dense = ir::contiguous_strides(right.sizes);
-  if (result.dtype != ir::DType::kFloat32 || right.dtype != ir::DType::kFloat32 ||
-      !(right.sizes[2] == Expr(kPanelWidth)) || right.strides != dense ||
+  const std::size_t first = adds ? 1 : 0;
+  const ValueId left = unrepeated(graph, operand(node, first));
+  const ValueId right = operand(node, first + 1);
+  const ir::TensorMeta& meta = graph.tensor(right);
+  if (!left.valid() || meta.dtype != ir::DType::kFloat32 ||
+      graph.tensor(node.results[0]).dtype != ir::DType::kFloat32 ||
+      !(meta.sizes[2] == Expr(kPanelWidth)) ||
       (adds && (!is_one(node.arguments[3]) || !is_one(node.arguments[4])))) {
     return std::nullopt;
   }
-  const ir::NodeId expand = graph.value(operand(node, left)).producer;
-  if (!expand.valid() || graph.node(expand).target != "aten.expand.default") {
-    return std::nullopt;
+  PanelProduct product{.operands = {window_of(program, left), window_of(program, right)},
+                       .layout = {}};
+  bool fixed = product.operands[1].strides == ir::contiguous_strides(meta.sizes);
+  const auto number = [&](const Expr& expr) {
+    fixed = fixed && expr.constant().has_value();
+    return expr.constant().value_or(0);
+  };
+  PanelLayout& layout = product.layout;
+  layout.rows = number(graph.tensor(left).sizes[0]);
+  layout.depth = number(meta.sizes[1]);
+  layout.panels = number(meta.sizes[0]);
+  layout.left_row = number(product.operands[0].strides[0]);
+  layout.left_depth = number(product.operands[0].strides[1]);
+  if (adds) {
+    const ir::TensorMeta& added_meta = graph.tensor(operand(node, 0));
+    const Window& added = product.operands.emplace_back(window_of(program, operand(node, 0)));
+    fixed = fixed && added_meta.dtype == ir::DType::kFloat32 && added_meta.sizes.size() == 3 &&
+            added_meta.sizes[0] == meta.sizes[0] && added_meta.sizes[2] == meta.sizes[2] &&
+            added.strides[2] == Expr(1);
+    if (!fixed) {
+      return std::nullopt;
+    }
+    const bool one_for_all = added_meta.sizes[1] == Expr(1);
+    layout.adds = true;
+    layout.added_panel = number(added.strides[0]);
+    layout.added_row = one_for_all ? 0 : number(added.strides[1]);
   }
-  product.left = operand(graph.node(expand), 0);
-  return graph.tensor(product.left).sizes.size() == 2 ? std::optional(product) : std::nullopt;
+  const Window& result = product.operands.emplace_back(window_of(program, node.results[0]));
+  layout.result_panel = number(result.strides[0]);
+  layout.result_row = number(result.strides[1]);
+  const bool any = layout.rows > 0 && layout.depth > 0 && layout.panels > 0;
+  return fixed && any && result.strides[2] == Expr(1) ? std::optional(std::move(product))
+                                                      : std::nullopt;
 }
 
 std::int64_t PanelLayout::scratch() const {

@@ -17,10 +17,14 @@ using ir::ValueId;
 
 namespace {
 
-// With more rows the products themselves take the time, and how the weight lies matters little.
-constexpr std::int64_t kMostRows = 128;
-// A smaller weight is not worth a kernel that turns it.
-constexpr std::int64_t kSmallestWeight = 64 << 10;
+// What a way to lay out weights is worth: with more rows the products themselves take the time, and
+// a smaller weight is not worth a kernel that lays it out.
+struct Worth {
+  std::int64_t most_rows;
+  std::int64_t smallest_weight;
+};
+constexpr Worth kTurned = {128, 64 << 10};
+constexpr Worth kPacked = {1024, 4 << 10};
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
@@ -192,13 +196,14 @@ class Turner {
     const ValueId weight = operand(id, left + 1);
     const std::optional<std::int64_t> rows = graph_.tensor(operand(id, left)).sizes[0].constant();
     // A single row is a kernel of ours, which wants the weight as it is.
-    if (!rows || *rows < 2 || *rows > kMostRows || !is_transposed_weight(weight)) {
+    const Worth& worth = is_packable(id) ? kPacked : kTurned;
+    if (!rows || *rows < 2 || *rows > worth.most_rows || !is_transposed_weight(weight)) {
       return std::nullopt;
     }
     const std::int64_t bytes =
         4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
     if (!turned_.contains(weight) && !packed_.contains(weight)) {
-      if (bytes < kSmallestWeight || bytes > kLargestWeight || bytes > left_) {
+      if (bytes < worth.smallest_weight || bytes > kLargestWeight || bytes > left_) {
         return std::nullopt;
       }
       left_ -= bytes;

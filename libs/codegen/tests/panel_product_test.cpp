@@ -1,0 +1,141 @@
+#include "kernel/panel_product.hpp"
+
+#include <torch/torch.h>
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/testing/catch2.hpp"
+#include "prepare/products.hpp"
+#include "support/loaded_model.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using testing::graph_of;
+using testing::LoadedModel;
+using testing::Scheduler;
+using testing::Tensors;
+
+// A model whose weights are packed whatever machine this is.
+struct PackedModel {
+  PackedModel(const std::string& text, const Tensors& weights) {
+    Options options;
+    options.bind_constants = true;
+    for (const at::Tensor& weight : weights) {
+      const auto* bytes = static_cast<const std::byte*>(weight.data_ptr());
+      options.constants.push_back({std::span(bytes, weight.nbytes())});
+    }
+    model.emplace(turn_operands(graph_of(text), true), options, weights, Scheduler::kReal);
+  }
+  std::optional<LoadedModel> model;
+};
+
+TEST_CASE("products of any number of rows with packed weights equal libtorch's",
+          "[codegen][product]") {
+  const at::Tensor weight = torch::randn({40, 37});
+  const at::Tensor bias = torch::randn({40});
+  const std::vector<std::int64_t> rows = {2, 3, 4, 5, 7, 8, 9, 16, 23};
+  std::string text =
+      "graph g {\n  input %w: f32[40, 37] parameter \"w\"\n  input %b: f32[40] parameter \"b\"\n";
+  std::string steps = "  %t: f32[37, 40]{1, 37} = aten.t.default(%w) view(0:0)\n";
+  std::string outputs;
+  Tensors inputs;
+  for (const std::int64_t count : rows) {
+    const std::string n = std::to_string(count);
+    text += "  input %x" + n + ": f32[" + n + ", 37] user\n";
+    steps += "  %y" + n + ": f32[" + n + ", 40] = aten.addmm.default(%b, %x" + n + ", %t, 1, 1)\n";
+    outputs += "  output %y" + n + " user\n";
+    inputs.push_back(torch::randn({count, 37}));
+  }
+  inputs[3][4][5] = std::numeric_limits<float>::quiet_NaN();
+  inputs[4][6][0] = std::numeric_limits<float>::infinity();
+
+  PackedModel packed(text + steps + outputs + "}", {weight, bias});
+  const Tensors results = (*packed.model)(inputs);
+
+  CHECK(packed.model->report().extern_calls == 0);
+  REQUIRE(results.size() == inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(rows[i]);
+    CHECK(torch::allclose(
+        results[i], torch::addmm(bias, inputs[i], weight.t()), 1e-5, 1e-5, /*equal_nan=*/true));
+  }
+}
+
+TEST_CASE("a packed product takes its rows and what it adds however they lie",
+          "[codegen][product]") {
+  const at::Tensor weight = torch::randn({128, 64});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[128, 64] parameter "w"
+    input %x: f32[64, 10] user
+    input %s: f32[10, 128]{256, 2} user
+    input %m: f32[3, 10, 128] user
+    %t: f32[64, 128]{1, 64} = aten.t.default(%w) view(0:0)
+    %xt: f32[10, 64]{1, 10} = aten.t.default(%x) view(0:0)
+    %a: f32[10, 128] = aten.mm.default(%xt, %t)
+    %r: f32[10, 128] = aten.relu.default(%a)
+    %row: f32[10, 128]@2560 = aten.select.int(%m, 0, 2) view(0:0)
+    %b: f32[10, 128] = aten.addmm.default(%row, %xt, %t, 1, 1)
+    %q: f32[10, 64] = aten.slice.Tensor(%r, 1, 0, 64, 1) view(0:0)
+    %k: f32[10, 64] = aten.exp.default(%q)
+    %d: f32[10, 128] = aten.addmm.default(%b, %k, %t, 1, 1)
+    %e: f32[10, 128] = aten.addmm.default(%s, %k, %t, 1, 1)
+    output %r user
+    output %b user
+    output %d user
+    output %e user
+  })",
+                     {weight});
+  const at::Tensor x = torch::randn({64, 10});
+  const at::Tensor s = torch::randn({10, 256}).slice(1, 0, std::nullopt, 2);
+  const at::Tensor m = torch::randn({3, 10, 128});
+  const Tensors results = (*packed.model)({x, s, m});
+
+  // What is added with gaps between its elements is libtorch's.
+  CHECK(packed.model->report().extern_calls == 1);
+  const at::Tensor r = torch::relu(torch::mm(x.t(), weight.t()));
+  const at::Tensor b = torch::addmm(m[2], x.t(), weight.t());
+  const at::Tensor k = torch::exp(r.slice(1, 0, 64) * 1);
+  const Tensors expected = {r, b, torch::addmm(b, k, weight.t()), torch::addmm(s, k, weight.t())};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4));
+    CHECK(results[i].is_contiguous());
+  }
+}
+
+TEST_CASE("a packed product that is worth threads gives the same with them", "[codegen][product]") {
+  const at::Tensor weight = torch::randn({512, 300});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[512, 300] parameter "w"
+    input %x: f32[19, 300] user
+    %t: f32[300, 512]{1, 300} = aten.t.default(%w) view(0:0)
+    %a: f32[19, 512] = aten.mm.default(%x, %t)
+    output %a user
+  })",
+                     {weight});
+  const at::Tensor x = torch::randn({19, 300});
+
+  CHECK(torch::allclose((*packed.model)({x})[0], torch::mm(x, weight.t()), 1e-4, 1e-4));
+}
+
+TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
+  const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
+  CHECK(layout.scratch() == 12 * 4);
+  for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
+    Target target;
+    target.vector_bytes = bytes;
+    const std::string text = emit_panel_product(layout, target);
+    CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::codegen
