@@ -213,6 +213,28 @@ std::vector<Line> normalization_lines() {
          const auto [y, mean, rstd] = at::native_layer_norm(x, shape, weight, bias, 1e-5);
          return Tensors{y, mean, rstd};
        }},
+      {"aten.native_group_norm.default",
+       kFloats,
+       kSum,
+       [](Draw& d) {
+         // ATen reads it as if it were contiguous or channels last, and the others as if they were.
+         at::Tensor x = d.of({2, 6, 5, 3}, d.dtype(), Values::kFinite).contiguous();
+         if (d.coin()) {
+           x = x.contiguous(at::MemoryFormat::ChannelsLast);
+         }
+         std::optional<at::Tensor> weight;
+         std::optional<at::Tensor> bias;
+         if (d.coin()) {
+           weight = d.of({6}, d.dtype(), Values::kFinite).contiguous();
+         }
+         if (d.coin()) {
+           bias = d.of({6}, d.dtype(), Values::kFinite).contiguous();
+         }
+         const std::int64_t groups = d.coin() ? 3 : (d.coin() ? 6 : 1);
+         const auto [y, mean, rstd] =
+             at::native_group_norm(x, weight, bias, 2, 6, 15, groups, 1e-5);
+         return Tensors{y, mean, rstd};
+       }},
       {"aten.native_layer_norm_backward.default",
        kFloats,
        kSum,

@@ -35,10 +35,10 @@ int weight(ScalarOp op) {
     case ScalarOp::kRead: return 0;
     case ScalarOp::kDivide:
     case ScalarOp::kSqrt:
-    case ScalarOp::kRsqrt:
     case ScalarOp::kReciprocal:
     case ScalarOp::kTruncateDivide:
     case ScalarOp::kFmod: return 4;
+    case ScalarOp::kRsqrt: return 10;  // A root and a quotient, one after the other.
     default:
       return op == ScalarOp::kPower                             ? 30
              : op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid ? 12

@@ -271,6 +271,14 @@ void Lowering::define_view(std::size_t result,
   program_.tensors.back().is_view = true;
 }
 
+TensorId Lowering::compute(std::vector<Expr> sizes, DType dtype, const Body& body) {
+  Tensor tensor{.kind = Tensor::Kind::kPointwise, .dtype = dtype};
+  tensor.body = body(variables(sizes.size())).to(dtype).id;
+  tensor.strides = ir::contiguous_strides(sizes);
+  tensor.sizes = std::move(sizes);
+  return add(std::move(tensor));
+}
+
 TensorId Lowering::reduce(Reduction reduction,
                           std::span<const Expr> sizes,
                           std::span<const std::size_t> dims,

@@ -72,6 +72,9 @@ class Lowering {
   void define_view(std::size_t result,
                    TensorId source,
                    const std::function<std::vector<Index>(Indices)>& map);
+  /// A tensor of its own: `body` of all of `sizes`. Where it is read over and over, it is computed
+  /// once.
+  TensorId compute(std::vector<ir::Expr> sizes, ir::DType dtype, const Body& body);
   /// A tensor of its own: `body` of all of `sizes`, reduced over `dims`. Its shape has the kept
   /// dims only.
   TensorId reduce(Reduction reduction,

@@ -1,4 +1,4 @@
-// Layer norm and batch norm, and what their backwards need.
+// Layer norm, group norm and batch norm, and what their backwards need.
 
 #include <algorithm>
 #include <numeric>
@@ -179,6 +179,84 @@ bool lower_batch_norm(Lowering& l) {
   return true;
 }
 
+// Group norm's input, [N, channels, …], where `per` channels are a group.
+struct Groups {
+  TensorId input;
+  std::vector<Expr> sizes;
+  std::vector<std::size_t> places = {};  // The dims after the channels.
+  std::int64_t per = 1;
+  double count = 1;
+  DType type = DType::kFloat32;
+};
+
+// From (n, channel) to a sum over the channel's group. Channels lie side by side: their own sums
+// come first, many at a time, and then those of each group, once for each of its channels.
+std::function<Formula(Indices)> sum_of_neighbours(Lowering& l, const Groups& g, const Body& body) {
+  const TensorId each = l.reduce(Reduction::kSum, g.sizes, g.places, g.type, body);
+  const std::vector<Expr> box{g.sizes[0], g.sizes[1], g.per};
+  const std::vector<std::size_t> last{2};
+  const TensorId sum = l.reduce(Reduction::kSum, box, last, g.type, [&](Indices i) {
+    return l.read(each, {i[0], floor_div(i[1], g.per, box) * g.per + i[2]});
+  });
+  return [&l, sum](Indices i) { return l.read(sum, {i[0], i[1]}); };
+}
+
+// The same where a channel's places lie side by side.
+std::function<Formula(Indices)> sum_of_group(Lowering& l, const Groups& g, const Body& body) {
+  std::vector<Expr> box{g.sizes[0], floor_div(g.sizes[1], g.per), g.per};
+  box.insert(box.end(), g.sizes.begin() + 2, g.sizes.end());
+  const TensorId sum = l.reduce(Reduction::kSum, box, range(2, box.size()), g.type, [&](Indices i) {
+    std::vector<Index> place{i[0], i[1] * g.per + i[2]};
+    place.insert(place.end(), i.begin() + 3, i.end());
+    return body(place);
+  });
+  return [&l, sum, per = g.per, sizes = g.sizes](Indices i) {
+    return l.read(sum, {i[0], floor_div(i[1], per, sizes)});
+  };
+}
+
+// native_group_norm(input, weight, bias, N, channels, places, groups, eps) -> output, mean, rstd
+bool lower_group_norm(Lowering& l) {
+  Groups g{.input = l.tensor(0), .sizes = l.sizes(l.tensor(0))};
+  const std::optional<std::int64_t> channels = g.sizes[1].constant(),
+                                    groups = l.integer(6).constant();
+  g.places = range(2, g.sizes.size());
+  const std::optional<std::int64_t> places = count(g.sizes, g.places).constant();
+  if (!channels || !groups || !places || *groups < 1 || *places * *channels == 0) {
+    return false;
+  }
+  g.per = *channels / *groups;
+  g.count = static_cast<double>(g.per * *places);
+  g.type = compute_type(l.dtype(g.input));
+  const bool neighbours =
+      !g.places.empty() &&
+      l.graph().tensor(std::get<ir::ValueId>(l.node().arguments[0])).strides[1] == Expr(1);
+  const auto summed = neighbours ? sum_of_neighbours : sum_of_group;
+
+  const auto x = [&](Indices i) { return l.broadcast(g.input, i); };
+  const auto sum = summed(l, g, x);
+  const auto mean = [&](Indices i) { return sum(i) * (1 / g.count); };
+  const auto squares = summed(l, g, [&](Indices i) {
+    const Formula difference = x(i) - mean(i);
+    return difference * difference;
+  });
+  const auto rstd = [&](Indices i) {
+    return unary(ScalarOp::kRsqrt, squares(i) * (1 / g.count) + l.real(7));
+  };
+  const std::vector<Expr> per_channel{g.sizes[0], g.sizes[1]};
+  const TensorId scale = l.compute(per_channel, g.type, [&](Indices i) {
+    return l.is_tensor(1) ? rstd(i) * l.read(l.tensor(1), {i[1]}).to(g.type) : rstd(i);
+  });
+  l.define(0, [&](Indices i) {
+    const Formula y = (x(i) - mean(i)) * l.read(scale, {i[0], i[1]});
+    return l.is_tensor(2) ? y + l.read(l.tensor(2), {i[1]}).to(g.type) : y;
+  });
+  const auto first = [&](Indices i) { return std::vector<Index>{i[0], i[1] * g.per}; };
+  l.define(1, [&](Indices i) { return mean(first(i)); });
+  l.define(2, [&](Indices i) { return rstd(first(i)); });
+  return true;
+}
+
 }  // namespace
 
 void add_normalization_lowerings(Lowerings& table) {
@@ -186,6 +264,7 @@ void add_normalization_lowerings(Lowerings& table) {
   table["aten.native_layer_norm_backward.default"] = lower_layer_norm_backward;
   table["aten._native_batch_norm_legit_no_training.default"] = lower_batch_norm_inference;
   table["aten.native_batch_norm.default"] = lower_batch_norm;
+  table["aten.native_group_norm.default"] = lower_group_norm;
 }
 
 }  // namespace kiln::codegen
