@@ -453,6 +453,7 @@ ProgramText emit_program(const Program& program,
   unit.line("void* calloc(Size, Size);");
   unit.line("void* aligned_alloc(Size, Size);");
   unit.line("void free(void*);");
+  unit.line("int madvise(void*, Size, int);");
   for (const auto& [name, declaration] : declarations) {
     unit.line(declaration);
   }

@@ -21,6 +21,20 @@ struct Laying {
 };
 )";
 
+// Large memory is asked for on large pages: what it takes to get it, and to find an address in it,
+// is then little. 14 is Linux's MADV_HUGEPAGE.
+constexpr const char* kAllocate = R"(
+static unsigned char* allocate(Size bytes) {
+  const Size page = 2 << 20;
+  if (bytes < 2 * page) return (unsigned char*)aligned_alloc(64, bytes);
+  bytes = (bytes + page - 1) / page * page;
+  void* const memory = aligned_alloc(page, bytes);
+  if (memory) madvise(memory, bytes, 14);
+  return (unsigned char*)memory;
+}
+)";
+static_assert(kArenaAlignment == 64);
+
 std::string in_braces(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) {
@@ -62,10 +76,12 @@ void emit_fixed(SourceText& text, Emission& emission) {
   if (!layings.empty()) {
     text.line("static const Laying layings[] = " + in_braces(layings) + ";");
   }
+  if (program.arena_bytes != 0) {
+    text.verbatim(kAllocate);
+  }
   text.line().open("static int prepare(Instance& m) {");
   if (program.arena_bytes != 0) {
-    text.line("m.arena = (unsigned char*)aligned_alloc(" + std::to_string(kArenaAlignment) + ", " +
-              std::to_string(program.arena_bytes) + ");");
+    text.line("m.arena = allocate(" + std::to_string(program.arena_bytes) + ");");
     text.line("if (!m.arena) return 1;");
   }
   if (!placements.empty()) {
@@ -101,7 +117,7 @@ void emit_slots(SourceText& text, const Emission& emission) {
   text.open("if (bytes > m.capacity) {");
   text.line("free(m.arena);");
   text.line("m.capacity = 0;");
-  text.line("m.arena = (unsigned char*)aligned_alloc(" + alignment + ", bytes);");
+  text.line("m.arena = allocate((Size)bytes);");
   text.line("if (!m.arena) return 1;");
   text.line("m.capacity = bytes;");
   text.close();
@@ -115,6 +131,9 @@ void emit_symbolic(SourceText& text, Emission& emission) {
     if (is_in_arena(program.plan(program.views[i].buffer))) {
       views.push_back(emission.lay(i));
     }
+  }
+  if (program.arena_slots != 0) {
+    text.verbatim(kAllocate);
   }
   text.line().open("static int prepare(Instance& m) {");
   if (!program.views.empty()) {
