@@ -152,6 +152,9 @@ std::vector<Line> reduction_lines() {
              at::linalg_vector_norm(x, 1),
              at::linalg_vector_norm(x, infinity, d.dims(), d.coin()),
              at::linalg_vector_norm(x, -infinity),
+             at::linalg_vector_norm(x, 0, d.dims(), d.coin()),
+             at::linalg_vector_norm(x, -1.5, d.dim()),
+             at::linalg_vector_norm(x, 2, d.dim(), true, at::kDouble),
              at::linalg_vector_norm(x, 3, at::OptionalIntArrayRef(), false, at::kDouble)};
        }},
       {"aten.logsumexp.default",

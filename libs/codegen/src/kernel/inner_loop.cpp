@@ -17,7 +17,7 @@ namespace {
 // the same, so that sums do not depend on how many threads there are.
 constexpr std::int64_t kMostChunks = 16;
 
-// Whether every load and store is at a fixed stride along the inner loop.
+// Whether every load and store is at a fixed stride along the inner loop, or repeats what is.
 bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
   bool even = true;
   Levels levels(program.pool, kernel);
@@ -29,7 +29,10 @@ bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
     check(store.address);
   }
   for (const ScalarId load : loads_of(program.pool, kernel)) {
-    check(program.pool[load].indices[0]);
+    const Index& address = program.pool[load].indices[0];
+    if (!kernel.segments.empty() || !repetition_of(address)) {
+      check(address);
+    }
   }
   return even;
 }

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,5 +68,9 @@ struct LoopKernel {
 
   [[nodiscard]] bool has_epilogue() const;
 };
+
+/// How often in a row each element at `address` is met along the inner loop, where that is twice or
+/// four times, as in nearest upsampling: a vector is then so many copies of a part of one.
+[[nodiscard]] std::optional<std::int64_t> repetition_of(const Index& address);
 
 }  // namespace kiln::codegen

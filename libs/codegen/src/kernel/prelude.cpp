@@ -179,6 +179,15 @@ static inline void store_at($T* p, I64 at, $V v, int n = kLanes) {
 }
 )";
 
+// Each element several times in a row.
+constexpr std::string_view kRepeatedMemory = R"(template <int kTimes>
+static inline $V load_repeated(const $T* p, int n = kLanes) {
+  $T part[kLanes] = {};
+  for (int i = 0; i < n; ++i) part[i] = p[i / kTimes];
+  return load(part);
+}
+)";
+
 struct GenericFunction {
   std::string_view name, floating, integral;
 };
@@ -394,6 +403,9 @@ std::string Prelude::text() const {
       out += replaced(kPlainMemory, {{"$S", memory}, {"$V", vector}});
     }
     out += replaced(kPartialMemory, {{"$T", memory}, {"$V", vector}});
+    if (repeated_) {
+      out += replaced(kRepeatedMemory, {{"$T", memory}, {"$V", vector}});
+    }
     if (scattered_) {
       out += replaced(kScatteredMemory, {{"$T", memory}, {"$V", vector}});
     }

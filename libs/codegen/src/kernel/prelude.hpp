@@ -33,6 +33,8 @@ class Prelude {
   void use_memory(ir::DType dtype);
   /// Loads and stores at computed places, of every type in memory.
   void use_scattered();
+  /// Loads of each element several times in a row, of every type in memory.
+  void use_repeated() { repeated_ = true; }
   /// The vector type of `dtype`.
   void use_vector(ir::DType dtype);
   /// A function of vectors by its name: "exp", "maximum", … .
@@ -44,6 +46,7 @@ class Prelude {
  private:
   int lanes_;
   bool scattered_ = false;
+  bool repeated_ = false;
   std::set<ir::DType> memory_;
   std::set<ir::DType> vectors_;
   std::set<std::string, std::less<>> float_functions_;

@@ -174,6 +174,13 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
   bool lanewise = !stride;
   for_each_computed(address,
                     [&](ScalarId id) { lanewise = lanewise || context_.levels.of(id) == 3; });
+  // Vectors of a whole loop begin where a repetition does; those of a segment may not.
+  const std::optional<std::int64_t> times = repetition_of(address);
+  if (times && context_.kernel.segments.empty()) {
+    context_.prelude.use_repeated();
+    return "load_repeated<" + std::to_string(*times) + ">" +
+           with_count(base + " + (" + index(address) + ")");
+  }
   if (lanewise) {
     context_.prelude.use_scattered();
     return "load_at" + with_count(base + ", " + index_vector(address));

@@ -127,8 +127,7 @@ bool lower_max_pool2d(Lowering& l) {
 bool lower_upsample_nearest2d(Lowering& l) {
   const std::vector<Expr>& to = l.meta(0).sizes;
   const std::vector<Expr>& from = l.sizes(l.tensor(0));
-  // Along a row of pixels each is read several times, which takes a gather: libtorch is as fast.
-  if (to.size() != 4 || l.meta(0).strides[1] != Expr(1)) {
+  if (to.size() != 4) {
     return false;
   }
   std::vector<std::int64_t> factors;
@@ -141,6 +140,12 @@ bool lower_upsample_nearest2d(Lowering& l) {
       return false;
     }
     factors.push_back(after / before);
+  }
+  // Along a row of pixels each is read several times. Where a vector does not hold all of those,
+  // that takes a gather: libtorch is as fast.
+  const bool divides_vectors = factors[1] == 1 || factors[1] == 2 || factors[1] == 4;
+  if (l.meta(0).strides[1] != Expr(1) && !divides_vectors) {
+    return false;
   }
   l.define(0, [&](Indices i) {
     std::vector<Index> place(i.begin(), i.end());

@@ -220,6 +220,29 @@ Lower variance(bool with_mean) {
   };
 }
 
+// What a norm adds up, or takes the extreme of.
+Formula norm_term(double order, Formula x) {
+  if (order == 0) {
+    return compare(ScalarOp::kNotEqual, x, x.number(0)).to(x.dtype());
+  }
+  if (order == 2) {
+    return x * x;
+  }
+  const Formula magnitude = unary(ScalarOp::kAbsolute, x);
+  return order == 1 || std::isinf(order)
+             ? magnitude
+             : binary(ScalarOp::kPower, magnitude, magnitude.number(order));
+}
+
+Formula norm_of_total(double order, Formula total) {
+  if (order == 2) {
+    return unary(ScalarOp::kSqrt, total);
+  }
+  return order == 0 || order == 1 || std::isinf(order)
+             ? total
+             : binary(ScalarOp::kPower, total, total.number(1 / order));
+}
+
 // linalg_vector_norm(self, ord, dims, keep, dtype)
 bool lower_vector_norm(Lowering& l) {
   const TensorId source = l.tensor(0);
@@ -227,20 +250,17 @@ bool lower_vector_norm(Lowering& l) {
   const auto dims = l.dims(2, sizes.size());
   const double order = l.real(1, 2);
   const DType type = compute_type(l.meta(0).dtype);
-  if (!ir::is_floating_point(l.dtype(source)) || is_empty_reduction(sizes, dims) ||
-      (order != 1 && order != 2 && !std::isinf(order))) {
+  if (!ir::is_floating_point(l.dtype(source)) || is_empty_reduction(sizes, dims)) {
     return false;
   }
-  const Reduction reduction = order < 0           ? Reduction::kMinimum
-                              : std::isinf(order) ? Reduction::kMaximum
-                                                  : Reduction::kSum;
+  const Reduction reduction = !std::isinf(order) ? Reduction::kSum
+                              : order < 0        ? Reduction::kMinimum
+                                                 : Reduction::kMaximum;
   const TensorId reduced = l.reduce(reduction, sizes, dims, type, [&](Indices i) {
-    const Formula x = l.broadcast(source, i).to(type);
-    return order == 2 ? x * x : unary(ScalarOp::kAbsolute, x);
+    return norm_term(order, l.broadcast(source, i).to(type));
   });
-  l.define_reduced(0, reduced, dims, l.flag(3), [&](Formula total) {
-    return order == 2 ? unary(ScalarOp::kSqrt, total) : total;
-  });
+  l.define_reduced(
+      0, reduced, dims, l.flag(3), [&](Formula total) { return norm_of_total(order, total); });
   return true;
 }
 
