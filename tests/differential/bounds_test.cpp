@@ -34,7 +34,26 @@ TEST_CASE("CG-02 an index out of range is an error, and the next run is not",
              return Tensors{at::gather(t[0], 0, t[1].unsqueeze(1).expand({-1, 8}))};
            },
            5},
-      Case{"index", [](const Tensors& t) { return Tensors{at::index(t[0], {t[1]})}; }, -6});
+      Case{"index", [](const Tensors& t) { return Tensors{at::index(t[0], {t[1]})}; }, -6},
+      Case{"scatter_add",
+           [](const Tensors& t) {
+             const at::Tensor places = t[1].unsqueeze(1).expand({-1, 8});
+             return Tensors{at::scatter_add(t[0], 0, places, t[0])};
+           },
+           5},
+      Case{"scatter below",
+           [](const Tensors& t) { return Tensors{at::scatter(t[0], 1, t[1].unsqueeze(1), 2.5)}; },
+           -1},
+      Case{"index_put",
+           [](const Tensors& t) {
+             return Tensors{at::index_put(t[0], {t[1]}, t[0].slice(0, 0, 1), true)};
+           },
+           -6},
+      Case{"index_add",
+           [](const Tensors& t) {
+             return Tensors{at::index_add(t[0], 0, t[1], t[0].slice(0, 0, 3))};
+           },
+           1'000'000'000});
   CAPTURE(name);
   const at::Tensor table = torch::randn({5, 8});
   const at::Tensor good = torch::tensor({0, 4, 2}, torch::kLong);

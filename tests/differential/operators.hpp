@@ -26,5 +26,6 @@ struct Line {
 [[nodiscard]] std::vector<Line> moving_lines();
 [[nodiscard]] std::vector<Line> reducing_lines();
 [[nodiscard]] std::vector<Line> product_lines();
+[[nodiscard]] std::vector<Line> sequence_lines();
 
 }  // namespace kiln::differential

@@ -226,7 +226,7 @@ class Scheduler {
         nodes.push_back(tensor.node);
       }
       std::vector<ScalarId> done;
-      visit_scalar(visit_scalar, tensor.body, done);
+      for_each_root(tensor, [&](ScalarId root) { visit_scalar(visit_scalar, root, done); });
     }
     std::ranges::sort(nodes);
     const auto [first, last] = std::ranges::unique(nodes);

@@ -93,9 +93,11 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
       continue;
     }
     std::unordered_set<ScalarId> seen;
-    for_each_read(program.pool, tensor.body, seen, [&](TensorId source) {
-      live[source.index()] = true;
-      reads[i].push_back(source);
+    for_each_root(tensor, [&](ScalarId root) {
+      for_each_read(program.pool, root, seen, [&](TensorId source) {
+        live[source.index()] = true;
+        reads[i].push_back(source);
+      });
     });
   }
 
@@ -140,7 +142,8 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     // A long expression over much memory is cut, or its kernel would have no registers left.
     const bool large = !tensor.is_view && loads[i] > 24;
     const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
-    if (required || tensor.kind == Tensor::Kind::kReduction || dear || large || repeated) {
+    const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
+    if (required || looped || dear || large || repeated) {
       anchors.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;
@@ -170,7 +173,7 @@ const std::vector<TensorId>& Sources::of(TensorId tensor) {
   std::unordered_set<TensorId> result;
   std::unordered_set<ScalarId> seen;
   if (program_[tensor].kind != Tensor::Kind::kMemory) {
-    collect(program_[tensor].body, seen, result);
+    for_each_root(program_[tensor], [&](ScalarId root) { collect(root, seen, result); });
   }
   std::vector<TensorId> sorted(result.begin(), result.end());
   std::ranges::sort(sorted);

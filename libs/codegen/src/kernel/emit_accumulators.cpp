@@ -69,19 +69,20 @@ void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
   body_.line(line + ";");
 }
 
-std::string KernelEmitter::combine(const LoopKernel::Reduce& reduce,
+std::string KernelEmitter::combine(Reduction reduction,
+                                   DType dtype,
                                    const std::string& a,
                                    const std::string& b) {
-  switch (reduce.reduction) {
+  switch (reduction) {
     case Reduction::kSum: return a + " + " + b;
     case Reduction::kProduct: return a + " * " + b;
     case Reduction::kAny: return a + " | " + b;
     case Reduction::kAll: return a + " & " + b;
     case Reduction::kMaximum:
-      prelude_.use_function("maximum", reduce.dtype);
+      prelude_.use_function("maximum", dtype);
       return "maximum(" + a + ", " + b + ")";
     case Reduction::kMinimum:
-      prelude_.use_function("minimum", reduce.dtype);
+      prelude_.use_function("minimum", dtype);
       return "minimum(" + a + ", " + b + ")";
   }
   return {};
@@ -107,7 +108,10 @@ std::string KernelEmitter::reduce_lanes(const LoopKernel::Reduce& reduce,
 std::string KernelEmitter::all_accumulators(std::size_t number, int copies) {
   std::string total = accumulator(number, 0);
   for (int copy = 1; copy < copies; ++copy) {
-    total = combine(kernel_.reduces[number], total, accumulator(number, copy));
+    total = combine(kernel_.reduces[number].reduction,
+                    kernel_.reduces[number].dtype,
+                    total,
+                    accumulator(number, copy));
   }
   return total;
 }

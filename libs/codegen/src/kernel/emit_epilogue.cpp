@@ -49,7 +49,8 @@ void KernelEmitter::emit_epilogue() {
     body_.line(std::string(scalar_type(reduce.dtype)) + " " + name + " = load_one(" + partial +
                ");");
     body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-               combine(reduce, name, "load_one(" + partial + " + chunk)") + ";");
+               combine(reduce.reduction, reduce.dtype, name, "load_one(" + partial + " + chunk)") +
+               ";");
     if (const ScalarId id = reduced(i); id.valid()) {
       outermost.set(id, name);
     }
@@ -100,7 +101,10 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
           body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place +
                      count + ");");
           body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-                     combine(reduce, name, "load(" + place + " + chunk * " + row + count + ")") +
+                     combine(reduce.reduction,
+                             reduce.dtype,
+                             name,
+                             "load(" + place + " + chunk * " + row + count + ")") +
                      ";");
           if (const ScalarId id = reduced(i); id.valid()) {
             block.set(id, name);

@@ -35,7 +35,9 @@ KernelText KernelEmitter::run() {
   body_.open("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
   body_.line("(void)sizes;");
   name_operands();
-  if (!kernel_.turned.empty()) {
+  if (kernel_.scan) {
+    emit_scan();
+  } else if (!kernel_.turned.empty()) {
     emit_tiles();
   } else if (is_blocked()) {
     emit_blocks();
@@ -44,6 +46,9 @@ KernelText KernelEmitter::run() {
   }
   if (kernel_.has_epilogue()) {
     emit_epilogue();
+  }
+  if (kernel_.update) {
+    emit_updates();
   }
   body_.close();
   text_.checks_indices = context_.checks_indices;
@@ -105,21 +110,25 @@ bool KernelEmitter::is_blocked() const {
          inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
 }
 
-void KernelEmitter::emit_blocks() {
-  const std::int64_t inner = *kernel_.extents[kInner].constant();
-  const std::int64_t blocks = (inner + kBlock - 1) / kBlock;
-  const std::string count = std::to_string(blocks);
-  body_.pragma("#pragma omp parallel for");
-  body_.open("for (Index task = 0; task < " +
-             std::to_string(blocks * *kernel_.extents[kOuter].constant()) + "; ++task)");
+void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t block) {
+  const Expr blocks = floor_div(extents[kInner] + Expr(block - 1), Expr(block));
+  const std::string count = context_.text(blocks);
+  const std::string size = std::to_string(block);
+  const std::string length = context_.text(extents[kInner]);
+  body_.open("for (Index task = 0; task < " + context_.text(blocks * extents[kOuter]) +
+             "; ++task)");
   body_.line("const Index o = task / " + count + ";");
-  body_.line("const Index begin = task % " + count + " * " + std::to_string(kBlock) + ";");
-  const std::string end = std::to_string(inner);
-  body_.line("const Index end = begin + " + std::to_string(kBlock) + " < " + end + " ? begin + " +
-             std::to_string(kBlock) + " : " + end + ";");
+  body_.line("const Index begin = task % " + count + " * " + size + ";");
+  body_.line("const Index end = begin + " + size + " < " + length + " ? begin + " + size + " : " +
+             length + ";");
   body_.line("(void)o;");
+}
+
+void KernelEmitter::emit_blocks() {
+  body_.pragma("#pragma omp parallel for");
+  open_blocks(kernel_.extents, kBlock);
   Block row(context_, nullptr, 1);
-  emit_phase(0, row, "begin", "end", inner % kBlock);
+  emit_phase(0, row, "begin", "end", *kernel_.extents[kInner].constant() % kBlock);
   body_.close();
 }
 

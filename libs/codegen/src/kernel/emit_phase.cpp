@@ -248,7 +248,8 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
   if (reduce.result == Span::kColumn) {
     const std::string place = "sum" + std::to_string(number) + " + " + row_position(block.inner());
     const std::string count = block.count().empty() ? "" : ", " + block.count();
-    body_.line("store(" + place + ", " + combine(reduce, "load(" + place + count + ")", value) +
+    body_.line("store(" + place + ", " +
+               combine(reduce.reduction, reduce.dtype, "load(" + place + count + ")", value) +
                count + ");");
     return;
   }
@@ -265,7 +266,7 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
     value = "(" + lanes + " ? " + value + " : splat(" + literal(neutral) + "))";
   }
   const std::string name = accumulator(number, copy);
-  body_.line(name + " = " + combine(reduce, name, value) + ";");
+  body_.line(name + " = " + combine(reduce.reduction, reduce.dtype, name, value) + ";");
 }
 
 void KernelEmitter::finish_row_reductions(int phase, Block& row) {

@@ -247,6 +247,34 @@ ScalarId Expander::expand_pointwise(TensorId id) {
   throw Failure{};
 }
 
+// The updates have loops of their own: what was made for the others' extents is not for them.
+void Expander::add_updates(TensorId id) {
+  const Updates& updates = *program_[id].updates;
+  const std::span<const Expr> sizes = updates.sizes;
+  std::vector<Expr> extents{
+      element_count(sizes.first(updates.first)),
+      element_count(sizes.subspan(updates.first, updates.last - updates.first)),
+      element_count(sizes.subspan(updates.last))};
+  std::swap(extents, extents_);
+  for (auto& reads : reads_) {
+    reads.clear();
+  }
+  const std::vector<Index> variables =
+      delinearize(simplified(position(Span::kFull), extents_), sizes, extents_);
+  std::unordered_map<ScalarId, ScalarId> done;
+  const auto rewritten = [&](ScalarId scalar) {
+    return rewrite(scalar, variables, Span::kFull, done);
+  };
+  std::vector<Index> place;
+  for (const Index& index : updates.place) {
+    place.push_back(substitute(index, variables, extents_, rewritten));
+  }
+  const ScalarId value = rewritten(updates.value);
+  std::swap(extents, extents_);
+  kernel_.update = LoopKernel::Update{
+      extents, value, operand(id), address_of(program_[id], place), updates.reduction};
+}
+
 void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept) {
   const Tensor& tensor = program_[id];
   ScalarId value;
@@ -271,6 +299,12 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
     kernel_.operands[destination].written = true;
     kernel_.stores.push_back(
         {value, destination, address_of(tensor, indices), span, phase_of(value)});
+  }
+  if (program_[id].kind == Tensor::Kind::kScan) {
+    kernel_.scan = LoopKernel::Scan{value, program_[id].reduction};
+  }
+  if (program_[id].updates) {
+    add_updates(id);
   }
 }
 

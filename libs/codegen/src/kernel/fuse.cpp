@@ -200,6 +200,10 @@ class Fuser {
 
   bool fits(const Group& group) {
     const std::unordered_set<TensorId> everything(group.members.begin(), group.members.end());
+    const auto sequential = [&](TensorId member) { return program_[member].is_sequential(); };
+    if (group.members.size() > 1 && std::ranges::any_of(group.members, sequential)) {
+      return false;
+    }
     // Loops over nothing would leave out what others in the group have to do once.
     if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
       return false;

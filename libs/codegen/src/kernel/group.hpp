@@ -66,6 +66,7 @@ class Expander {
   void add_reduction(TensorId id);
   ScalarId expand_pointwise(TensorId id);
   std::vector<Index> indices_of_result(TensorId id, Span span) const;
+  void add_updates(TensorId id);
   void add_member(TensorId member, const std::unordered_set<TensorId>& kept);
 
   LoopProgram& program_;

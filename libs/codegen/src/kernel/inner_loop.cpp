@@ -70,6 +70,20 @@ std::vector<std::int64_t> candidates(const LoopProgram& program,
   return {lengths.begin(), lengths.end()};
 }
 
+// The dims round the one that is scanned.
+std::vector<Expr> scan_loops(const Tensor& tensor, const Placement& placement) {
+  std::vector<Expr> extents{1, tensor.sizes[tensor.scanned], 1};
+  std::size_t part = kOuter;
+  for (const std::size_t dim : placement.order) {
+    if (dim == tensor.scanned) {
+      part = kInner;
+    } else {
+      extents[part] = extents[part] * tensor.sizes[dim];
+    }
+  }
+  return extents;
+}
+
 int choose_chunks(const LoopKernel& kernel) {
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
   const std::optional<std::int64_t> row =
@@ -96,6 +110,10 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
     }
     return kernel;
   };
+  if (program[group.members[0]].kind == Tensor::Kind::kScan) {
+    return expand(group,
+                  scan_loops(program[group.members[0]], plan.placements.at(group.members[0])));
+  }
   std::optional<LoopKernel> whole = expand(group, {group.outer, 1, group.inner});
   const std::optional<std::int64_t> row = group.inner.constant();
   if (!whole || !row || is_even(program, *whole)) {

@@ -58,6 +58,21 @@ struct LoopKernel {
   std::vector<Operand> operands;
   std::vector<Reduce> reduces;
   std::vector<Store> stores;
+  /// A running total along the middle loop, which is then in order: what the only store writes.
+  struct Scan {
+    ScalarId body;
+    Reduction reduction = Reduction::kSum;
+  };
+  std::optional<Scan> scan;
+  /// Loops of their own after the others, the middle one in order.
+  struct Update {
+    std::vector<ir::Expr> extents;
+    ScalarId value;
+    std::uint32_t operand = 0;
+    Index address;
+    std::optional<Reduction> reduction;  ///< Nothing: it replaces what is there.
+  };
+  std::optional<Update> update;
   std::vector<Segment> segments;  ///< Of the inner loop, if it is better cut in parts.
   /// Loads that walk through memory along the middle loop and not along the inner one. The two are
   /// then visited in squares, in which these are turned first.

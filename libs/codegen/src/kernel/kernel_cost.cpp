@@ -1,5 +1,6 @@
 #include "kernel_cost.hpp"
 
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Counter {
   Counter(const LoopProgram& program, const LoopKernel& kernel)
       : program_(program),
         kernel_(kernel),
+        extents_(kernel.extents),
         read_(kernel.operands.size()),
         written_(kernel.operands.size()) {}
 
@@ -57,6 +59,9 @@ class Counter {
       visit(store.value);
       written_[store.operand] = written_[store.operand] + points(variables_of(store.span));
     }
+    if (kernel_.update) {
+      count_updates(*kernel_.update);
+    }
     for (std::size_t i = 0; i < kernel_.operands.size(); ++i) {
       cost_.bytes_read = cost_.bytes_read + bytes(i, read_[i]);
       cost_.bytes_written = cost_.bytes_written + bytes(i, written_[i]);
@@ -65,11 +70,27 @@ class Counter {
   }
 
  private:
+  // In loops of their own.
+  void count_updates(const LoopKernel::Update& update) {
+    extents_ = update.extents;
+    known_.clear();
+    visit(update.address);
+    visit(update.value);
+    const Expr updates = points(kRows | kColumns);
+    written_[update.operand] = written_[update.operand] + updates;
+    if (update.reduction) {
+      read_[update.operand] = read_[update.operand] + updates;
+    }
+    if (update.reduction && ir::is_floating_point(program_.pool[update.value].dtype)) {
+      cost_.operations = cost_.operations + updates;
+    }
+  }
+
   [[nodiscard]] Expr points(Variables variables) const {
     Expr count = 1;
-    for (std::size_t i = 0; i < kernel_.extents.size(); ++i) {
+    for (std::size_t i = 0; i < extents_.size(); ++i) {
       if ((variables >> i & 1u) != 0) {
-        count = count * kernel_.extents[i];
+        count = count * extents_[i];
       }
     }
     return count;
@@ -119,6 +140,7 @@ class Counter {
 
   const LoopProgram& program_;
   const LoopKernel& kernel_;
+  std::span<const Expr> extents_;
   std::vector<Expr> read_, written_;  // Accesses, by operand.
   std::unordered_map<ScalarId, Variables> known_;
   Cost cost_;

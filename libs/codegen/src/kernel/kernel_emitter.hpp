@@ -29,6 +29,13 @@ class KernelEmitter {
   // Without reductions any piece of a row is a unit of work.
   bool is_blocked() const;
   void emit_blocks();
+  // A loop over pieces of rows: `o`, and from `begin` to below `end`.
+  void open_blocks(const std::vector<ir::Expr>& extents, std::int64_t block);
+  // Where the middle loop is in order.
+  void emit_scan();
+  void emit_running_totals(Block& row);
+  void emit_updates();
+  void emit_update(Block& block);
   // Squares of the middle and the inner loop.
   void emit_tiles();
   void turn(std::size_t number, Block& band);
@@ -71,7 +78,10 @@ class KernelEmitter {
   // Independent accumulators hide the latency of the additions.
   int unroll(int phase);
   void declare_accumulators(std::size_t number, int copies);
-  std::string combine(const LoopKernel::Reduce& reduce, const std::string& a, const std::string& b);
+  std::string combine(Reduction reduction,
+                      ir::DType dtype,
+                      const std::string& a,
+                      const std::string& b);
   std::string reduce_lanes(const LoopKernel::Reduce& reduce, const std::string& vector);
   std::string all_accumulators(std::size_t number, int copies);
   ScalarId reduced(std::size_t number) const;

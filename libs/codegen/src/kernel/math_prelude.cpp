@@ -171,6 +171,28 @@ static inline F32 exp(F32 x) { return exp_below_90(x > 90.0f ? splat(90.0f) : x)
 }
 )"},
 
+    // x itself or 0, less |x| times the tail of the normal distribution. The tail is 2^-v / 2, and
+    // v is |x| times a polynomial; beyond 5.7 it is nothing. Minus infinity gives NaN, as it does
+    // in ATen.
+    MathFunction{"gelu", "", R"(static inline F32 gelu(F32 x) {
+  const F32 t = (F32)((Mask)x & 0x7fffffff);
+  const F32 t2 = t * t;
+  const F32 low = (t * -0.00728637073f + 0.0526450872f) * t2 + (t * 0.459162086f + 1.15110993f);
+  const F32 high = (t * 1.54368479e-06f - 2.39262499e-05f) * t2 +
+                   (t * 0.000113170383f + 0.000311216718f);
+  const F32 v = (high * (t2 * t2) + low) * t;
+  // v is q - n with q between -1/2 and 1/2.
+  const F32 shifted = 12582912.0f - v;
+  const F32 q = v + (shifted - 12582912.0f);
+  const F32 q2 = q * q;
+  const F32 rest = q2 * 7.66300363e-05f + (q * -0.00066954043f + 0.00480925338f);
+  const F32 p = (rest * q2 + (q * -0.0277517997f + 0.120113239f)) * q2 +
+                (q * -0.346573591f + 0.5f);
+  const F32 tail = t * (F32)((Mask)p + ((Mask)shifted << 23));
+  return (x * 0.5f + t * 0.5f) - (F32)((Mask)tail & (t < 5.7f));
+}
+)"},
+
     MathFunction{
         "sin_reduced", "", R"(typedef double WideF64 __attribute__((vector_size(8 * kLanes)));
 // x - n pi/2 with n the nearest integer, for |x| below 10000. In double: near multiples of pi a float

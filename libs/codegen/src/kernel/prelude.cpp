@@ -228,6 +228,11 @@ static inline $S minimum($S a, $S b) { return a < b ? a : b; }
   if (any) __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
   return outside ? I64{} : index;
 }
+static inline Index bounded(Index index, Index extent, int* failure) {
+  if (index >= 0 && index < extent) return index;
+  __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
+  return 0;
+}
 )"},
     {"lane_numbers",
      "",
@@ -311,6 +316,7 @@ constexpr DoubleFunction kDoubles[] = {
     {"cos", "__builtin_cos(x[i])"},
     {"tanh", "__builtin_tanh(x[i])"},
     {"erf", "__builtin_erf(x[i])"},
+    {"gelu", "x[i] * 0.5 * (1 + __builtin_erf(x[i] * 0.70710678118654752))"},
     {"sigmoid", "1 / (1 + __builtin_exp(-x[i]))"},
 };
 

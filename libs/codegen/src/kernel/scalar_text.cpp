@@ -169,11 +169,14 @@ std::string Block::with_count(const std::string& arguments) const {
   return "(" + arguments + (count_.empty() ? "" : ", " + count_) + ")";
 }
 
-std::string Block::load_vector(const std::string& base, const Index& address) {
-  const std::optional<Expr> stride = address.factor_of(kInner);
-  bool lanewise = !stride;
+bool Block::is_lanewise(const Index& address) const {
+  bool lanewise = !address.factor_of(kInner);
   for_each_computed(address,
                     [&](ScalarId id) { lanewise = lanewise || context_.levels.of(id) == 3; });
+  return lanewise;
+}
+
+std::string Block::load_vector(const std::string& base, const Index& address) {
   // Vectors of a whole loop begin where a repetition does; those of a segment may not.
   const std::optional<std::int64_t> times = repetition_of(address);
   if (times && context_.kernel.segments.empty()) {
@@ -181,10 +184,11 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
     return "load_repeated<" + std::to_string(*times) + ">" +
            with_count(base + " + (" + index(address) + ")");
   }
-  if (lanewise) {
+  if (is_lanewise(address)) {
     context_.prelude.use_scattered();
     return "load_at" + with_count(base + ", " + index_vector(address));
   }
+  const std::optional<Expr> stride = address.factor_of(kInner);
   const std::string place = base + " + (" + index(address) + ")";
   if (*stride == Expr(1)) {
     return "load" + with_count(place);
@@ -193,13 +197,13 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 }
 
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
-  const std::optional<Expr> stride = address.factor_of(kInner);
-  if (!stride) {
+  if (is_lanewise(address)) {
     context_.prelude.use_scattered();
     context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) +
                       ";");
     return;
   }
+  const std::optional<Expr> stride = address.factor_of(kInner);
   const std::string place = base + " + (" + index(address) + ")";
   if (*stride == Expr(1)) {
     context_.out.line("store" + with_count(place + ", " + value) + ";");
@@ -366,14 +370,17 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
              operands[0] + ")";
     default: break;
   }
-  // The rest is there for vectors: one lane of it will do.
   const std::string name(to_string(scalar.op));
   context_.prelude.use_function(name, scalar.dtype);
+  if (scalar.op == ScalarOp::kBounded) {
+    return name + "(" + operands[0] + ", " + operands[1] + failure_argument(scalar.op) + ")";
+  }
+  // The rest is there for vectors: one lane of it will do.
   std::string arguments;
   for (const std::string& operand : operands) {
     arguments += (arguments.empty() ? "splat(" : ", splat(") + operand + ")";
   }
-  return name + "(" + arguments + failure_argument(scalar.op) + ")[0]";
+  return name + "(" + arguments + ")[0]";
 }
 
 std::string Block::failure_argument(ScalarOp op) {

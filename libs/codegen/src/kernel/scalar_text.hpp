@@ -94,6 +94,8 @@ class Block {
   std::string atom(const Atom& atom);
   std::string with_count(const std::string& arguments) const;
   std::string failure_argument(ScalarOp op);
+  // Whether an address changes from lane to lane in a way that no stride describes.
+  bool is_lanewise(const Index& address) const;
 
   TextContext& context_;
   Block* parent_;

@@ -158,7 +158,7 @@ void collect(const ScalarPool& pool,
 std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel) {
   const std::optional<std::int64_t> length = kernel.extents[kInner].constant();
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
-  if (!length || !rows || !kernel.reduces.empty()) {
+  if (!length || !rows || !kernel.reduces.empty() || kernel.scan) {
     return {};
   }
   // A few long rows are cut into blocks for the threads instead.

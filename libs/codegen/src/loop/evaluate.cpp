@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kiln/base/error.hpp"
 
@@ -79,6 +80,7 @@ double real_unary(ScalarOp op, double x) {
     case ScalarOp::kCosh: return std::cosh(x);
     case ScalarOp::kTanh: return std::tanh(x);
     case ScalarOp::kErf: return std::erf(x);
+    case ScalarOp::kGelu: return x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
     case ScalarOp::kSigmoid: return 1 / (1 + std::exp(-x));
     case ScalarOp::kRoundToHalf: return rounded_to(x, 11, 0x1p-24, 65536);
     case ScalarOp::kRoundToBFloat16: return rounded_to(x, 8, 0x1p-133, 0x1p128);
@@ -199,7 +201,11 @@ Array Evaluator::compute(const Tensor& tensor) {
   const std::vector<std::int64_t> reduced = constants(tensor.reduced);
   Point point;
   for_each_point(array.sizes, point, 0, [&] {
-    if (tensor.kind == Tensor::Kind::kPointwise) {
+    if (tensor.kind == Tensor::Kind::kScan) {
+      array.elements.push_back(fit(compute_type(tensor.dtype), running_total(tensor, point)));
+      return;
+    }
+    if (tensor.kind != Tensor::Kind::kReduction) {
       array.elements.push_back(scalar(tensor.body, point));
       return;
     }
@@ -209,7 +215,33 @@ Array Evaluator::compute(const Tensor& tensor) {
     });
     array.elements.push_back(fit(compute_type(tensor.dtype), total));
   });
+  if (tensor.updates) {
+    update(*tensor.updates, array);
+  }
   return array;
+}
+
+Element Evaluator::running_total(const Tensor& tensor, const Point& last) {
+  Element total = neutral(tensor.reduction);
+  Point point = last;
+  for (std::int64_t& i = point[tensor.scanned] = 0; i <= last[tensor.scanned]; ++i) {
+    total = combine(tensor.reduction, total, scalar(tensor.body, point));
+  }
+  return total;
+}
+
+void Evaluator::update(const Updates& updates, Array& array) {
+  Point point;
+  for_each_point(constants(updates.sizes), point, 0, [&] {
+    std::int64_t position = 0;
+    for (std::size_t i = 0; i < updates.place.size(); ++i) {
+      position = position * array.sizes[i] + index(updates.place[i], point);
+    }
+    Element& element = array.elements.at(static_cast<std::size_t>(position));
+    const Element value = scalar(updates.value, point);
+    element = fit(compute_type(array.dtype),
+                  updates.reduction ? combine(*updates.reduction, element, value) : value);
+  });
 }
 
 std::int64_t Evaluator::index(const Index& index, const Point& point) {

@@ -37,6 +37,8 @@ class Evaluator {
   using Point = std::vector<std::int64_t>;
 
   Array compute(const Tensor& tensor);
+  Element running_total(const Tensor& tensor, const Point& last);
+  void update(const Updates& updates, Array& array);
   Element scalar(ScalarId id, const Point& point);
   Element operation(const Scalar& scalar, const Point& point);
   std::int64_t index(const Index& index, const Point& point);

@@ -16,12 +16,25 @@ namespace kiln::codegen {
 /// How a reduction combines.
 enum class Reduction : std::uint8_t { kSum, kProduct, kMaximum, kMinimum, kAny, kAll };
 
+/// Elements that are written into a tensor one after the other.
+struct Updates {
+  std::vector<ir::Expr> sizes = {};  ///< Extents of their variables.
+  /// Only variables from `first` to below `last` may come to one place twice: those loops are in
+  /// order.
+  std::size_t first = 0, last = 0;
+  ScalarId value = {};
+  std::vector<Index> place = {};            ///< One for each dim of the tensor.
+  std::optional<Reduction> reduction = {};  ///< With what is there already; nothing: replaces it.
+};
+
 /// A tensor of the loop program.
 struct Tensor {
   enum class Kind : std::uint8_t {
     kMemory,     ///< An input, a constant, or what libtorch computes.
     kPointwise,  ///< `body` over variables 0 … rank-1.
     kReduction,  ///< `body` over those and then the reduced dims', combined by `reduction`.
+    kScan,       ///< `body` combined by `reduction` along dim `scanned`, up to each element.
+    kScatter,    ///< `body`, and then `updates`.
   };
   Kind kind = Kind::kMemory;
   ir::DType dtype = ir::DType::kFloat32;
@@ -32,6 +45,8 @@ struct Tensor {
   ScalarId body = {};
   std::vector<ir::Expr> reduced = {};  ///< Extents of the reduced dims.
   Reduction reduction = Reduction::kSum;
+  std::size_t scanned = 0;
+  std::optional<Updates> updates = {};
   TensorId reread = {};    ///< A tensor that the reduction reads whole for each of its results.
   bool is_view = false;    ///< A pointwise tensor whose body is one read: index arithmetic only.
   ir::NodeId node = {};    ///< What made it; invalid for inputs.
@@ -43,7 +58,22 @@ struct Tensor {
     extents.insert(extents.end(), reduced.begin(), reduced.end());
     return extents;
   }
+
+  /// Whether it is computed in an order of its own, which no other tensor's loops have.
+  [[nodiscard]] bool is_sequential() const { return kind == Kind::kScan || kind == Kind::kScatter; }
 };
+
+/// Calls `visit(ScalarId)` for each expression that `tensor` is made of.
+template <class Visit>
+void for_each_root(const Tensor& tensor, const Visit& visit) {
+  visit(tensor.body);
+  if (tensor.updates) {
+    visit(tensor.updates->value);
+    for (const Index& index : tensor.updates->place) {
+      for_each_computed(index, visit);
+    }
+  }
+}
 
 /// Tensors in an order in which each is defined before it is read.
 struct LoopProgram {

@@ -59,6 +59,7 @@ std::string_view to_string(ScalarOp op) {
                                         "cosh",
                                         "tanh",
                                         "erf",
+                                        "gelu",
                                         "sigmoid",
                                         "is_nan",
                                         "round_to_half",

@@ -73,6 +73,7 @@ enum class ScalarOp : std::uint8_t {
   kCosh,
   kTanh,
   kErf,
+  kGelu,  ///< x times the chance that a normal variable is below it.
   kSigmoid,
   kIsNan,
   kRoundToHalf,      ///< A float as float16 holds it.

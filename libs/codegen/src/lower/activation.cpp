@@ -31,7 +31,7 @@ Formula gelu(Formula x, bool approximate) {
   if (approximate) {
     return x * 0.5 * (tanh((x + x * x * x * kCubic) * kSqrtTwoOverPi) + 1);
   }
-  return x * 0.5 * (unary(ScalarOp::kErf, x * kSqrtHalf) + 1);
+  return unary(ScalarOp::kGelu, x);
 }
 
 Formula gelu_derivative(Formula x, bool approximate) {

@@ -11,18 +11,6 @@ using ir::Expr;
 
 namespace {
 
-// An index that must be less than `size`: the kernel fails, and reads nothing, where it is not.
-Index bounded(Formula index, const Expr& size) {
-  const Formula extent{index.pool, index.pool->index(size)};
-  return Index::computed(binary(ScalarOp::kBounded, index.to(DType::kInt64), extent).id);
-}
-
-// An index that counts from the end if it is negative.
-Index wrapped(Formula index, const Expr& size) {
-  const Formula extent{index.pool, index.pool->index(size)};
-  return bounded(where(index < index.number(0), index + extent, index), size);
-}
-
 bool lower_embedding(Lowering& l) {
   const TensorId weight = l.tensor(0);
   const TensorId indices = l.tensor(1);
@@ -155,18 +143,14 @@ bool lower_cat(Lowering& l) {
   return true;
 }
 
-// A scatter's result has self's strides, gaps included: those with gaps are libtorch's.
-bool has_gaps(const ir::TensorMeta& meta) {
-  return !is_dense(meta.sizes, meta.strides);
-}
-
-// select_scatter(self, source, dim, index): self with one slice replaced.
+// select_scatter(self, source, dim, index): self with one slice replaced. The result has self's
+// strides, gaps included: those with gaps are libtorch's.
 bool lower_select_scatter(Lowering& l) {
   const std::vector<Expr>& sizes = l.meta(0).sizes;
   const std::optional<std::size_t> dim = l.dim(2, sizes.size(), 0);
   const Expr index = l.integer(3);
   const std::optional<std::int64_t> number = index.constant();
-  if (!dim || !number || has_gaps(l.meta(0))) {
+  if (!dim || !number || !is_dense(l.meta(0).sizes, l.meta(0).strides)) {
     return false;
   }
   const Expr place = *number < 0 ? index + sizes[*dim] : index;
@@ -189,7 +173,8 @@ bool lower_slice_scatter(Lowering& l) {
   const std::optional<std::int64_t> step = l.integer(5, 1).constant();
   Expr start = l.integer(3, 0);
   const std::optional<std::int64_t> number = start.constant();
-  if (!dim || !step || !number || !sizes[*dim].is_constant() || has_gaps(l.meta(0))) {
+  if (!dim || !step || !number || !sizes[*dim].is_constant() ||
+      !is_dense(l.meta(0).sizes, l.meta(0).strides)) {
     return false;
   }
   if (*number < 0) {
@@ -243,6 +228,16 @@ bool lower_constant_pad(Lowering& l) {
 }
 
 }  // namespace
+
+Index bounded(Formula index, const Expr& size) {
+  const Formula extent{index.pool, index.pool->index(size)};
+  return Index::computed(binary(ScalarOp::kBounded, index.to(DType::kInt64), extent).id);
+}
+
+Index wrapped(Formula index, const Expr& size) {
+  const Formula extent{index.pool, index.pool->index(size)};
+  return bounded(where(index < index.number(0), index + extent, index), size);
+}
 
 Formula read_or(Lowering& lowering,
                 TensorId source,

@@ -24,6 +24,7 @@ const Lowerings& all_lowerings() {
     add_softmax_lowerings(result);
     add_product_lowerings(result);
     add_pooling_lowerings(result);
+    add_sequence_lowerings(result);
     return result;
   }();
   return table;

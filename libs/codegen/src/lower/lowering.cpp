@@ -279,6 +279,24 @@ TensorId Lowering::compute(std::vector<Expr> sizes, DType dtype, const Body& bod
   return add(std::move(tensor));
 }
 
+void Lowering::define_scan(
+    std::size_t result, Reduction reduction, std::size_t dim, DType type, const Body& body) {
+  define(result, body);
+  Tensor& tensor = program_.tensors.back();
+  tensor.kind = Tensor::Kind::kScan;
+  tensor.reduction = reduction;
+  tensor.scanned = dim;
+  tensor.body = program_.pool.cast(tensor.body, type);
+}
+
+void Lowering::define_scatter(std::size_t result, const Body& body, Updates updates) {
+  define(result, body);
+  Tensor& tensor = program_.tensors.back();
+  tensor.kind = Tensor::Kind::kScatter;
+  updates.value = program_.pool.cast(updates.value, tensor.dtype);
+  tensor.updates = std::move(updates);
+}
+
 TensorId Lowering::reduce(Reduction reduction,
                           std::span<const Expr> sizes,
                           std::span<const std::size_t> dims,

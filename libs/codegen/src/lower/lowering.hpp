@@ -92,6 +92,12 @@ class Lowering {
                       bool keep,
                       const std::function<Formula(Formula)>& finish);
 
+  /// Result `result` is the running total of `body` along `dim`, kept in `type`.
+  void define_scan(
+      std::size_t result, Reduction reduction, std::size_t dim, ir::DType type, const Body& body);
+  /// Result `result` is `body`, and then `updates`.
+  void define_scatter(std::size_t result, const Body& body, Updates updates);
+
   [[nodiscard]] ScalarPool& pool() const { return program_.pool; }
   [[nodiscard]] const ir::Node& node() const { return node_; }
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
@@ -122,6 +128,7 @@ void add_normalization_lowerings(Lowerings& lowerings);
 void add_softmax_lowerings(Lowerings& lowerings);
 void add_product_lowerings(Lowerings& lowerings);
 void add_pooling_lowerings(Lowerings& lowerings);
+void add_sequence_lowerings(Lowerings& lowerings);
 
 /// Lowers every node of `graph` that has a lowering; the others become externs, their results
 /// memory.
@@ -134,6 +141,11 @@ void add_pooling_lowerings(Lowerings& lowerings);
 
 /// Every target that has a lowering, in order.
 [[nodiscard]] std::vector<std::string> lowered_targets();
+
+/// An index that must be less than `size`: the kernel fails, and reads nothing, where it is not.
+[[nodiscard]] Index bounded(Formula index, const ir::Expr& size);
+/// The same for an index that counts from the end if it is negative.
+[[nodiscard]] Index wrapped(Formula index, const ir::Expr& size);
 
 /// `source` at `place`, or `outside` where one of `dims` leaves it. Nothing is read there.
 [[nodiscard]] Formula read_or(Lowering& lowering,

@@ -105,8 +105,8 @@ std::string describe_step(const Program& program, const Step& step) {
     }
   }
   return "{\"target\": " + json_string(described_node(node)) +
-         ", \"operands\": " + strings(operands) + ", \"results\": " + strings(results) +
-         ", " + describe_cost(cost_of(*program.graph, node)) + "}";
+         ", \"operands\": " + strings(operands) + ", \"results\": " + strings(results) + ", " +
+         describe_cost(cost_of(*program.graph, node)) + "}";
 }
 
 }  // namespace
