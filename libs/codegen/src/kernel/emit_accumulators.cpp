@@ -32,29 +32,12 @@ std::string KernelEmitter::accumulator(std::size_t reduce, int copy) {
   return "a" + std::to_string(reduce) + "_" + std::to_string(copy);
 }
 
-int KernelEmitter::unroll(int phase) {
-  // What is long and done in one chain keeps the vector units waiting: two chains at a time.
-  constexpr int kLongChain = 14;
-  for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
-    if (reduce.phase == phase && reduce.result != Span::kColumn) {
-      return 4;
-    }
-  }
-  std::set<ScalarId> seen;
-  int dearest = 0;
-  const auto visit = [&](auto&& self, ScalarId id) -> void {
-    if (levels_.of(id) < 3 || is_kept(id, phase) || !seen.insert(id).second) {
-      return;
-    }
-    dearest = std::max(dearest, operation_cost(context_.scalar(id).op));
-    for (const ScalarId operand : context_.scalar(id).operands) {
-      self(self, operand);
-    }
-  };
-  for (const ScalarId root : roots(phase)) {
-    visit(visit, root);
-  }
-  return dearest >= kLongChain ? 2 : 1;
+int KernelEmitter::unroll(int phase) const {
+  const bool accumulates = std::ranges::any_of(kernel_.reduces, [&](const auto& reduce) {
+    return reduce.phase == phase && reduce.result != Span::kColumn;
+  });
+  // What does not accumulate overlaps by itself, from one turn of the loop to the next.
+  return accumulates ? 4 : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {

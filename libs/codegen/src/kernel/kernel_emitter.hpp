@@ -76,7 +76,7 @@ class KernelEmitter {
   // Accumulators.
   static std::string accumulator(std::size_t reduce, int copy);
   // Independent accumulators hide the latency of the additions.
-  int unroll(int phase);
+  int unroll(int phase) const;
   void declare_accumulators(std::size_t number, int copies);
   std::string combine(Reduction reduction,
                       ir::DType dtype,

@@ -222,11 +222,13 @@ static inline bool all_below(F32 x, float limit) {
 }
 )"},
 
-    MathFunction{"sin", "sin_reduced", R"(static inline F32 sin(F32 x) {
-  if (!all_below(x, 10000.0f)) {
-    for (int i = 0; i < kLanes; ++i) x[i] = __builtin_sinf(x[i]);
-    return x;
-  }
+    MathFunction{
+        "sin", "sin_reduced", R"(__attribute__((noinline, cold)) static F32 sin_of_large(F32 x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_sinf(x[i]);
+  return x;
+}
+static inline F32 sin(F32 x) {
+  if (!all_below(x, 10000.0f)) return sin_of_large(x);
   const F32 shifted = x * 0.636619772f + 12582912.0f;
   const Mask n = (Mask)shifted;
   const F32 r = reduce_quarter(x, shifted - 12582912.0f);
@@ -235,11 +237,13 @@ static inline bool all_below(F32 x, float limit) {
 }
 )"},
 
-    MathFunction{"cos", "sin_reduced", R"(static inline F32 cos(F32 x) {
-  if (!all_below(x, 10000.0f)) {
-    for (int i = 0; i < kLanes; ++i) x[i] = __builtin_cosf(x[i]);
-    return x;
-  }
+    MathFunction{
+        "cos", "sin_reduced", R"(__attribute__((noinline, cold)) static F32 cos_of_large(F32 x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_cosf(x[i]);
+  return x;
+}
+static inline F32 cos(F32 x) {
+  if (!all_below(x, 10000.0f)) return cos_of_large(x);
   const F32 shifted = x * 0.636619772f + 12582912.0f;
   const Mask n = (Mask)shifted;
   const F32 r = reduce_quarter(x, shifted - 12582912.0f);

@@ -1,5 +1,6 @@
 #include "kernel_units.hpp"
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -11,8 +12,19 @@ namespace kiln::codegen {
 namespace {
 
 // About what a core compiles in a third of a second: enough to make the start of a compiler cheap,
-// little enough that the last unit does not keep the others waiting.
+// little enough that the last unit does not keep the others waiting. Where there are very many,
+// they are larger.
 constexpr std::size_t kBytesPerUnit = 24'000;
+constexpr std::size_t kMostBytesPerUnit = 96'000;
+constexpr std::size_t kManyUnits = 64;
+
+std::size_t bytes_per_unit(const std::vector<Kernel>& kernels) {
+  std::size_t total = 0;
+  for (const Kernel& kernel : kernels) {
+    total += kernel.source.size();
+  }
+  return std::clamp(total / kManyUnits, kBytesPerUnit, kMostBytesPerUnit);
+}
 
 constexpr std::string_view kNameMark = "KILN_KERNEL";
 
@@ -53,6 +65,7 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
                           const Target& target,
                           const std::string& mark) {
   KernelUnits result;
+  const std::size_t most = bytes_per_unit(kernels);
   std::set<std::string> known;
   std::string group;
   const auto flush = [&] {
@@ -69,7 +82,7 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
     if (!known.insert(name).second) {
       continue;
     }
-    if (group.size() + kernel.source.size() > kBytesPerUnit) {
+    if (group.size() + kernel.source.size() > most) {
       flush();
     }
     // A namespace of its own: kernels may bring helpers of the same name.
