@@ -93,6 +93,19 @@ const Apply kReductions[] = {
     },
     [](Call& s) { return at::cumsum(s.a, s.dim(s.a)); },
     [](Call& s) {
+      const std::int64_t dim = s.dim(s.a);
+      TORCH_CHECK(s.a.size(dim) >= 2 && s.a.scalar_type() != at::kBool);
+      const at::Tensor places = at::arange(s.a.size(dim), at::kLong).remainder(2);
+      return at::index_add(s.a, dim, places, s.a);
+    },
+    [](Call& s) {
+      const std::int64_t dim = s.dim(s.a);
+      TORCH_CHECK(s.a.numel() > 0 && s.b.scalar_type() == at::kLong);
+      const at::Tensor x = floating(s.a);
+      const at::Tensor places = s.b.clamp(0, x.size(dim) - 1).expand_as(x);
+      return at::scatter_add(x, dim, places, x);
+    },
+    [](Call& s) {
       const at::Tensor x = floating(s.a);
       const at::Tensor y = floating(s.b).to(x.scalar_type());
       TORCH_CHECK(x.dim() > 0 && y.dim() > 0 && x.size(-1) == y.size(-1));

@@ -19,27 +19,27 @@ Formula sigmoid(Formula x) {
   return unary(ScalarOp::kSigmoid, x);
 }
 
-Formula tanh(Formula x) {
-  return unary(ScalarOp::kTanh, x);
-}
-
 bool is_tanh_gelu(const Lowering& l, std::size_t argument) {
   return l.text(argument) == "tanh";
 }
 
+// Half of 1 + tanh(u) for gelu's u: a sigmoid of 2 u, which is the cheaper of the two.
+Formula tanh_gelu_share(Formula x) {
+  return sigmoid((x + x * x * x * kCubic) * (2 * kSqrtTwoOverPi));
+}
+
 Formula gelu(Formula x, bool approximate) {
   if (approximate) {
-    return x * 0.5 * (tanh((x + x * x * x * kCubic) * kSqrtTwoOverPi) + 1);
+    return x * tanh_gelu_share(x);
   }
   return unary(ScalarOp::kGelu, x);
 }
 
 Formula gelu_derivative(Formula x, bool approximate) {
   if (approximate) {
-    const Formula inner = (x + x * x * x * kCubic) * kSqrtTwoOverPi;
-    const Formula t = tanh(inner);
-    const Formula slope = (x * x * (3 * kCubic) + 1) * kSqrtTwoOverPi;
-    return (t + 1) * 0.5 + x * 0.5 * (1 - t * t) * slope;
+    const Formula share = tanh_gelu_share(x);
+    const Formula slope = (x * x * (3 * kCubic) + 1) * (2 * kSqrtTwoOverPi);
+    return share + x * (share * (1 - share)) * slope;
   }
   const Formula cumulative = (unary(ScalarOp::kErf, x * kSqrtHalf) + 1) * 0.5;
   const Formula density =
