@@ -116,6 +116,9 @@ Report compile(const ir::Graph& program,
                                    prepared.folding ? &*prepared.folding : nullptr,
                                    variants);
   report.schedule_ms = taken.count();
+  if (options.store_folded && prepared.folding) {
+    report.folding = prepared.folding->graph;
+  }
   return report;
 }
 

@@ -124,7 +124,7 @@ Report compile_schedule(const ir::Graph& graph,
       .constants = {},
       .weights_bytes = 0};
   description.folded = fold ? fold->outputs.size() : 0;
-  place_constants(program, options.constants, &description);
+  place_constants(program, options.constants, options.store_folded, &description);
   KernelUnits kernels = group_kernels(all_kernels, target);
   BuildPlan build;
   build.units = std::move(kernels.units);

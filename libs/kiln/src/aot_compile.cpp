@@ -7,6 +7,7 @@
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
 #include "dump.hpp"
+#include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
@@ -20,11 +21,6 @@ namespace kiln {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_constant(const ir::Input& input) {
-  return input.kind == ir::InputKind::kParameter || input.kind == ir::InputKind::kBuffer ||
-         input.kind == ir::InputKind::kConstant;
-}
 
 // The weights' bytes in the order of the graph's constant inputs, and the tensors that own them.
 std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(
@@ -88,6 +84,7 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
 codegen::Options generator_for(const CompileOptions& options, autograd_cache::Cache* cache) {
   codegen::Options generator = codegen_options(options, cache);
   generator.bind_constants = true;
+  generator.store_folded = true;
   return generator;
 }
 
@@ -117,12 +114,14 @@ Product compile_program(const ExportedProgram& program,
 }
 
 // Beside `out` until it is whole.
-void write_library(const Product& product, const fs::path& out) {
+void write_library(const Product& product,
+                   std::span<const codegen::ConstantData> folded,
+                   const fs::path& out) {
   const auto overwrite = fs::copy_options::overwrite_existing;
   const fs::path pending = out.string() + ".tmp." + std::to_string(getpid());
   try {
     fs::copy_file(product.library.path, pending, overwrite);
-    codegen::append_weights(pending, product.constants);
+    codegen::append_weights(pending, product.constants, folded);
     fs::rename(pending, out);
   } catch (...) {
     std::error_code ignored;
@@ -139,11 +138,13 @@ void write_product(const Product& product, const fs::path& out, std::size_t inst
   if (out.has_parent_path()) {
     fs::create_directories(out.parent_path());
   }
+  const FoldedConstants folded(product.library.folding, product.constants);
   if (out.extension() == ".so") {
-    write_library(product, out);
+    write_library(product, folded.data(), out);
     return;
   }
-  const codegen::WeightsImage weights(fs::file_size(product.library.path), product.constants);
+  const codegen::WeightsImage weights(
+      fs::file_size(product.library.path), product.constants, folded.data());
   const fs::path& extern_nodes = product.library.extern_nodes;
   container_runtime::PackageContents contents{
       .library = product.library.path,

@@ -12,6 +12,7 @@
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/runner.hpp"
+#include "kiln/ir/print.hpp"
 #include "stopwatch.hpp"
 
 namespace kiln {
@@ -81,6 +82,9 @@ autograd_cache::Entry entry_of(const ModelLibrary& library,
   if (!library.plan.empty()) {
     entry.blobs.emplace("plan", library.plan);
   }
+  if (!library.folding.empty()) {
+    entry.blobs.emplace("folding", library.folding);
+  }
   if (!library.extern_nodes.empty()) {
     entry.blobs.emplace("extern_nodes", read_file(library.extern_nodes));
   }
@@ -126,8 +130,11 @@ ModelLibrary library_of(const autograd_cache::Entry& entry, const fs::path& scra
                        .extern_nodes = {},
                        .source = entry.blobs.at("source"),
                        .entry = entry};
-  if (const auto plan = entry.blobs.find("plan"); plan != entry.blobs.end()) {
-    library.plan = plan->second;
+  for (const auto& [name, text] :
+       {std::pair("plan", &library.plan), std::pair("folding", &library.folding)}) {
+    if (const auto found = entry.blobs.find(name); found != entry.blobs.end()) {
+      *text = found->second;
+    }
   }
   if (const auto nodes = entry.blobs.find("extern_nodes"); nodes != entry.blobs.end()) {
     const fs::path link = scratch / "cached.so";
@@ -161,6 +168,7 @@ ModelLibrary obtain_library(const ir::Graph& graph,
     codegen::Report done = codegen::compile(graph, library.path, generator);
     library.extern_nodes = done.extern_nodes;
     library.source = std::move(done.source);
+    library.folding = done.folding ? ir::print(*done.folding) : "";
     library.plan = generator.record_kernels ? std::move(done.plan) : "";
     report.kernels = done.kernels;
     report.extern_calls = done.extern_calls;

@@ -32,6 +32,8 @@ struct ModelLibrary {
   std::filesystem::path extern_nodes;
   std::string source;     ///< What calls the kernels, for people to read.
   std::string plan = {};  ///< What the ranges of a profile stand for; empty if there are none.
+  /// Text of the graph that computes what stands behind the constants; empty if nothing does.
+  std::string folding = {};
   /// As it is in the cache, if it may be there.
   std::optional<autograd_cache::Entry> entry = {};
 };

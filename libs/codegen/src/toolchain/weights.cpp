@@ -1,5 +1,6 @@
 #include "weights.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -49,6 +50,7 @@ Layout lay_out(std::span<const ConstantData> constants) {
 
 void place_constants(const Program& program,
                      std::span<const ConstantData> data,
+                     bool store_folded,
                      ModelDescription* description) {
   const std::size_t given = program.constants.size() - description->folded;
   if (data.size() != given) {
@@ -56,13 +58,15 @@ void place_constants(const Program& program,
                 "the graph has " + std::to_string(given) + " constants, but the bytes of " +
                     std::to_string(data.size()) + " were given");
   }
-  const Layout layout = lay_out(data);
+  Layout layout = lay_out(data);
   for (std::size_t i = 0; i < program.constants.size(); ++i) {
     const Port& port = program.constants[i];
     const ir::TensorMeta& meta = program.graph->tensor(port.value);
     const auto expected = extent_bytes(meta.sizes, meta.strides, meta.dtype).constant();
     if (i >= given) {
-      description->constants.push_back({kNowhere, static_cast<std::uint64_t>(expected.value())});
+      const auto bytes = static_cast<std::uint64_t>(expected.value());
+      description->constants.push_back({store_folded ? layout.bytes : kNowhere, bytes});
+      layout.bytes += store_folded ? aligned(bytes, kAlignment) : 0;
       continue;
     }
     if (!expected || static_cast<std::uint64_t>(*expected) != data[i].bytes.size()) {
@@ -79,14 +83,24 @@ std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constant
   return lay_out(constants).offsets;
 }
 
-WeightsImage::WeightsImage(std::uint64_t code_bytes, std::span<const ConstantData> constants) {
+WeightsImage::WeightsImage(std::uint64_t code_bytes,
+                           std::span<const ConstantData> constants,
+                           std::span<const ConstantData> folded) {
   const Layout layout = lay_out(constants);
-  if (layout.bytes == 0) {
+  std::uint64_t all_bytes = layout.bytes;
+  for (const ConstantData& constant : folded) {
+    all_bytes += aligned(constant.bytes.size(), kAlignment);
+  }
+  if (all_bytes == 0) {
     return;
   }
   static constexpr std::array<std::byte, kPage> kZeros = {};
   const auto pad = [&](std::uint64_t bytes, std::uint64_t alignment) {
     parts_.push_back(std::span(kZeros).first(aligned(bytes, alignment) - bytes));
+  };
+  const auto place = [&](const ConstantData& constant) {
+    parts_.push_back(constant.bytes);
+    pad(constant.bytes.size(), kAlignment);
   };
   // On pages of their own, so that what is never written stays shared among processes.
   pad(code_bytes, kPage);
@@ -95,20 +109,22 @@ WeightsImage::WeightsImage(std::uint64_t code_bytes, std::span<const ConstantDat
     if (layout.offsets[i] != placed) {
       continue;  // Shares its place with an earlier one.
     }
-    parts_.push_back(constants[i].bytes);
-    pad(constants[i].bytes.size(), kAlignment);
+    place(constants[i]);
     placed += aligned(constants[i].bytes.size(), kAlignment);
   }
-  const Trailer trailer{.weights_bytes = layout.bytes};
+  std::ranges::for_each(folded, place);
+  const Trailer trailer{.weights_bytes = all_bytes};
   const auto bytes = std::as_bytes(std::span(&trailer, 1));
   trailer_.assign(bytes.begin(), bytes.end());
   parts_.emplace_back(trailer_);
 }
 
-void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants) {
+void append_weights(const std::filesystem::path& library,
+                    std::span<const ConstantData> constants,
+                    std::span<const ConstantData> folded) {
   std::error_code failure;
   const std::uint64_t code_bytes = std::filesystem::file_size(library, failure);
-  const WeightsImage image(code_bytes, constants);
+  const WeightsImage image(code_bytes, constants, folded);
   std::ofstream file(library, std::ios::binary | std::ios::app);
   for (const std::span<const std::byte>& part : image.parts()) {
     file.write(reinterpret_cast<const char*>(part.data()),

@@ -14,6 +14,7 @@ namespace kiln::codegen {
 /// Throws `Error` with `kInvalidArgument` if their number or a size is not what the graph says.
 void place_constants(const Program& program,
                      std::span<const ConstantData> data,
+                     bool store_folded,
                      ModelDescription* description);
 
 }  // namespace kiln::codegen

@@ -51,6 +51,7 @@ BareModel::BareModel(const KilnModel& model)
   const DeviceScope scope(device_, nullptr);
   weights_on_device_ = device_.copy_of(weights_.data(), model.weights_bytes);
   constants_->take_embedded(weights_.data(), weights_on_device_.get());
+  is_folded_ = constants_->is_complete();
   instance_ = make_instance(model);
 }
 

@@ -98,7 +98,7 @@ void ConstantSet::take_embedded(unsigned char* weights, AtenTensorHandle on_devi
 void ConstantSet::copy_blob(const unsigned char* blob) {
   for (std::size_t i = 0; i < handles_.size(); ++i) {
     const KilnConstant& constant = model_.constants[i];
-    if (constant.blob_offset != UINT64_MAX) {
+    if (constant.blob_offset != UINT64_MAX && !is_folded(constant)) {
       // Only read through: the wrapped tensor is the source of a copy.
       put_copy(i,
                wrap(constant,
@@ -164,6 +164,10 @@ Tensor ConstantSet::wrap(const KilnConstant& constant,
                                               0),
         constant.name);
   return Tensor(result);
+}
+
+bool ConstantSet::is_complete() const {
+  return std::find(handles_.begin(), handles_.end(), nullptr) == handles_.end();
 }
 
 std::optional<std::size_t> ConstantSet::first_missing() const {

@@ -42,6 +42,9 @@ class ConstantSet {
 
   [[nodiscard]] bool is_user_managed(std::size_t index) const { return user_managed_[index]; }
 
+  /// Whether every constant has a value, folded ones too.
+  [[nodiscard]] bool is_complete() const;
+
   /// The first constant without a value, folded ones aside.
   [[nodiscard]] std::optional<std::size_t> first_missing() const;
 

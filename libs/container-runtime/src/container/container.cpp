@@ -32,7 +32,8 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
   weights_on_device_ = device_.copy_of(weights_.data(), model.weights_bytes);
   active_->take_embedded(weights_.data(), weights_on_device_.get());
   scope.synchronize();
-  active_->is_ready = model.fold == nullptr && !active_->first_missing();
+  // Also what is folded, if the weights bring it.
+  active_->is_ready = active_->is_complete();
   inactive_->is_ready = model.num_constants == 0;
   // Instances that write to shared constants run one at a time: one is enough.
   instances_ = std::vector<Instance>(model.mutates_constants != 0 ? 1 : num_instances);

@@ -45,6 +45,9 @@ struct Options {
   /// completes the library.
   bool bind_constants = false;
   std::vector<ConstantData> constants = {};
+  /// What is computed from constants alone stands among the weights too (`Report::folding` computes
+  /// it); else every container computes it before its first run.
+  bool store_folded = false;
   std::string in_spec = {};  ///< Treespec JSON; made for a flat tuple if empty.
   std::string out_spec = {};
   std::filesystem::path runtime_archive =
@@ -77,6 +80,9 @@ struct Report {
   /// The file beside the library ("model.json") that hosts must find there, because some operators
   /// are called through their proxy executor. Empty: there is none.
   std::filesystem::path extern_nodes = {};
+  /// With `Options::store_folded`: from the inputs of the graph, of which it reads constants, to
+  /// the values that are to stand behind them. Nothing if there are none.
+  std::optional<ir::Graph> folding = {};
   std::string source = {};  ///< What calls the kernels, for people to read.
   std::string plan = {};    ///< `plan.json`, if source is kept or kernels are recorded.
 };
@@ -98,17 +104,22 @@ Report compile(const ir::Graph& graph,
 /// `Options::bind_constants`, which cannot be loaded before.
 ///
 /// Apart from `compile`, which looks only at where the constants lie: a library is compiled once
-/// for all values. Throws `Error` with `kIo`.
-void append_weights(const std::filesystem::path& library, std::span<const ConstantData> constants);
+/// for all values. `folded`: with `Options::store_folded`, what `Report::folding` computes from
+/// them. Throws `Error` with `kIo`.
+void append_weights(const std::filesystem::path& library,
+                    std::span<const ConstantData> constants,
+                    std::span<const ConstantData> folded = {});
 
 /// What `append_weights` would write, without copying it: views of `constants` and of what lies
 /// between them.
 class WeightsImage {
  public:
   /// `code_bytes`: the size of the library.
-  WeightsImage(std::uint64_t code_bytes, std::span<const ConstantData> constants);
+  WeightsImage(std::uint64_t code_bytes,
+               std::span<const ConstantData> constants,
+               std::span<const ConstantData> folded = {});
 
-  /// In the order of the file. They live as long as this and the constants do.
+  /// In the order of the file. They live as long as this and what it was made of do.
   [[nodiscard]] const std::vector<std::span<const std::byte>>& parts() const { return parts_; }
 
  private:

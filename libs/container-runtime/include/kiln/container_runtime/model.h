@@ -45,8 +45,8 @@ typedef struct KilnConstant {
   const int64_t* sizes;
   const int64_t* strides;
   uint64_t bytes;       /* of its dense storage */
-  uint64_t blob_offset; /* into the weights, a multiple of 64; UINT64_MAX: not in them (folded).
-                         * Constants that share storage have one place */
+  uint64_t blob_offset; /* into the weights, a multiple of 64; UINT64_MAX: not in them, as what is
+                         * folded need not be. Constants that share storage have one place */
   int32_t kind;         /* KilnConstantKind */
   int32_t mutated;      /* run writes to it: a container then works on a copy of its own */
 } KilnConstant;
@@ -104,8 +104,8 @@ typedef struct KilnWeightsTrailer {
 
 #define KILN_WEIGHTS_MAGIC "kiln weights 1\n"
 
-/* For a model whose kernels are there for several instruction sets: which of them this machine is to
- * run. `needed` are their `cpu_features`, the least demanding first. */
+/* For a model whose kernels are there for several instruction sets: which of them this machine is
+ * to run. `needed` are their `cpu_features`, the least demanding first. */
 __attribute__((__visibility__("hidden"))) int32_t kiln_best_cpu_level(const char* const* needed,
                                                                       int32_t count);
 
