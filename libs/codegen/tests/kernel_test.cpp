@@ -237,6 +237,48 @@ TEST_CASE("views compose without kernels of their own", "[codegen][kernel]") {
   }
 }
 
+TEST_CASE("what goes in order is one kernel with what it reads", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      {graph("  input %a: f32[5, 37] user\n",
+             "  %t: f32[5, 37] = aten.tanh.default(%a)\n"
+             "  %y: f32[5, 37] = aten.cumsum.default(%t, 1, none)\n",
+             "  output %y user\n")},
+      {graph("  input %a: f32[3, 6, 301] user\n",
+             "  %t: f32[3, 6, 301] = aten.neg.default(%a)\n"
+             "  %y: f32[3, 6, 301] = aten.cumprod.default(%t, 1, none)\n",
+             "  output %y user\n")},
+      {graph(
+          "  input %a: f32[5, 11] user\n  input %i: i64[4, 9] user\n  input %s: f32[4, 9] user\n",
+          "  %t: f32[4, 9] = aten.exp.default(%s)\n"
+          "  %y: f32[5, 11] = aten.scatter_add.default(%a, 1, %i, %t)\n",
+          "  output %y user\n")},
+      {graph(
+          "  input %a: f32[5, 300] user\n  input %i: i64[7] user\n  input %s: f32[7, 300] user\n",
+          "  %y: f32[5, 300] = aten.index_put.default(%a, [%i], %s, true)\n",
+          "  output %y user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    CHECK(kernel_count(results[i].schedule) == 1);
+  }
+}
+
+TEST_CASE("rows that are repeated are loaded once for each repetition", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      {graph("  input %a: f32[2, 3, 5, 9] user\n  input %b: f32[2, 3, 10, 18] user\n",
+             "  %u: f32[2, 3, 10, 18] = aten.upsample_nearest2d.default(%a, [10, 18], none, none)\n"
+             "  %y: f32[2, 3, 10, 18] = aten.add.Tensor(%u, %b, 1)\n",
+             "  output %y user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+
+  CHECK(results[0].mismatch == "");
+  REQUIRE(results[0].schedule.kernels.size() == 1);
+  CHECK(results[0].schedule.kernels[0].source.find("load_repeated<2>(") != std::string::npos);
+}
+
 TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][kernel]") {
   const std::vector<KernelCase> cases{
       {graph("  input %a: f32[40, 37] user\n  input %b: f32[40, 19] user\n  input %c: f32[40, 1] "
