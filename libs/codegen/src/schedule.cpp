@@ -133,7 +133,7 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      products_[i] = find_panel_product(graph_, program_, node);
+      products_[i] = find_panel_product(graph_, program_, node, target_);
       if (products_[i]) {
         const std::vector<Window>& operands = products_[i]->operands;
         for (const Window& operand : std::span(operands).first(operands.size() - 1)) {

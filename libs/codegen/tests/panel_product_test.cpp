@@ -126,6 +126,53 @@ TEST_CASE("a packed product that is worth threads gives the same with them", "[c
   CHECK(torch::allclose((*packed.model)({x})[0], torch::mm(x, weight.t()), 1e-4, 1e-4));
 }
 
+TEST_CASE("the kernel packs a transposed right side that is no constant", "[codegen][product]") {
+  // Whole panels and a tail; with a bias, a matrix that is added, and neither.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[19, 130] user
+    input %w: f32[45, 130] user
+    input %v: f32[64, 45] user
+    input %u: f32[5, 64] user
+    input %b: f32[45] user
+    input %m: f32[19, 64] user
+    %wt: f32[130, 45]{1, 130} = aten.t.default(%w) view(0:0)
+    %vt: f32[45, 64]{1, 45} = aten.t.default(%v) view(0:0)
+    %ut: f32[64, 5]{1, 64} = aten.t.default(%u) view(0:0)
+    %a: f32[19, 45] = aten.addmm.default(%b, %x, %wt, 1, 1)
+    %c: f32[19, 64] = aten.addmm.default(%m, %a, %vt, 1, 1)
+    %d: f32[19, 5] = aten.mm.default(%c, %ut)
+    output %a user
+    output %c user
+    output %d user
+  })");
+  Target target;
+  target.turns_operands = true;
+  const Schedule plan = schedule(graph, target, false);
+  for (const Step& step : plan.steps) {
+    CHECK(std::holds_alternative<KernelCall>(step));
+  }
+  target.turns_operands = false;
+  CHECK(schedule(graph, target, false).kernels.empty());
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({19, 130});
+  const at::Tensor w = torch::randn({45, 130});
+  const at::Tensor v = torch::randn({64, 45});
+  const at::Tensor u = torch::randn({5, 64});
+  const at::Tensor b = torch::randn({45});
+  const at::Tensor m = torch::randn({19, 64});
+  b[44] = std::numeric_limits<float>::quiet_NaN();
+  const Tensors results = model({x, w, v, u, b, m});
+
+  const at::Tensor a = torch::addmm(b, x, w.t());
+  const at::Tensor c = torch::addmm(m, a, v.t());
+  const Tensors expected = {a, c, torch::mm(c, u.t())};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4, /*equal_nan=*/true));
+  }
+}
+
 TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
   CHECK(layout.scratch() == 12 * 4);

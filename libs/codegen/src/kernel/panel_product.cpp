@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "../prepare/products.hpp"
 
@@ -16,6 +17,12 @@ namespace {
 // Rows that are computed together: with two vectors of a panel they need sixteen registers, which
 // hides how long an addition takes.
 constexpr std::int64_t kBlockRows = 8;
+// With fewer rows packing a panel takes as long as multiplying by it.
+constexpr std::int64_t kFewestRows = 8;
+// The packed rows shall stay in the cache.
+constexpr std::int64_t kMostRows = 1024;
+// A panel is on the stack.
+constexpr std::int64_t kDeepest = 4096;
 // Operations on one core that are worth more threads, as in other kernels 40 microseconds.
 constexpr std::int64_t kWorthThreads = 1'200'000;
 
@@ -59,13 +66,14 @@ static inline void pack_block(Index block, const float* left, float* packed) {
   }
 }
 
-template <int rows, int width, int panels>
+// A part of the result, or of sums that lie in rows of one panel.
+template <int rows, int width, int panels, bool is_result>
 static inline void tile(const float* left, const float* right, const float* added, float* result) {
   Vector sum[rows][panels][kVectors];
   for (int r = 0; r < rows; ++r)
     for (int p = 0; p < panels; ++p)
       for (int v = 0; v < kVectors; ++v)
-        sum[r][p][v] = kAdds ? *(const LooseVector*)(added + r * kAddedRow + p * kAddedPanel + v * kLanes) : Vector{};
+        sum[r][p][v] = kAdds && is_result ? *(const LooseVector*)(added + r * kAddedRow + p * kAddedPanel + v * kLanes) : Vector{};
   for (Index k = 0; k < kDepth; ++k) {
     Vector column[panels][kVectors];
     for (int p = 0; p < panels; ++p)
@@ -80,21 +88,47 @@ static inline void tile(const float* left, const float* right, const float* adde
   for (int r = 0; r < rows; ++r)
     for (int p = 0; p < panels; ++p)
       for (int v = 0; v < kVectors; ++v)
-        *(LooseVector*)(result + r * kResultRow + p * kResultPanel + v * kLanes) = sum[r][p][v];
+        *(LooseVector*)(result + r * (is_result ? kResultRow : kWidth) + p * kResultPanel + v * kLanes) = sum[r][p][v];
+}
+
+template <bool is_result, int panels>
+static inline void rows(const float* left, const float* right, const float* added, float* result) {
+  for (Index block = 0; block < kBlocks; ++block) {
+    tile<kBlock, kBlock, panels, is_result>(left, right, added, result);
+    left += kBlock * kDepth;
+    added += kBlock * kAddedRow;
+    result += kBlock * (is_result ? kResultRow : kWidth);
+  }
+  if constexpr (kRest > 0) tile<kRest, kRestWidth, panels, is_result>(left, right, added, result);
+}
+
+static inline void pack_right(const float* right, Index columns, float* packed) {
+  for (Index k = 0; k < kDepth; ++k)
+    for (int c = 0; c < kWidth; ++c)
+      packed[k * kWidth + c] = c < columns ? right[c * kRightColumn + k * kRightDepth] : 0;
 }
 
 template <int panels>
 static inline void columns(Index panel, const float* left, const float* right, const float* added, float* result) {
-  right += panel * kDepth * kWidth;
-  added += panel * kAddedPanel;
-  result += panel * kResultPanel;
-  for (Index block = 0; block < kBlocks; ++block) {
-    tile<kBlock, kBlock, panels>(left, right, added, result);
-    left += kBlock * kDepth;
-    added += kBlock * kAddedRow;
-    result += kBlock * kResultRow;
+  float room[kPacksRight ? panels * kDepth * kWidth : 1];
+  if constexpr (kPacksRight) {
+    for (int p = 0; p < panels; ++p)
+      pack_right(right + (panel + p) * kWidth * kRightColumn, kWidth, room + p * kDepth * kWidth);
+    right = room;
+  } else {
+    right += panel * kDepth * kWidth;
   }
-  if constexpr (kRest > 0) tile<kRest, kRestWidth, panels>(left, right, added, result);
+  rows<true, panels>(left, right, added + panel * kAddedPanel, result + panel * kResultPanel);
+}
+
+static inline void last_columns(const float* left, const float* right, const float* added, float* result) {
+  float room[kDepth * kWidth], sums[kRows * kWidth];
+  pack_right(right + kPanels * kWidth * kRightColumn, kTail, room);
+  rows<false, 1>(left, room, added, sums);
+  for (Index r = 0; r < kRows; ++r)
+    for (Index c = 0; c < kTail; ++c)
+      result[r * kResultRow + kPanels * kResultPanel + c] =
+          sums[r * kWidth + c] + (kAdds ? added[r * kAddedRow + kPanels * kAddedPanel + c] : 0);
 }
 )";
 
@@ -104,6 +138,7 @@ $FOR    for (Index task = 0; task < kPanels / kTogether; ++task)
       columns<kTogether>(task * kTogether, packed, right, added, result);
   }
   if constexpr (kPanels % kTogether != 0) columns<1>(kPanels - 1, packed, right, added, result);
+  if constexpr (kTail > 0) last_columns(packed, right, added, result);
 }
 }  // namespace KILN_KERNEL_parts
 )";
@@ -116,11 +151,44 @@ ValueId unrepeated(const ir::Graph& graph, ValueId value) {
   }
   const ValueId matrix = operand(graph.node(expand), 0);
   const ir::TensorMeta& meta = graph.tensor(matrix);
-  return meta.sizes.size() == 2 && meta.dtype == ir::DType::kFloat32 &&
-                 meta.sizes[0] == graph.tensor(value).sizes[1] &&
+  return meta.sizes.size() == 2 && meta.sizes[0] == graph.tensor(value).sizes[1] &&
                  meta.sizes[1] == graph.tensor(value).sizes[2]
              ? matrix
              : ValueId();
+}
+
+// The operands of a product, a batch of panels or a matrix by a matrix.
+struct Sides {
+  ValueId left;
+  ValueId right;
+  ValueId added;  // May be invalid.
+  bool is_batch = false;
+};
+
+std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
+  const bool is_batch = node.target == "aten.bmm.default" || node.target == "aten.baddbmm.default";
+  const bool adds = node.target == "aten.addmm.default" || node.target == "aten.baddbmm.default";
+  if (!is_batch && !adds && node.target != "aten.mm.default") {
+    return std::nullopt;
+  }
+  const std::size_t first = adds ? 1 : 0;
+  Sides sides{.left = operand(node, first),
+              .right = operand(node, first + 1),
+              .added = adds ? operand(node, 0) : ValueId(),
+              .is_batch = is_batch};
+  if (is_batch) {
+    sides.left = unrepeated(graph, sides.left);
+    if (!sides.left.valid() || !(graph.tensor(sides.right).sizes[2] == Expr(kPanelWidth))) {
+      return std::nullopt;
+    }
+  }
+  for (const ValueId value : {sides.left, sides.right, sides.added, node.results[0]}) {
+    if (value.valid() && graph.tensor(value).dtype != ir::DType::kFloat32) {
+      return std::nullopt;
+    }
+  }
+  const bool plain = !adds || (is_one(node.arguments[3]) && is_one(node.arguments[4]));
+  return plain ? std::optional(sides) : std::nullopt;
 }
 
 // Where `value` lies: as it is seen through views, or in memory of its own.
@@ -142,54 +210,63 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
                                                const LoopProgram& program,
-                                               const ir::Node& node) {
-  const bool adds = node.target == "aten.baddbmm.default";
-  if (!adds && node.target != "aten.bmm.default") {
+                                               const ir::Node& node,
+                                               const Target& target) {
+  const std::optional<Sides> sides = sides_of(graph, node);
+  if (!sides) {
     return std::nullopt;
   }
-  const std::size_t first = adds ? 1 : 0;
-  const ValueId left = unrepeated(graph, operand(node, first));
-  const ValueId right = operand(node, first + 1);
-  const ir::TensorMeta& meta = graph.tensor(right);
-  if (!left.valid() || meta.dtype != ir::DType::kFloat32 ||
-      graph.tensor(node.results[0]).dtype != ir::DType::kFloat32 ||
-      !(meta.sizes[2] == Expr(kPanelWidth)) ||
-      (adds && (!is_one(node.arguments[3]) || !is_one(node.arguments[4])))) {
+  const std::vector<Expr>& rows = graph.tensor(sides->left).sizes;
+  const std::optional<std::int64_t> columns =
+      (sides->is_batch ? graph.tensor(sides->right).sizes[0] * Expr(kPanelWidth)
+                       : graph.tensor(sides->right).sizes[1])
+          .constant();
+  if (!rows[0].constant() || !rows[1].constant() || !columns) {
     return std::nullopt;
   }
-  PanelProduct product{.operands = {window_of(program, left), window_of(program, right)},
-                       .layout = {}};
-  bool fixed = product.operands[1].strides == ir::contiguous_strides(meta.sizes);
+  PanelProduct product{
+      .operands = {window_of(program, sides->left), window_of(program, sides->right)},
+      .layout = {.rows = *rows[0].constant(),
+                 .depth = *rows[1].constant(),
+                 .panels = *columns / kPanelWidth,
+                 .tail = *columns % kPanelWidth}};
+  PanelLayout& layout = product.layout;
+  bool fits = layout.rows > 0 && layout.depth > 0 && *columns > 0;
   const auto number = [&](const Expr& expr) {
-    fixed = fixed && expr.constant().has_value();
+    fits = fits && expr.constant().has_value();
     return expr.constant().value_or(0);
   };
-  PanelLayout& layout = product.layout;
-  layout.rows = number(graph.tensor(left).sizes[0]);
-  layout.depth = number(meta.sizes[1]);
-  layout.panels = number(meta.sizes[0]);
   layout.left_row = number(product.operands[0].strides[0]);
   layout.left_depth = number(product.operands[0].strides[1]);
-  if (adds) {
-    const ir::TensorMeta& added_meta = graph.tensor(operand(node, 0));
-    const Window& added = product.operands.emplace_back(window_of(program, operand(node, 0)));
-    fixed = fixed && added_meta.dtype == ir::DType::kFloat32 && added_meta.sizes.size() == 3 &&
-            added_meta.sizes[0] == meta.sizes[0] && added_meta.sizes[2] == meta.sizes[2] &&
-            added.strides[2] == Expr(1);
-    if (!fixed) {
-      return std::nullopt;
-    }
-    const bool one_for_all = added_meta.sizes[1] == Expr(1);
-    layout.adds = true;
-    layout.added_panel = number(added.strides[0]);
-    layout.added_row = one_for_all ? 0 : number(added.strides[1]);
+  const Window right = product.operands[1];
+  if (sides->is_batch) {
+    fits = fits && right.strides == ir::contiguous_strides(graph.tensor(sides->right).sizes);
+  } else {
+    layout.packs_right = true;
+    layout.right_depth = number(right.strides[0]);
+    layout.right_column = number(right.strides[1]);
+    fits = fits && target.turns_operands && layout.right_depth == 1 && layout.rows >= kFewestRows &&
+           layout.rows <= kMostRows && layout.depth <= kDeepest;
   }
-  const Window& result = product.operands.emplace_back(window_of(program, node.results[0]));
-  layout.result_panel = number(result.strides[0]);
-  layout.result_row = number(result.strides[1]);
-  const bool any = layout.rows > 0 && layout.depth > 0 && layout.panels > 0;
-  return fixed && any && result.strides[2] == Expr(1) ? std::optional(std::move(product))
-                                                      : std::nullopt;
+  const auto add = [&](ValueId value, std::int64_t& panel, std::int64_t& row) {
+    const Window& window = product.operands.emplace_back(window_of(program, value));
+    const std::vector<Expr>& sizes = graph.tensor(value).sizes;
+    const std::size_t rank = sizes.size();
+    if (rank < (sides->is_batch ? 3U : 1U) || !(window.strides[rank - 1] == Expr(1)) ||
+        !(sizes[rank - 1] == Expr(sides->is_batch ? kPanelWidth : *columns)) ||
+        (sides->is_batch && !(sizes[0] == Expr(layout.panels)))) {
+      fits = false;
+      return;
+    }
+    panel = sides->is_batch ? number(window.strides[0]) : kPanelWidth;
+    row = rank == 1 || sizes[rank - 2] == Expr(1) ? 0 : number(window.strides[rank - 2]);
+  };
+  if (sides->added.valid()) {
+    layout.adds = true;
+    add(sides->added, layout.added_panel, layout.added_row);
+  }
+  add(node.results[0], layout.result_panel, layout.result_row);
+  return fits ? std::optional(std::move(product)) : std::nullopt;
 }
 
 std::int64_t PanelLayout::scratch() const {
@@ -203,18 +280,22 @@ std::string emit_panel_product(const PanelLayout& layout, const Target& target) 
   const auto constant = [](std::string_view name, std::int64_t value) {
     return "constexpr Index " + std::string(name) + " = " + std::to_string(value) + ";\n";
   };
-  const std::int64_t operations = 2 * layout.rows * layout.depth * layout.panels * kPanelWidth;
+  const std::int64_t operations =
+      2 * layout.rows * layout.depth * (layout.panels * kPanelWidth + layout.tail);
   const bool parallel = operations > kWorthThreads;
   std::string text =
       "// product of panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n";
   text += "constexpr int kLanes = " + std::to_string(lanes) + ";\n";
-  text += constant("kRows", layout.rows) + constant("kDepth", layout.depth) +
-          constant("kPanels", layout.panels) + constant("kLeftRow", layout.left_row) +
-          constant("kLeftDepth", layout.left_depth) + constant("kAddedPanel", layout.added_panel) +
-          constant("kAddedRow", layout.added_row) + constant("kResultPanel", layout.result_panel) +
-          constant("kResultRow", layout.result_row) +
-          "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
+  text +=
+      constant("kRows", layout.rows) + constant("kDepth", layout.depth) +
+      constant("kPanels", layout.panels) + constant("kTail", layout.tail) +
+      constant("kLeftRow", layout.left_row) + constant("kLeftDepth", layout.left_depth) +
+      constant("kRightColumn", layout.right_column) + constant("kRightDepth", layout.right_depth) +
+      constant("kAddedPanel", layout.added_panel) + constant("kAddedRow", layout.added_row) +
+      constant("kResultPanel", layout.result_panel) + constant("kResultRow", layout.result_row) +
+      "constexpr bool kPacksRight = " + (layout.packs_right ? "true" : "false") + ";\n" +
+      "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   text += kTile;
   text +=
       "\nextern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes) {\n"

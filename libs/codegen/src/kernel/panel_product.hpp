@@ -1,8 +1,8 @@
-// Matrix products with a packed right side, [panels, depth, kPanelWidth], as kernels.
+// Matrix products as kernels: eight rows by a panel of kPanelWidth columns at a time.
 //
-// `turn_operands` (prepare/products.hpp) writes such products as batches whose left sides are all
-// the same matrix. Libraries pack both sides in each call; here it is the left side alone, which is
-// little work for few rows.
+// Few rows want the right side packed beforehand, [panels, depth, kPanelWidth]. `turn_operands`
+// (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
+// With more rows the kernel packs panels of a transposed right side itself.
 
 #pragma once
 
@@ -22,8 +22,12 @@ struct PanelLayout {
   std::int64_t rows = 0;
   std::int64_t depth = 0;
   std::int64_t panels = 0;
+  std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_right`.
   std::int64_t left_row = 0;
   std::int64_t left_depth = 0;
+  bool packs_right = false;  ///< Whether the right side does not lie in panels.
+  std::int64_t right_column = 0;
+  std::int64_t right_depth = 0;
   bool adds = false;  ///< Whether a matrix, or one row for all, is added.
   std::int64_t added_panel = 0;
   std::int64_t added_row = 0;
@@ -40,10 +44,12 @@ struct PanelProduct {
   PanelLayout layout;
 };
 
-/// `node`, which was not lowered, as a product of panels; nothing if it is none.
+/// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
+/// better left to `target`'s libtorch.
 [[nodiscard]] std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
                                                              const LoopProgram& program,
-                                                             const ir::Node& node);
+                                                             const ir::Node& node,
+                                                             const Target& target);
 
 /// The kernel, as `Kernel::source` wants it. It takes the operands and then the scratch.
 [[nodiscard]] std::string emit_panel_product(const PanelLayout& layout, const Target& target);

@@ -24,7 +24,7 @@ struct Worth {
   std::int64_t smallest_weight;
 };
 constexpr Worth kTurned = {128, 64 << 10};
-constexpr Worth kPacked = {1024, 4 << 10};
+constexpr Worth kPacked = {128, 4 << 10};
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
