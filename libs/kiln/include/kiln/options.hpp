@@ -16,8 +16,8 @@ namespace kiln {
 /// How far a compile has come.
 struct Progress {
   std::string stage;  ///< "trace", "schedule", "kernels", "link", "load"
-  int done = 0;
-  int total = 0;
+  int done = 0;       ///< Parts of the stage.
+  int total = 0;      ///< Of so many.
 };
 
 /// Options of `compile` and `aot_compile`. The defaults are the ones to use.
@@ -28,8 +28,8 @@ struct CompileOptions {
   /// CPU features to compile for: native, x86-64-v2 … v4, neon, sve. Several with commas between,
   /// the least first: the model runs on all of them, each time with the best that is there.
   std::string isa = "native";
-  bool keep_mutations_in_graph = true;
-  bool check_inputs = true;  ///< A package checks its inputs' metadata at each call.
+  bool keep_mutations_in_graph = true;  ///< Graphs write inputs themselves where they can.
+  bool check_inputs = true;             ///< A package checks its inputs' metadata at each call.
   /// Before `compile` traces a function, look for values that it reads behind the dispatcher's back
   /// (`x.data_ptr<float>()[0]`), by running it on other data, and throw where it does. Not looked
   /// at: what its backward does, and functions that the cache knows.
@@ -42,32 +42,31 @@ struct CompileOptions {
   bool fallback_to_eager = false;
   double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
   int max_versions = 8;        ///< Compiled versions per function.
-  std::function<void(const Progress&)> progress = {};
+  std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
   std::filesystem::path cache_directory =
       {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
   std::filesystem::path keep_source = {};  ///< Where generated source is to stay, if anywhere.
 
-  /// Replace the compilers (empty: code generation; for the backward and for inference the
-  /// forward's own, if that is given) and the partitioner (empty: the minimum cut).
-  autograd_dispatch::Compiler forward_compiler = {}, backward_compiler = {},
-                              inference_compiler = {};
-  autograd_dispatch::PartitionFunction partition = {};
+  autograd_dispatch::Compiler forward_compiler = {};    ///< Empty: code generation.
+  autograd_dispatch::Compiler backward_compiler = {};   ///< Empty: the forward's.
+  autograd_dispatch::Compiler inference_compiler = {};  ///< Empty: the forward's.
+  autograd_dispatch::PartitionFunction partition = {};  ///< Empty: the minimum cut.
 };
 
 /// What one graph's compile did.
 struct GraphReport {
-  std::string name;      ///< "forward", "backward", "inference"
-  int nodes = 0;         ///< In the graph.
-  int kernels = 0;       ///< Generated, distinct.
-  int extern_calls = 0;  ///< Left to libtorch.
-  bool cache_hit = false;
+  std::string name;        ///< "forward", "backward", "inference"
+  int nodes = 0;           ///< In the graph.
+  int kernels = 0;         ///< Generated, distinct.
+  int extern_calls = 0;    ///< Left to libtorch.
+  bool cache_hit = false;  ///< It was not compiled, but found.
   std::string cache_miss_reason =
       {};                 ///< The first key component that differs from the nearest entry.
   double trace_ms = 0;    ///< To read and trace an archive; 0 if that was not needed.
   double compile_ms = 0;  ///< Code generation, compiler and linker; 0 on a hit.
-  double load_ms = 0;
+  double load_ms = 0;     ///< To open the library.
 };
 
 /// One compiled version of a function.
@@ -81,11 +80,11 @@ struct VersionReport {
 
 /// What `compile` did for a function so far.
 struct CompileReport {
-  int versions = 0;         ///< Compiled versions.
-  double trace_ms = 0;      ///< All traces.
-  double partition_ms = 0;  ///< To divide them into forward and backward.
-  double lookup_ms = 0;     ///< To find functions in the cache, and to load those.
-  std::vector<GraphReport> graphs = {};
+  int versions = 0;                         ///< Compiled versions.
+  double trace_ms = 0;                      ///< All traces.
+  double partition_ms = 0;                  ///< To divide them into forward and backward.
+  double lookup_ms = 0;                     ///< To find functions in the cache, and to load those.
+  std::vector<GraphReport> graphs = {};     ///< In the order in which they were compiled.
   std::vector<VersionReport> details = {};  ///< One for each version.
 };
 
@@ -95,7 +94,7 @@ struct CompileReport {
 /// Replaces them as long as it lives.
 class DefaultOptions {
  public:
-  explicit DefaultOptions(CompileOptions options);
+  explicit DefaultOptions(CompileOptions options);  ///< On this thread, from now on.
   ~DefaultOptions();
   DefaultOptions(const DefaultOptions&) = delete;
   DefaultOptions& operator=(const DefaultOptions&) = delete;

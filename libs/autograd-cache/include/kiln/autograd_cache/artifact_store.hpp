@@ -43,10 +43,10 @@ enum class Verdict { kTake, kSkip, kDrop };
 
 /// What a store holds.
 struct StoreStats {
-  std::uint64_t blobs = 0;
-  std::uint64_t files = 0;
-  std::uint64_t variants = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t blobs = 0;     ///< Small values.
+  std::uint64_t files = 0;     ///< What must be a file, such as a library.
+  std::uint64_t variants = 0;  ///< Entries; several may lie under one key.
+  std::uint64_t bytes = 0;     ///< Of all of them, on disk.
 };
 
 /// What happened to a store through this object.
@@ -58,8 +58,8 @@ struct StoreCounters {
 
 /// What `verify` found.
 struct VerifyReport {
-  std::uint64_t checked = 0;
-  std::uint64_t removed = 0;
+  std::uint64_t checked = 0;  ///< Files that were read.
+  std::uint64_t removed = 0;  ///< Of those, the damaged ones.
 };
 
 /// Immutable blobs, files and variants under one directory, named by digest.
@@ -110,16 +110,16 @@ class ArtifactStore {
 
   /// One stored variant, as `visit_variants` shows it.
   struct Variant {
-    Digest key;
-    std::uint64_t bytes_on_disk;
-    std::filesystem::file_time_type last_used;
-    std::span<const std::byte> content;
+    Digest key;                                 ///< What it lies under.
+    std::uint64_t bytes_on_disk;                ///< After compression.
+    std::filesystem::file_time_type last_used;  ///< When it was last taken.
+    std::span<const std::byte> content;         ///< As it was put.
   };
   /// Shows every intact variant, in no order, without counting it as used.
   void visit_variants(const std::function<void(const Variant&)>& visit) const;
 
-  [[nodiscard]] StoreStats stats() const;
-  [[nodiscard]] StoreCounters counters() const;
+  [[nodiscard]] StoreStats stats() const;        ///< What the directory holds now.
+  [[nodiscard]] StoreCounters counters() const;  ///< What happened through this object so far.
 
   /// Checks every file against its checksum and removes those that fail.
   VerifyReport verify();
@@ -129,6 +129,7 @@ class ArtifactStore {
   /// Removes everything that the store put under its root, and nothing else.
   void clear();
 
+  /// The directory.
   [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
   /// Whether writes are still tried.
   [[nodiscard]] bool writable() const noexcept { return writable_; }

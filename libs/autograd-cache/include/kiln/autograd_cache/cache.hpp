@@ -34,11 +34,11 @@ struct Entry {
 
 /// How a cache is opened.
 struct CacheOptions {
-  std::filesystem::path directory = default_directory();
-  std::uint64_t max_bytes = default_limit();
-  Mode mode = default_mode();
-  bool allow_shared = default_allow_shared();
-  Durability durability = default_durability();
+  std::filesystem::path directory = default_directory();  ///< Where it lies.
+  std::uint64_t max_bytes = default_limit();     ///< The least recently used go beyond this.
+  Mode mode = default_mode();                    ///< What it may do, and what is an error.
+  bool allow_shared = default_allow_shared();    ///< Take a directory that others can write to.
+  Durability durability = default_durability();  ///< Whether saves survive a loss of power.
   std::uint64_t memory_bytes = 64 << 20;  ///< What this process may keep in memory; 0: nothing.
 
   std::string remote = default_remote();  ///< An address for `open_remote`; empty: no remote tier.
@@ -49,13 +49,13 @@ struct CacheOptions {
 
 /// One entry as `Cache::list` shows it.
 struct EntrySummary {
-  Digest key;
-  std::uint64_t bytes_on_disk = 0;  ///< Without its files, which entries may share.
-  std::uint64_t file_bytes = 0;     ///< Of its files.
-  std::filesystem::file_time_type last_used;
-  std::string guards;
-  std::vector<std::string> blobs;
-  std::vector<std::string> files;
+  Digest key;                                 ///< Of all its components.
+  std::uint64_t bytes_on_disk = 0;            ///< Without its files, which entries may share.
+  std::uint64_t file_bytes = 0;               ///< Of its files.
+  std::filesystem::file_time_type last_used;  ///< When it was last found.
+  std::string guards;                         ///< When it may be used, as its maker wrote it.
+  std::vector<std::string> blobs;             ///< Names of its parts.
+  std::vector<std::string> files;             ///< Names of its files.
 };
 
 /// Why a key was not found.
@@ -67,6 +67,7 @@ struct Explanation {
 /// Held while one process compiles what others wait for. Releases on destruction.
 class Flight {
  public:
+  /// Holds `lock`; null: nobody waits.
   explicit Flight(std::shared_ptr<const void> lock) : lock_(std::move(lock)) {}
   /// Whether others really wait: false where the file system has no locks, or after the timeout.
   [[nodiscard]] bool exclusive() const noexcept { return lock_ != nullptr; }
@@ -99,7 +100,7 @@ class Cache {
 
   /// What `obtain` returns.
   struct Obtained {
-    Entry entry;
+    Entry entry;       ///< What was found or made.
     bool hit = false;  ///< It was not made by this call.
   };
   /// Finds the entry, or calls `make` and stores what it returns. Of all processes and threads that
@@ -108,6 +109,7 @@ class Cache {
 
   /// Small parts that need no guards, such as kernel objects, by the digest of what made them.
   [[nodiscard]] std::optional<MappedBlob> find_object(const Digest& key);
+  /// Stores such a part. Returns whether it was stored.
   bool put_object(const Digest& key, std::span<const std::byte> object);
 
   /// The digest of a file's content. A large file that is where it was, with the size and the times
@@ -130,7 +132,7 @@ class Cache {
   [[nodiscard]] Counters counters() const;
   /// Of the directory, by all that were closed so far.
   [[nodiscard]] Counters totals() const;
-  [[nodiscard]] StoreStats stats() const;
+  [[nodiscard]] StoreStats stats() const;  ///< What the directory holds now.
   /// Every entry, the most recently used first.
   [[nodiscard]] std::vector<EntrySummary> list() const;
 
@@ -144,9 +146,10 @@ class Cache {
   /// The key of a stored entry, with its components, or nothing.
   [[nodiscard]] std::optional<Key> stored_key(const Digest& digest) const;
 
-  VerifyReport verify();
+  VerifyReport verify();  ///< Checks every file against its checksum and removes those that fail.
+  /// Removes the least recently used until at most `max_bytes` remain; how many bytes went.
   std::uint64_t evict(std::uint64_t max_bytes);
-  void clear();
+  void clear();  ///< Removes everything that caches put there.
 
   /// Writes the entries under `keys` (all if empty) to `path`, with their files.
   /// Returns how many. Throws `Error` with `kIo`.
@@ -158,7 +161,7 @@ class Cache {
 
   /// Whether there is a usable directory beneath.
   [[nodiscard]] bool enabled() const noexcept;
-  [[nodiscard]] const std::filesystem::path& directory() const noexcept;
+  [[nodiscard]] const std::filesystem::path& directory() const noexcept;  ///< Where it lies.
   /// The store beneath, for blobs that need no guards. Null if the cache is off.
   [[nodiscard]] ArtifactStore* store() noexcept;
 

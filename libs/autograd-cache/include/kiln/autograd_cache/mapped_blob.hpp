@@ -25,7 +25,9 @@ class MappedBlob {
   /// another machine may take a file away under its readers, it is copied instead.
   [[nodiscard]] static std::optional<MappedBlob> map(const std::filesystem::path& path);
 
+  /// What was stored.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// The same as text.
   [[nodiscard]] std::string_view text() const noexcept {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }

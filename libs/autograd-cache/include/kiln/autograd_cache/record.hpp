@@ -17,10 +17,10 @@ namespace kiln::autograd_cache {
 
 /// A file of an entry.
 struct FileReference {
-  Digest content;
+  Digest content;              ///< Of the file.
   std::string extension = {};  ///< ".so", or empty: the loader of a file may look at it.
 
-  auto operator<=>(const FileReference&) const = default;
+  auto operator<=>(const FileReference&) const = default;  ///< Member by member.
 };
 
 /// Whether `extension` is empty or a dot and a few small letters and digits: nothing that could
@@ -34,7 +34,7 @@ struct Record {
   std::map<std::string, std::string> blobs;    ///< By name.
   std::map<std::string, FileReference> files;  ///< By name.
 
-  bool operator==(const Record&) const = default;
+  bool operator==(const Record&) const = default;  ///< Member by member.
 };
 
 /// The bytes of `record`: equal records have equal bytes, on every machine.

@@ -18,18 +18,19 @@ namespace kiln::autograd_cache {
 
 /// Where a Redis server is and how it is spoken to.
 struct RedisOptions {
-  std::string host = "localhost";
-  std::uint16_t port = 6379;
-  std::string user = {};      ///< Empty: the server's default user.
-  std::string password = {};  ///< Empty: none is sent.
-  std::uint32_t database = 0;
+  std::string host = "localhost";  ///< Name or address.
+  std::uint16_t port = 6379;       ///< Of the server.
+  std::string user = {};           ///< Empty: the server's default user.
+  std::string password = {};       ///< Empty: none is sent.
+  std::uint32_t database = 0;      ///< Its number on the server.
   std::chrono::milliseconds timeout = std::chrono::seconds(1);  ///< Of one call, all of it.
   std::string prefix = "kiln:";                                 ///< Before every name.
   std::size_t largest_value = std::size_t{256} << 20;           ///< Larger ones are an error.
 
-  bool tls = false;
+  bool tls = false;                        ///< Encrypted, and the server proves who it is.
   std::string certificate_authority = {};  ///< A file (PEM); empty: those that the system trusts.
-  std::string certificate = {}, key = {};  ///< Files (PEM) that show who we are, if asked for.
+  std::string certificate = {};            ///< A file (PEM) that shows who we are, if asked for.
+  std::string key = {};                    ///< Its key, a file too.
 };
 
 /// Reads redis://[[user]:password@]host[:port][/database], or rediss:// for TLS, with options after
@@ -42,12 +43,12 @@ struct RedisOptions {
 /// One connection, opened when it is first needed.
 class RedisStore : public RemoteStore {
  public:
-  explicit RedisStore(RedisOptions options);
+  explicit RedisStore(RedisOptions options);  ///< Connects at the first use.
   ~RedisStore() override;
 
   [[nodiscard]] std::optional<std::string> load(const std::string& name) override;
-  [[nodiscard]] bool contains(const std::string& name) override;
-  void save(const std::string& name, std::string_view bytes) override;
+  [[nodiscard]] bool contains(const std::string& name) override;        ///< As `RemoteStore` says.
+  void save(const std::string& name, std::string_view bytes) override;  ///< As `RemoteStore` says.
   [[nodiscard]] std::map<std::string, std::string> load_group(const std::string& name) override;
   void save_member(const std::string& name,
                    const std::string& member,

@@ -20,7 +20,9 @@ class RemoteStore {
 
   /// The value under `name`, or nothing.
   [[nodiscard]] virtual std::optional<std::string> load(const std::string& name) = 0;
+  /// Whether there is a value under `name`.
   [[nodiscard]] virtual bool contains(const std::string& name) = 0;
+  /// Puts `bytes` under `name`.
   virtual void save(const std::string& name, std::string_view bytes) = 0;
 
   /// The values of the group `name`, by member.

@@ -14,8 +14,8 @@ namespace kiln::autograd_dispatch {
 
 /// The parts that do the work.
 struct DispatchOptions {
-  Compiler forward = interpret;  ///< For the forward of a function that trains.
-  Compiler backward = interpret;
+  Compiler forward = interpret;      ///< For the forward of a function that trains.
+  Compiler backward = interpret;     ///< For the backward graph, when it first runs.
   Compiler inference = interpret;    ///< For a function without gradients.
   PartitionFunction partition = {};  ///< Required for a function that trains.
   /// Compile the backward when it first runs instead of with the forward.
@@ -40,7 +40,7 @@ class CompiledFunction {
 
   /// Whether it was compiled with a backward.
   [[nodiscard]] bool trains() const;
-  [[nodiscard]] const Plan& plan() const;
+  [[nodiscard]] const Plan& plan() const;  ///< What it does round the compiled graphs.
 
  private:
   friend CompiledFunction assemble(Plan plan,

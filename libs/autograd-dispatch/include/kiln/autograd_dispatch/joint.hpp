@@ -18,15 +18,17 @@ struct JointTrace {
   /// one of kind `kGradient` for each input that requires grad. Without differentiable results
   /// there are neither tangents nor gradients.
   ir::Graph graph;
-  Tensors captured;
-  Plan plan;
+  Tensors captured;  ///< What it touched that is no argument, by identity.
+  Plan plan;         ///< What the runtime does round the graph.
   /// What the function returned, where a call returns just that: nothing is differentiable,
   /// written, drawn at random or shared with an argument.
   std::optional<Tensors> outputs = {};
 
+  /// Whether any result has a gradient.
   [[nodiscard]] bool differentiable() const { return !plan.tangents.empty(); }
 };
 
+/// How `trace_joint` traces.
 struct TraceOptions {
   /// Let the graph write inputs itself where autograd does not see it; otherwise all new contents
   /// are results, which the runtime copies.

@@ -18,10 +18,11 @@ namespace kiln::autograd_dispatch {
 
 /// A window on a storage, in elements.
 struct Geometry {
-  std::vector<std::int64_t> sizes = {}, strides = {};
-  std::int64_t offset = 0;
+  std::vector<std::int64_t> sizes = {};    ///< One per dimension.
+  std::vector<std::int64_t> strides = {};  ///< One per dimension.
+  std::int64_t offset = 0;                 ///< Of the first element.
 
-  bool operator==(const Geometry&) const = default;
+  bool operator==(const Geometry&) const = default;  ///< Member by member.
 };
 
 /// How a tensor is made again from one that it shares memory with.
@@ -32,7 +33,7 @@ struct ViewPlan {
     kNoGrad,    ///< A view that was made with grad mode off.
     kDetached,  ///< Only the memory is shared.
   };
-  History history = History::kView;
+  History history = History::kView;  ///< How autograd sees it.
   /// The views that lead from the base to it, or, where they cannot be replayed, nothing: then
   /// `geometry` is set directly.
   std::optional<ir::Graph> views = {};
@@ -42,6 +43,7 @@ struct ViewPlan {
 
 /// Where one of the function's outputs comes from.
 struct OutputPlan {
+  /// The ways in which an output can come about.
   enum class Kind {
     kNone,             ///< Undefined.
     kComputed,         ///< Result `index`.
@@ -51,11 +53,12 @@ struct OutputPlan {
     kAliasOfComputed,  ///< Shares memory with result `index`.
     kAliasOfOutput,    ///< Shares memory with the function's output `index`.
   };
-  Kind kind = Kind::kComputed;
-  std::uint32_t index = 0;
-  bool requires_grad = false;
-  ViewPlan view = {};  ///< For aliases.
+  Kind kind = Kind::kComputed;  ///< Which way.
+  std::uint32_t index = 0;      ///< As `kind` says.
+  bool requires_grad = false;   ///< As in eager.
+  ViewPlan view = {};           ///< For aliases.
 
+  /// Whether it shares memory with something else.
   [[nodiscard]] bool is_alias() const {
     return kind == Kind::kAliasOfArgument || kind == Kind::kAliasOfComputed ||
            kind == Kind::kAliasOfOutput;
@@ -64,7 +67,7 @@ struct OutputPlan {
 
 /// Where a graph input comes from.
 struct InputPlan {
-  std::uint32_t argument = 0;
+  std::uint32_t argument = 0;  ///< Its position among the arguments.
   /// The input is not the argument but the tensor that it is a view of (or, if it is no view, the
   /// argument: others are views of it), with this window on its storage.
   std::optional<Geometry> base = {};
@@ -72,7 +75,7 @@ struct InputPlan {
 
 /// New contents of a graph input.
 struct WritePlan {
-  std::uint32_t input = 0;
+  std::uint32_t input = 0;  ///< Which input of the graph.
   /// The result that holds them; nothing if the graph writes them itself.
   std::optional<std::uint32_t> result = {};
   bool visible = false;  ///< Autograd sees the write: the input's history goes on through it.
@@ -80,7 +83,7 @@ struct WritePlan {
 
 /// What else happens to an argument.
 struct ChangePlan {
-  std::uint32_t argument = 0;
+  std::uint32_t argument = 0;                ///< Which one.
   std::optional<Geometry> geometry = {};     ///< Its window afterwards; offset from the old one's.
   bool visible = false;                      ///< Autograd sees the change of geometry.
   std::optional<std::uint32_t> memory = {};  ///< It moves onto the memory of `outputs[memory]`.
@@ -100,29 +103,31 @@ struct AliasPlan {
 
 /// How a backward takes a tangent.
 struct TangentPlan {
-  Geometry geometry = {};
-  ir::DType dtype = ir::DType::kFloat32;
-  ir::Device device = {};
+  Geometry geometry = {};                 ///< The window that the graph was traced with.
+  ir::DType dtype = ir::DType::kFloat32;  ///< Its element type.
+  ir::Device device = {};                 ///< Where it is.
 };
 
 /// A saved tensor, and an input or a result that it may share memory with.
 struct SharedSave {
-  std::uint32_t saved = 0, other = 0;
+  std::uint32_t saved = 0;  ///< Position of the saved tensor.
+  std::uint32_t other = 0;  ///< Position of the other.
 };
 
 /// What the runtime knows of a forward and a backward once the joint graph was partitioned.
 struct HalvesPlan {
   std::uint32_t saved = 0;  ///< Results of the forward, after the computed ones, for the backward.
-  std::vector<TangentPlan> tangents = {};  ///< As in `Plan::tangents`.
-  std::vector<bool> has_gradient = {};     ///< By `Plan::gradients`: the backward computes it.
-  std::vector<SharedSave> saved_on_input = {}, saved_on_result = {};
+  std::vector<TangentPlan> tangents = {};       ///< As in `Plan::tangents`.
+  std::vector<bool> has_gradient = {};          ///< By `Plan::gradients`: the backward computes it.
+  std::vector<SharedSave> saved_on_input = {};  ///< Those with inputs.
+  std::vector<SharedSave> saved_on_result = {};  ///< Those with results.
 };
 
 /// The runtime's part of a compiled function.
 struct Plan {
-  std::uint32_t arguments = 0;
-  std::uint32_t captured = 0;  ///< How many of them, at the end, are captured tensors.
-  std::vector<InputPlan> inputs = {};
+  std::uint32_t arguments = 0;         ///< How many there are.
+  std::uint32_t captured = 0;          ///< How many of them, at the end, are captured tensors.
+  std::vector<InputPlan> inputs = {};  ///< By graph input.
   /// The function's own, then the new memories that `changes` mention.
   std::vector<OutputPlan> outputs = {};
   std::uint32_t returned = 0;  ///< How many outputs are the function's own.
@@ -142,8 +147,8 @@ struct Plan {
   /// gradients.
   std::vector<std::uint32_t> backward_writes = {};
 
-  std::vector<WritePlan> writes = {};
-  std::vector<ChangePlan> changes = {};
+  std::vector<WritePlan> writes = {};        ///< What a call writes into its inputs.
+  std::vector<ChangePlan> changes = {};      ///< What else becomes of its arguments.
   std::vector<AliasPlan> aliases = {};       ///< By argument; empty if none share memory.
   std::vector<bool> requires_grad = {};      ///< By argument.
   std::optional<bool> grad_mode_after = {};  ///< The function leaves grad mode so.

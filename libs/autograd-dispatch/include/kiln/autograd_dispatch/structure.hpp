@@ -12,20 +12,20 @@ namespace kiln::autograd_dispatch {
 /// Names of types, lengths, keys and numbers, in order: values of equal structure differ in their
 /// tensors only. Plain text, to be compared, printed and kept.
 struct Structure {
-  std::string text = {};
+  std::string text = {};  ///< Words and values, with blanks between.
 
-  bool operator==(const Structure&) const = default;
+  bool operator==(const Structure&) const = default;  ///< Member by member.
 };
 
 /// Writes a structure from front to back.
 class StructureWriter {
  public:
-  void add_word(std::string_view word);  ///< Without a space in it.
-  void add_integer(std::int64_t value);
-  void add_number(double value);
-  void add_string(std::string_view value);
+  void add_word(std::string_view word);     ///< Without a space in it.
+  void add_integer(std::int64_t value);     ///< Adds a whole number.
+  void add_number(double value);            ///< Adds a number, exactly.
+  void add_string(std::string_view value);  ///< Adds a string of any bytes.
 
-  [[nodiscard]] Structure take() { return {std::move(text_)}; }
+  [[nodiscard]] Structure take() { return {std::move(text_)}; }  ///< What was written.
 
  private:
   std::string text_;
@@ -38,11 +38,12 @@ class StructureReader {
   /// `structure` must outlive it.
   explicit StructureReader(const Structure& structure) : rest_(structure.text) {}
 
+  /// Reads `word`; throws if something else stands there.
   void expect_word(std::string_view word);
-  [[nodiscard]] std::int64_t read_integer();
-  [[nodiscard]] double read_number();
-  [[nodiscard]] std::string read_string();
-  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  [[nodiscard]] std::int64_t read_integer();                   ///< Reads a whole number.
+  [[nodiscard]] double read_number();                          ///< Reads a number.
+  [[nodiscard]] std::string read_string();                     ///< Reads a string.
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }  ///< Whether all was read.
 
  private:
   std::string_view next();

@@ -21,10 +21,11 @@ using FunctionCompiler = std::function<TensorFunction(TensorFunction)>;
 /// whatever is no tensor may be used to compute with, and is fixed in what was compiled.
 class FlatFunction {
  public:
-  using Program = std::function<Flat(const Flat&)>;
+  using Program = std::function<Flat(const Flat&)>;  ///< The function, on values taken apart.
 
-  FlatFunction(Program program, FunctionCompiler compiler);
+  FlatFunction(Program program, FunctionCompiler compiler);  ///< Compiles nothing yet.
 
+  /// Calls it; compiles it first for a structure that is new.
   Flat operator()(const Flat& arguments) const;
 
  private:
@@ -46,9 +47,11 @@ class TypedFunction<Result(Arguments...)> {
                 "a value that the function replaces cannot be the caller's: return it");
 
  public:
+  /// Compiles nothing yet.
   TypedFunction(std::function<Result(Arguments...)> function, FunctionCompiler compiler)
       : flat_(flattened(std::move(function)), std::move(compiler)) {}
 
+  /// Calls it as the original is called.
   Result operator()(const std::remove_cvref_t<Arguments>&... arguments) const {
     const Flat results = flat_(take_apart(std::tuple(arguments...)));
     if constexpr (!std::is_void_v<Result>) {

@@ -32,8 +32,8 @@ struct ValueTraits;
 
 /// A value taken apart.
 struct Flat {
-  Tensors tensors;
-  Structure structure;
+  Tensors tensors;      ///< In the order in which they were met.
+  Structure structure;  ///< Everything else.
 };
 
 namespace detail {

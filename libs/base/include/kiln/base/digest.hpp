@@ -18,14 +18,14 @@ namespace kiln {
 
 /// 32 bytes that name a sequence of bytes.
 struct Digest {
-  std::array<std::uint8_t, 32> bytes{};
+  std::array<std::uint8_t, 32> bytes{};  ///< SHA-256.
 
   /// Lower-case hexadecimal, 64 characters.
   [[nodiscard]] std::string hex() const;
   /// The inverse of `hex()`, or nothing if `text` is not 64 hexadecimal characters.
   [[nodiscard]] static std::optional<Digest> parse(std::string_view text);
 
-  auto operator<=>(const Digest&) const = default;
+  auto operator<=>(const Digest&) const = default;  ///< By bytes.
 };
 
 /// Computes a digest piece by piece.
@@ -33,11 +33,11 @@ class Hasher {
  public:
   Hasher();
   ~Hasher();
-  Hasher(Hasher&&) noexcept;
-  Hasher& operator=(Hasher&&) noexcept;
+  Hasher(Hasher&&) noexcept;             ///< The other can only be destroyed.
+  Hasher& operator=(Hasher&&) noexcept;  ///< The other can only be destroyed.
 
-  Hasher& update(std::string_view bytes);
-  Hasher& update(std::span<const std::byte> bytes);
+  Hasher& update(std::string_view bytes);            ///< Adds `bytes` to what is digested.
+  Hasher& update(std::span<const std::byte> bytes);  ///< The same.
   /// The digest of everything so far; the hasher is then fresh again.
   [[nodiscard]] Digest finish();
 

@@ -20,9 +20,10 @@ class Id {
 
   /// The position in the table. Meaningless unless `valid()`.
   [[nodiscard]] constexpr std::uint32_t index() const { return index_; }
+  /// Whether it names anything.
   [[nodiscard]] constexpr bool valid() const { return index_ != kNone; }
 
-  constexpr auto operator<=>(const Id&) const = default;
+  constexpr auto operator<=>(const Id&) const = default;  ///< By index.
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;

@@ -22,11 +22,12 @@ struct ProcessOptions {
 
 /// What a program did.
 struct ProcessResult {
-  int exit_code = 0;  ///< As a shell counts it: 128 + n if signal n ended the program.
-  bool timed_out = false;
-  std::string output;  ///< Standard output.
-  std::string error;   ///< Standard error.
+  int exit_code = 0;       ///< As a shell counts it: 128 + n if signal n ended the program.
+  bool timed_out = false;  ///< It was ended because it took too long.
+  std::string output;      ///< Standard output.
+  std::string error;       ///< Standard error.
 
+  /// Whether it ran to its end and succeeded.
   [[nodiscard]] bool ok() const { return exit_code == 0 && !timed_out; }
 };
 

@@ -14,9 +14,10 @@ class TemporaryDirectory {
   /// Throws `Error` with `kIo` if no directory can be made.
   explicit TemporaryDirectory(std::string_view prefix = "kiln");
   ~TemporaryDirectory();
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept;
-  TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept;             ///< Leaves the other empty.
+  TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;  ///< Leaves the other empty.
 
+  /// Where it is.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Gives the directory up: it stays on disk.

@@ -20,6 +20,7 @@ namespace kiln::capture {
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
+/// How a function is recorded.
 struct RecordOptions {
   /// Run on twins of the inputs: when `record` returns or throws, inputs, captured buffers and
   /// generators are as before. Otherwise the trace is the call itself.
@@ -106,7 +107,7 @@ class PauseRecording {
 /// `c10::AutoGradMode` too, but only where an operator follows.
 class GradModeScope {
  public:
-  explicit GradModeScope(bool enabled);
+  explicit GradModeScope(bool enabled);  ///< Sets grad mode until it ends, and has the graph know.
   ~GradModeScope();
   GradModeScope(const GradModeScope&) = delete;
   GradModeScope& operator=(const GradModeScope&) = delete;
@@ -130,6 +131,7 @@ class BackwardScope {
 /// While it lives, nodes recorded on this thread carry `path` in their provenance.
 class ModuleScope {
  public:
+  /// What runs until it ends belongs to the module `path`.
   explicit ModuleScope(const std::string& path);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
@@ -143,8 +145,9 @@ class ModuleScope {
 /// `source`. So do the nodes of the gradients that they cause.
 class SourceScope {
  public:
+  /// What runs until it ends was written here.
   explicit SourceScope(std::source_location here = std::source_location::current());
-  explicit SourceScope(std::string source);
+  explicit SourceScope(std::string source);  ///< The same, in words of your own.
   ~SourceScope();
   SourceScope(const SourceScope&) = delete;
   SourceScope& operator=(const SourceScope&) = delete;

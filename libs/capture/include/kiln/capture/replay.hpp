@@ -11,6 +11,7 @@
 
 namespace kiln::capture {
 
+/// How a graph is interpreted.
 struct ReplayOptions {
   /// Compare every value's dtype, sizes and strides with what the graph says; throws `kInternal`
   /// where they differ.
@@ -25,8 +26,8 @@ class Interpreter {
   /// Throws `Error` with `kUnsupported` naming an operator that is not registered.
   explicit Interpreter(ir::Graph graph, ReplayOptions options = {});
   ~Interpreter();
-  Interpreter(Interpreter&&) noexcept;
-  Interpreter& operator=(Interpreter&&) noexcept;
+  Interpreter(Interpreter&&) noexcept;             ///< Leaves the other empty.
+  Interpreter& operator=(Interpreter&&) noexcept;  ///< Leaves the other empty.
 
   /// Runs on one tensor per graph input; returns one per graph output, undefined where the graph
   /// has none.
@@ -34,7 +35,7 @@ class Interpreter {
   /// Values are freed after their last use: move the inputs in to free them too.
   [[nodiscard]] std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
-  [[nodiscard]] const ir::Graph& graph() const;
+  [[nodiscard]] const ir::Graph& graph() const;  ///< What it runs.
 
  private:
   struct Program;

@@ -20,36 +20,37 @@ namespace kiln::codegen {
 /// How far a compile has come.
 struct Progress {
   std::string stage;  ///< "schedule", "kernels", "link"
-  int done = 0;
-  int total = 0;
+  int done = 0;       ///< Parts of the stage.
+  int total = 0;      ///< Of so many.
 };
 
 /// A store of compiled objects, by the digest of what went into them. Either function may be empty.
 struct ObjectStore {
+  /// An object that was put, or nothing.
   std::function<std::optional<std::string>(const Digest&)> find;
-  std::function<void(const Digest&, std::string_view object)> put;
+  std::function<void(const Digest&, std::string_view object)> put;  ///< Keeps an object.
 };
 
 /// The bytes of one constant, dense in its recorded strides. Borrowed. Constants whose bytes are
 /// the same memory have one place in the library.
 struct ConstantData {
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;  ///< Its elements.
 };
 
 /// What a caller may decide.
 struct Options {
   std::string isa = "native";  ///< One, or several with commas between (`resolve_targets`).
-  bool check_inputs = true;
+  bool check_inputs = true;    ///< At each call, against what was compiled.
   /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in
   /// the order of those inputs); else they are inputs like any other. `append_weights` then
   /// completes the library.
   bool bind_constants = false;
-  std::vector<ConstantData> constants = {};
+  std::vector<ConstantData> constants = {};  ///< For `bind_constants`.
   /// What is computed from constants alone stands among the weights too (`Report::folding` computes
   /// it); else every container computes it before its first run.
   bool store_folded = false;
-  std::string in_spec = {};  ///< Treespec JSON; made for a flat tuple if empty.
-  std::string out_spec = {};
+  std::string in_spec = {};   ///< Treespec JSON; made for a flat tuple if empty.
+  std::string out_spec = {};  ///< Likewise of the results.
   std::filesystem::path runtime_archive =
       {};  ///< libkiln-container.a; found by `find_runtime_archive()` if empty.
   /// Where libtorch_cpu.so lies, if the link is to check that it has every function that the model
@@ -64,19 +65,22 @@ struct Options {
   /// (`graph.kir`; `fold.kir` has what is computed from constants alone) and the plan of buffers,
   /// kernels and steps (`plan.json`).
   std::filesystem::path keep_source = {};
-  ObjectStore objects = {};
-  std::function<void(const Progress&)> progress = {};
+  ObjectStore objects = {};  ///< Where compiled kernels are kept, if anywhere.
+  std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 };
 
 /// What a compile did and how long it took.
 struct Report {
-  int kernels = 0;  ///< Distinct.
-  int kernel_calls = 0;
-  int extern_calls = 0;
-  int objects_reused = 0;
-  double schedule_ms = 0, emit_ms = 0, compile_ms = 0, link_ms = 0;
-  std::size_t arena_bytes = 0;
-  std::size_t library_bytes = 0;
+  int kernels = 0;                ///< Distinct.
+  int kernel_calls = 0;           ///< In one run.
+  int extern_calls = 0;           ///< Calls of libtorch in one run.
+  int objects_reused = 0;         ///< Files that were found in `Options::objects`.
+  double schedule_ms = 0;         ///< Lowering and fusion.
+  double emit_ms = 0;             ///< Source text.
+  double compile_ms = 0;          ///< The compiler.
+  double link_ms = 0;             ///< The linker.
+  std::size_t arena_bytes = 0;    ///< Temporaries of one instance.
+  std::size_t library_bytes = 0;  ///< Of the file.
   /// The file beside the library ("model.json") that hosts must find there, because some operators
   /// are called through their proxy executor. Empty: there is none.
   std::filesystem::path extern_nodes = {};

@@ -20,18 +20,19 @@ namespace kiln::codegen {
 
 /// Memory that exists while a model runs.
 struct Buffer {
+  /// Whose memory it is.
   enum class Kind {
     kInput,      ///< The caller's tensor.
     kConstant,   ///< A weight.
     kTemporary,  ///< Ours, from its first write to its last use.
     kOutput,     ///< Fresh memory that is handed to the caller.
   };
-  Kind kind = Kind::kTemporary;
-  std::uint32_t index = 0;  ///< Position among the model's inputs or constants.
-  ir::DType dtype = ir::DType::kFloat32;
-  ir::Device device = {};
-  std::vector<ir::Expr> sizes = {};    ///< As allocated.
-  std::vector<ir::Expr> strides = {};  ///< Dense for what we allocate.
+  Kind kind = Kind::kTemporary;           ///< Whose it is.
+  std::uint32_t index = 0;                ///< Position among the model's inputs or constants.
+  ir::DType dtype = ir::DType::kFloat32;  ///< Of its elements.
+  ir::Device device = {};                 ///< Where it lies.
+  std::vector<ir::Expr> sizes = {};       ///< As allocated.
+  std::vector<ir::Expr> strides = {};     ///< Dense for what we allocate.
   /// Set by an extern call that allocates its own result; then it has no place in the arena.
   bool external = false;
 };
@@ -39,10 +40,10 @@ using BufferId = Id<Buffer>;
 
 /// A value as a strided window on a buffer.
 struct Location {
-  BufferId buffer;
-  ir::Expr offset = 0;  ///< In elements, from the buffer's first element.
-  std::vector<ir::Expr> sizes = {};
-  std::vector<ir::Expr> strides = {};
+  BufferId buffer;                     ///< What it looks at.
+  ir::Expr offset = 0;                 ///< In elements, from the buffer's first element.
+  std::vector<ir::Expr> sizes = {};    ///< One per dimension.
+  std::vector<ir::Expr> strides = {};  ///< One per dimension.
 };
 
 /// One fused loop nest as source text.
@@ -58,39 +59,40 @@ struct Kernel {
 
 /// What a step has to move and compute, whatever its machine code then does.
 struct Cost {
-  ir::Expr bytes_read = 0;
-  ir::Expr bytes_written = 0;
-  ir::Expr operations = 0;  ///< Of floating-point numbers; a multiply-add is two.
+  ir::Expr bytes_read = 0;     ///< Each operand once.
+  ir::Expr bytes_written = 0;  ///< Each result once.
+  ir::Expr operations = 0;     ///< Of floating-point numbers; a multiply-add is two.
 };
 
 /// A kernel applied to buffers: `buffers[i]` points at element `offset` of `operands[i].buffer`.
 struct KernelCall {
+  /// Where one pointer of a kernel points.
   struct Operand {
-    BufferId buffer;
-    ir::Expr offset = 0;
-    bool written = false;
+    BufferId buffer;       ///< Which memory.
+    ir::Expr offset = 0;   ///< In elements.
+    bool written = false;  ///< Whether the kernel writes there.
   };
-  std::uint32_t kernel = 0;
-  std::vector<Operand> operands = {};
-  std::vector<ir::Expr> sizes = {};
+  std::uint32_t kernel = 0;            ///< Position in `Schedule::kernels`.
+  std::vector<Operand> operands = {};  ///< In the order of the kernel.
+  std::vector<ir::Expr> sizes = {};    ///< What it is told at run time.
   std::vector<ir::NodeId> nodes = {};  ///< What it computes, for people.
-  Cost cost = {};
+  Cost cost = {};                      ///< Of this call.
 };
 
 /// A node that libtorch runs. Its tensor operands have locations; its results are whole buffers.
 struct ExternCall {
-  ir::NodeId node;
+  ir::NodeId node;  ///< Of the graph.
 };
 
 using Step = std::variant<KernelCall, ExternCall>;
 
 /// A whole program.
 struct Schedule {
-  std::vector<Buffer> buffers;
+  std::vector<Buffer> buffers;  ///< By `BufferId`.
   /// By `ValueId`; nothing for a value that lives only inside kernels.
   std::vector<std::optional<Location>> locations;
-  std::vector<Kernel> kernels;
-  std::vector<Step> steps;
+  std::vector<Kernel> kernels;  ///< What steps call.
+  std::vector<Step> steps;      ///< In order.
 };
 
 /// Plans `graph`, which must be functional: lowers what has a lowering, fuses, and leaves the rest

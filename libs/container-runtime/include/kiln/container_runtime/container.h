@@ -30,25 +30,25 @@ struct AOTInductorStreamOpaque;
 struct AOTInductorConstantMap; /* std::unordered_map<std::string, at::Tensor*> of the C++ runtime */
 struct AOTIProxyExecutorOpaque;
 
-/* One constant by name. */
+/** One constant by name. */
 struct AOTInductorConstantMapEntry {
-  const char* name;
-  struct AtenTensorOpaque* handle;
+  const char* name;                /**< its name */
+  struct AtenTensorOpaque* handle; /**< the tensor */
 };
 
 #define AOTI_ARRAYREF_TENSOR_MAX_DIMS 8
 
-/* A tensor without libtorch. All memory is the caller's; `reserved` is zero. */
+/** A tensor without libtorch. All memory is the caller's; `reserved` is zero. */
 struct AOTInductorArrayRefTensor {
-  void* data;
-  int64_t numel;
-  int64_t sizes[AOTI_ARRAYREF_TENSOR_MAX_DIMS];
-  int64_t strides[AOTI_ARRAYREF_TENSOR_MAX_DIMS];
-  int32_t ndim;
-  int32_t dtype;
-  int32_t device_type;
-  int32_t device_idx;
-  int64_t reserved[4];
+  void* data;                                     /**< first element */
+  int64_t numel;                                  /**< elements */
+  int64_t sizes[AOTI_ARRAYREF_TENSOR_MAX_DIMS];   /**< of the first `ndim` dimensions */
+  int64_t strides[AOTI_ARRAYREF_TENSOR_MAX_DIMS]; /**< likewise, in elements */
+  int32_t ndim;                                   /**< dimensions */
+  int32_t dtype;                                  /**< c10::ScalarType */
+  int32_t device_type;                            /**< c10::DeviceType */
+  int32_t device_idx;                             /**< which of them */
+  int64_t reserved[4];                            /**< zero */
 };
 
 /* --- A container: instances that run concurrently over one set of constants --- */

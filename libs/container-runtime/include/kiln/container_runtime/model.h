@@ -19,14 +19,14 @@ extern "C" {
 /* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
 struct AtenTensorOpaque;
 
-/* An input or output as it was compiled. A size or stride of -1 is not fixed. */
+/** An input or output as it was compiled. A size or stride of -1 is not fixed. */
 typedef struct KilnTensor {
-  const char* name;
-  int32_t dtype;       /* c10::ScalarType */
-  int32_t device_type; /* c10::DeviceType */
-  int32_t rank;
-  const int64_t* sizes;
-  const int64_t* strides;
+  const char* name;       /**< its name */
+  int32_t dtype;          /**< c10::ScalarType */
+  int32_t device_type;    /**< c10::DeviceType */
+  int32_t rank;           /**< dimensions */
+  const int64_t* sizes;   /**< `rank` of them */
+  const int64_t* strides; /**< `rank` of them, in elements */
 } KilnTensor;
 
 enum KilnConstantKind {
@@ -36,70 +36,72 @@ enum KilnConstantKind {
   KILN_CONSTANT_FOLDED = 4
 };
 
+/** A constant of the model. */
 typedef struct KilnConstant {
-  const char* name; /* the model's own */
-  const char* fqn;  /* the user's: "fc1.weight" */
-  int32_t dtype;
-  int32_t device_type;
-  int32_t rank;
-  const int64_t* sizes;
-  const int64_t* strides;
-  uint64_t bytes;       /* of its dense storage */
-  uint64_t blob_offset; /* into the weights, a multiple of 64; UINT64_MAX: not in them, as what is
+  const char* name;       /**< the model's own */
+  const char* fqn;        /**< the user's: "fc1.weight" */
+  int32_t dtype;          /**< c10::ScalarType */
+  int32_t device_type;    /**< c10::DeviceType */
+  int32_t rank;           /**< dimensions */
+  const int64_t* sizes;   /**< `rank` of them */
+  const int64_t* strides; /**< `rank` of them, in elements */
+  uint64_t bytes;         /**< of its dense storage */
+  uint64_t blob_offset; /**< into the weights, a multiple of 64; UINT64_MAX: not in them, as what is
                          * folded need not be. Constants that share storage have one place */
-  int32_t kind;         /* KilnConstantKind */
-  int32_t mutated;      /* run writes to it: a container then works on a copy of its own */
+  int32_t kind;         /**< KilnConstantKind */
+  int32_t mutated;      /**< run writes to it: a container then works on a copy of its own */
 } KilnConstant;
 
-/* One run. Inputs and constants are borrowed; every output is set to a new handle that the caller
+/** One run. Inputs and constants are borrowed; every output is set to a new handle that the caller
  * owns, or, where run fails, left null. */
 typedef struct KilnCall {
-  struct AtenTensorOpaque* const* inputs;
-  struct AtenTensorOpaque** outputs;
-  struct AtenTensorOpaque* const* constants;
-  void* const* constant_data; /* first element of each constant */
-  void* stream;
-  void* proxy_executor;
-  const char* error; /* a static string, set by a model that fails for a reason of its own; else
+  struct AtenTensorOpaque* const* inputs;    /**< `num_inputs` of them */
+  struct AtenTensorOpaque** outputs;         /**< `num_outputs` of them */
+  struct AtenTensorOpaque* const* constants; /**< `num_constants` of them */
+  void* const* constant_data;                /**< first element of each constant */
+  void* stream;                              /**< the device's, or null */
+  void* proxy_executor;                      /**< the host's, or null */
+  const char* error; /**< a static string, set by a model that fails for a reason of its own; else
                       * null: the failing shim call has the message (torch_exception_get_what) */
 } KilnCall;
 
+/** What generated source defines. */
 typedef struct KilnModel {
-  uint32_t version; /* KILN_MODEL_VERSION */
-  int32_t device_type;
-  int32_t num_inputs;
-  int32_t num_outputs;
-  int32_t num_constants;
-  int32_t check_inputs;      /* the container checks inputs against `inputs` before it runs */
-  int32_t mutates_constants; /* instances then run one at a time */
-  const KilnTensor* inputs;
-  const KilnTensor* outputs;
-  const KilnConstant* constants;
-  const char* in_spec; /* treespec JSON */
-  const char* out_spec;
-  /* What the kernels need beyond the architecture's baseline, as /proc/cpuinfo names it, with
+  uint32_t version;              /**< KILN_MODEL_VERSION */
+  int32_t device_type;           /**< c10::DeviceType */
+  int32_t num_inputs;            /**< that a run takes */
+  int32_t num_outputs;           /**< that a run returns */
+  int32_t num_constants;         /**< folded ones included */
+  int32_t check_inputs;          /**< the container checks inputs against `inputs` before it runs */
+  int32_t mutates_constants;     /**< instances then run one at a time */
+  const KilnTensor* inputs;      /**< `num_inputs` of them */
+  const KilnTensor* outputs;     /**< `num_outputs` of them */
+  const KilnConstant* constants; /**< `num_constants` of them */
+  const char* in_spec;           /**< treespec JSON */
+  const char* out_spec;          /**< likewise */
+  /** What the kernels need beyond the architecture's baseline, as /proc/cpuinfo names it, with
    * blanks between. A container looks before it calls any of them. */
   const char* cpu_features;
-  /* The constants' bytes. Null with `weights_bytes` above 0: they stand behind the library in its
+  /** The constants' bytes. Null with `weights_bytes` above 0: they stand behind the library in its
    * file, followed by a KilnWeightsTrailer, and each container maps them. */
   unsigned char* weights;
-  uint64_t weights_bytes;
+  uint64_t weights_bytes; /**< of all constants that are stored */
 
-  /* An instance: scratch memory and tensors made once. Null on failure. */
+  /** An instance: scratch memory and tensors made once. Null on failure. */
   void* (*create)(void);
-  void (*destroy)(void* instance);
-  /* 0 on success. Never throws. One call at a time per instance. */
+  void (*destroy)(void* instance); /**< ends an instance */
+  /** 0 on success. Never throws. One call at a time per instance. */
   int32_t (*run)(void* instance, KilnCall* call);
-  /* Computes the folded constants from the others: `outputs` are they, in the order of `constants`.
-   * Null if there are none. */
+  /** Computes the folded constants from the others: `outputs` are they, in the order of
+   * `constants`. Null if there are none. */
   int32_t (*fold)(void* instance, KilnCall* call);
 } KilnModel;
 
-/* The last bytes of a library file with weights behind it. */
+/** The last bytes of a library file with weights behind it. */
 typedef struct KilnWeightsTrailer {
-  char magic[16];         /* KILN_WEIGHTS_MAGIC */
-  uint64_t weights_bytes; /* what stands before the trailer */
-  unsigned char reserved[40];
+  char magic[16];             /**< KILN_WEIGHTS_MAGIC */
+  uint64_t weights_bytes;     /**< what stands before the trailer */
+  unsigned char reserved[40]; /**< zero */
 } KilnWeightsTrailer;
 
 #define KILN_WEIGHTS_MAGIC "kiln weights 1\n"

@@ -39,7 +39,7 @@ void write_package(const std::filesystem::path& path, const PackageContents& con
 
 /// A model that was unpacked.
 struct UnpackedModel {
-  std::filesystem::path library;
+  std::filesystem::path library;  ///< The model library.
   /// Set if the weights stayed in the package: from which of its bytes on they stand there.
   std::optional<std::uint64_t> weights_offset = {};
 };
@@ -50,8 +50,8 @@ class Package {
   /// Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is no package.
   explicit Package(const std::filesystem::path& path);
   ~Package();
-  Package(Package&&) noexcept;
-  Package& operator=(Package&&) noexcept;
+  Package(Package&&) noexcept;             ///< Leaves the other empty.
+  Package& operator=(Package&&) noexcept;  ///< Leaves the other empty.
 
   /// Every file in it, without the root folder.
   [[nodiscard]] const std::vector<std::string>& files() const noexcept;

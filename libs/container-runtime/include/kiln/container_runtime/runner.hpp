@@ -42,11 +42,11 @@ enum class ConstantKind : std::int32_t {
 
 /// A constant of a model.
 struct Constant {
-  std::string name;  ///< The model's own.
-  std::string fqn;   ///< The user's: "fc1.weight".
-  at::ScalarType dtype;
-  ConstantKind kind;
-  std::size_t bytes;  ///< 0 if the library is too old to tell.
+  std::string name;      ///< The model's own.
+  std::string fqn;       ///< The user's: "fc1.weight".
+  at::ScalarType dtype;  ///< Of its elements.
+  ConstantKind kind;     ///< What it is.
+  std::size_t bytes;     ///< 0 if the library is too old to tell.
 };
 
 /// Tensors by the user's names (or the model's own).
@@ -62,25 +62,25 @@ struct UpdateOptions {
 
 /// The shape of a call, as PyTorch's `treespec_dumps` writes it.
 struct CallSpec {
-  std::string inputs;
-  std::string outputs;
+  std::string inputs;   ///< Of the arguments.
+  std::string outputs;  ///< Of the results.
 };
 
 /// How long calls took: bucket i counts those of 2^i up to 2^(i+1) nanoseconds.
 struct LatencyHistogram {
-  std::array<std::size_t, 40> buckets = {};
+  std::array<std::size_t, 40> buckets = {};  ///< How many calls each holds.
 
-  void add(std::chrono::nanoseconds latency);
+  void add(std::chrono::nanoseconds latency);  ///< Counts one call.
   /// An upper bound of what a `share` of the calls (0.5: the median) took; 0 if there was none.
   [[nodiscard]] std::chrono::nanoseconds percentile(double share) const;
 };
 
 /// What `run_async` and `run_multiple` are doing.
 struct RunStatistics {
-  std::size_t queued = 0;
-  std::size_t running = 0;
-  std::size_t finished = 0;  ///< Failed ones included.
-  std::size_t failed = 0;
+  std::size_t queued = 0;         ///< Waiting for an instance.
+  std::size_t running = 0;        ///< At this moment.
+  std::size_t finished = 0;       ///< Failed ones included.
+  std::size_t failed = 0;         ///< Ended with an error.
   LatencyHistogram latency = {};  ///< Of those that finished, without the time in the queue.
 };
 
@@ -95,8 +95,8 @@ class Runner {
 
   /// Waits for calls that run; queued ones fail.
   ~Runner();
-  Runner(Runner&&) noexcept;
-  Runner& operator=(Runner&&) noexcept;
+  Runner(Runner&&) noexcept;             ///< Leaves the other empty.
+  Runner& operator=(Runner&&) noexcept;  ///< Leaves the other empty.
 
   /// Runs the model once and waits. `stream` is the device's, where there is one.
   ///
@@ -115,11 +115,13 @@ class Runner {
   /// Makes every queued call fail and returns how many there were.
   std::size_t cancel_queued();
 
-  [[nodiscard]] RunStatistics statistics() const;
+  [[nodiscard]] RunStatistics statistics() const;  ///< Since it was opened.
 
+  /// In the order of `run`.
   [[nodiscard]] const std::vector<std::string>& input_names() const noexcept;
+  /// In the order of `run`.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
-  [[nodiscard]] CallSpec call_spec() const;
+  [[nodiscard]] CallSpec call_spec() const;  ///< How arguments and results are nested.
 
   /// What the package says of the model; empty for a bare library.
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept;
@@ -128,6 +130,7 @@ class Runner {
   /// core.
   [[nodiscard]] std::size_t instances() const noexcept;
 
+  /// Of the model, folded ones included.
   [[nodiscard]] const std::vector<Constant>& constants() const noexcept;
 
   /// The values of a set by the user's names; folded ones are left out. They share the model's

@@ -28,12 +28,13 @@ using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// A tensor that belongs to the program.
 struct NamedTensor {
-  std::string name;  ///< "encoder.layer.0.weight"
-  at::Tensor tensor;
+  std::string name;        ///< "encoder.layer.0.weight"
+  at::Tensor tensor;       ///< The tensor itself.
   bool is_buffer = false;  ///< Otherwise a parameter.
   bool persistent = true;  ///< Whether a state dict has it; for buffers.
 };
 
+/// How a program is exported.
 struct ExportOptions {
   /// Names of the graph's user inputs; "input0", "input1", … where there is none.
   std::vector<std::string> input_names = {};

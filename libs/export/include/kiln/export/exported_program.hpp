@@ -28,13 +28,13 @@ struct Leaf {
   /// The constant as JSON: `2.0`, `"mean"`, `null`. Empty for a tensor.
   std::string constant = {};
 
-  bool operator==(const Leaf&) const = default;
+  bool operator==(const Leaf&) const = default;  ///< Member by member.
 };
 
 /// What the gradients of a joint graph belong to (EX-22). All by name of the graph's values.
 struct BackwardSignature {
-  std::map<std::string, std::string> gradients_to_parameters;
-  std::map<std::string, std::string> gradients_to_user_inputs;
+  std::map<std::string, std::string> gradients_to_parameters;   ///< Output to parameter.
+  std::map<std::string, std::string> gradients_to_user_inputs;  ///< Output to input.
   /// The loss itself. PyTorch names the output at the loss index among *all* outputs, which is an
   /// updated buffer when there is one; this is always the loss.
   std::string loss_output;
@@ -45,19 +45,19 @@ struct BackwardSignature {
 /// "Inputs" and "outputs" are names of the graph's values; parameters and buffers have the user's
 /// names.
 struct GraphSignature {
-  std::vector<std::string> parameters;
-  std::vector<std::string> buffers;
-  std::vector<std::string> user_inputs;
-  std::vector<std::string> user_outputs;  ///< "" for an output that is None.
-  std::map<std::string, std::string> inputs_to_parameters;
-  std::map<std::string, std::string> inputs_to_buffers;
-  std::map<std::string, std::string> inputs_to_constants;
+  std::vector<std::string> parameters;                       ///< In the order of the inputs.
+  std::vector<std::string> buffers;                          ///< Likewise.
+  std::vector<std::string> user_inputs;                      ///< Likewise.
+  std::vector<std::string> user_outputs;                     ///< "" for an output that is None.
+  std::map<std::string, std::string> inputs_to_parameters;   ///< Input to parameter.
+  std::map<std::string, std::string> inputs_to_buffers;      ///< Input to buffer.
+  std::map<std::string, std::string> inputs_to_constants;    ///< Input to constant.
   std::map<std::string, std::string> buffers_to_mutate;      ///< Output to buffer.
   std::map<std::string, std::string> parameters_to_mutate;   ///< Output to parameter.
   std::map<std::string, std::string> user_inputs_to_mutate;  ///< Output to input.
-  std::string in_spec;
-  std::string out_spec;
-  std::optional<BackwardSignature> backward;
+  std::string in_spec;                                       ///< How arguments are nested.
+  std::string out_spec;                                      ///< How results are nested.
+  std::optional<BackwardSignature> backward;                 ///< Of a joint graph.
 };
 
 /// A traced program.
@@ -66,7 +66,7 @@ struct GraphSignature {
 /// inputs (`kMutation`, in input order), then the user's (`kUser`), then gradients (`kGradient`) if
 /// it is a joint graph.
 struct ExportedProgram {
-  ir::Graph graph;
+  ir::Graph graph;  ///< Functional.
   /// The tensor of every parameter, buffer and constant, by `ir::Input::name`.
   std::map<std::string, at::Tensor> weights;
   /// Buffers that a state dict leaves out.
@@ -75,10 +75,10 @@ struct ExportedProgram {
   Tensors sample_inputs;
   /// How arguments and results are nested: the JSON of PyTorch's `treespec_dumps`.
   std::string in_spec;
-  std::string out_spec;
+  std::string out_spec;  ///< Of the results.
   /// The leaves of the two specs, in order.
   std::vector<Leaf> input_leaves;
-  std::vector<Leaf> output_leaves;
+  std::vector<Leaf> output_leaves;  ///< Of the results.
   /// Symbols of dynamic dimensions with their ranges, as an archive brings them along.
   ir::Ranges symbols;
   /// Sizes of each user input where they mention symbols; empty where none does.
@@ -88,7 +88,7 @@ struct ExportedProgram {
   /// Whether it was recorded above autograd.
   bool pre_dispatch = false;
 
-  [[nodiscard]] GraphSignature signature() const;
+  [[nodiscard]] GraphSignature signature() const;  ///< The roles of inputs and outputs, by name.
 
   /// One tensor per graph input: the weights, then `user_inputs`.
   ///

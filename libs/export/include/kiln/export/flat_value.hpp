@@ -15,7 +15,7 @@ namespace kiln::exporter {
 
 /// A value, taken apart.
 struct FlatValue {
-  Tensors tensors;
+  Tensors tensors;           ///< Its leaves.
   std::vector<Leaf> leaves;  ///< In the order of the spec's.
   std::string spec;          ///< JSON, as a part of what PyTorch's `treespec_dumps` writes.
 };

@@ -9,6 +9,7 @@
 
 namespace kiln::ir {
 
+/// What two equal programs may differ in.
 struct CanonicalOptions {
   /// Include what the user calls inputs and outputs ("fc1.weight"): equal layers of one model then
   /// differ.

@@ -6,6 +6,7 @@
 
 namespace kiln::ir {
 
+/// What counts as dead.
 struct DeadCodeOptions {
   /// Keep draws that nobody uses, so that the generator goes on as it did in eager.
   bool keep_random = true;

@@ -17,6 +17,7 @@ namespace kiln::ir {
 /// Whether `target` ("aten.add.Tensor") is in core ATen.
 [[nodiscard]] bool is_core_aten(std::string_view target);
 
+/// What is expanded, and what stays whole.
 struct DecomposeOptions {
   /// The operators to leave as they are. A compiler keeps what it has a better kernel for, and need
   /// not keep core operators that it has none for: some of those have an expansion too.

@@ -19,10 +19,10 @@ namespace kiln::ir {
 
 /// The values a symbol may take, both ends included.
 struct Range {
-  std::int64_t low = 0;
-  std::int64_t high = INT64_MAX;
+  std::int64_t low = 0;           ///< The least value.
+  std::int64_t high = INT64_MAX;  ///< The largest.
 
-  bool operator==(const Range&) const = default;
+  bool operator==(const Range&) const = default;  ///< Member by member.
 };
 
 /// Symbol to range, and symbol to value.
@@ -32,16 +32,18 @@ using Bindings = std::map<std::string, std::int64_t, std::less<>>;
 /// An integer that may mention symbols.
 class Expr {
  public:
+  /// A constant.
   Expr(std::int64_t constant = 0)
       : constant_(constant) {}  // NOLINT(google-explicit-constructor): 3 is an Expr
 
-  [[nodiscard]] static Expr symbol(std::string name);
+  [[nodiscard]] static Expr symbol(std::string name);  ///< A symbol by its name.
   /// Reads what `to_string` writes and the sympy text of `.pt2` archives ("2*s0 + 1", "Max(1,
   /// s1//2)", "Mod(s0, 8)").
   ///
   /// Throws `Error` with `kInvalidArgument` naming the column.
   [[nodiscard]] static Expr parse(std::string_view text);
 
+  /// Whether it mentions no symbol.
   [[nodiscard]] bool is_constant() const { return node_ == nullptr; }
   /// The integer, or nothing if symbols are in it.
   [[nodiscard]] std::optional<std::int64_t> constant() const {
@@ -56,22 +58,22 @@ class Expr {
   [[nodiscard]] Expr substitute(const std::function<Expr(const std::string&)>& replacement) const;
   /// Every symbol in it, sorted, once.
   [[nodiscard]] std::vector<std::string> symbols() const;
-  [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] std::size_t hash() const;
+  [[nodiscard]] std::string to_string() const;  ///< As the text form writes it.
+  [[nodiscard]] std::size_t hash() const;       ///< Equal for equal expressions.
 
-  friend Expr operator+(const Expr& a, const Expr& b);
-  friend Expr operator-(const Expr& a, const Expr& b);
-  friend Expr operator*(const Expr& a, const Expr& b);
-  friend bool operator==(const Expr& a, const Expr& b);
+  friend Expr operator+(const Expr& a, const Expr& b);   ///< Sum.
+  friend Expr operator-(const Expr& a, const Expr& b);   ///< Difference.
+  friend Expr operator*(const Expr& a, const Expr& b);   ///< Product.
+  friend bool operator==(const Expr& a, const Expr& b);  ///< Whether both have one canonical form.
 
   /// Rounds down, as ATen and Python do; `ceil_div` rounds up. Division by a constant zero throws
   /// `kInvalidArgument`.
   friend Expr floor_div(const Expr& a, const Expr& b);
-  friend Expr ceil_div(const Expr& a, const Expr& b);
+  friend Expr ceil_div(const Expr& a, const Expr& b);  ///< Division, rounded up.
   /// The remainder with the divisor's sign.
   friend Expr mod(const Expr& a, const Expr& b);
-  friend Expr min(const Expr& a, const Expr& b);
-  friend Expr max(const Expr& a, const Expr& b);
+  friend Expr min(const Expr& a, const Expr& b);  ///< The smaller.
+  friend Expr max(const Expr& a, const Expr& b);  ///< The larger.
 
  private:
   struct Node;

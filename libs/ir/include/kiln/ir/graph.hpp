@@ -34,17 +34,17 @@ using StorageId = Id<Storage>;
 
 /// Everything about a tensor but its elements.
 struct TensorMeta {
-  DType dtype = DType::kFloat32;
-  Device device = {};
-  std::vector<Expr> sizes = {};
-  std::vector<Expr> strides = {};
-  Expr offset = 0;  ///< In elements, from the start of the storage.
-  bool requires_grad = false;
-  /// Complex views whose elements are to be read conjugated or negated.
-  bool conjugate = false, negative = false;
-  StorageId storage = {};
+  DType dtype = DType::kFloat32;   ///< Of its elements.
+  Device device = {};              ///< Where it lies.
+  std::vector<Expr> sizes = {};    ///< One per dimension.
+  std::vector<Expr> strides = {};  ///< In elements.
+  Expr offset = 0;                 ///< In elements, from the start of the storage.
+  bool requires_grad = false;      ///< As autograd says.
+  bool conjugate = false;          ///< A view whose elements are to be read conjugated.
+  bool negative = false;           ///< A view whose elements are to be read negated.
+  StorageId storage = {};          ///< Whose memory it is.
 
-  bool operator==(const TensorMeta&) const = default;
+  bool operator==(const TensorMeta&) const = default;  ///< Member by member.
 };
 
 /// Strides of a dense row-major tensor of `sizes`.
@@ -54,29 +54,31 @@ struct TensorMeta {
 
 /// A symbolic integer as a value, for instance a size saved for the backward.
 struct SymIntMeta {
-  Expr expr;
+  Expr expr;  ///< Its value.
 
-  bool operator==(const SymIntMeta&) const = default;
+  bool operator==(const SymIntMeta&) const = default;  ///< Member by member.
 };
 
 using ValueMeta = std::variant<TensorMeta, SymIntMeta>;
 
 /// What one graph input or one result of a node is.
 struct Value {
-  std::string name;  ///< Unique in the graph, without '%'.
-  ValueMeta meta;
+  std::string name;                ///< Unique in the graph, without '%'.
+  ValueMeta meta;                  ///< What kind of value, and of what shape.
   NodeId producer = {};            ///< Invalid for a graph input.
   std::uint32_t result_index = 0;  ///< Which result of the producer.
 
+  /// Whether `tensor()` may be asked.
   [[nodiscard]] bool is_tensor() const { return std::holds_alternative<TensorMeta>(meta); }
+  /// Of a tensor.
   [[nodiscard]] const TensorMeta& tensor() const { return std::get<TensorMeta>(meta); }
-  [[nodiscard]] TensorMeta& tensor() { return std::get<TensorMeta>(meta); }
+  [[nodiscard]] TensorMeta& tensor() { return std::get<TensorMeta>(meta); }  ///< Of a tensor.
 };
 
 /// A nested graph, by its position in `Graph::subgraphs()`.
 struct SubgraphRef {
-  std::uint32_t index = 0;
-  bool operator==(const SubgraphRef&) const = default;
+  std::uint32_t index = 0;                              ///< Its position.
+  bool operator==(const SubgraphRef&) const = default;  ///< Member by member.
 };
 
 /// One argument of a node. Lists of values may hold invalid ids: an absent optional tensor.
@@ -101,9 +103,9 @@ using Argument = std::variant<std::monostate,  // None
 /// Result `result` is the argument at `argument` seen through the node's view (or is that very
 /// tensor).
 struct Alias {
-  std::uint32_t result = 0;
-  std::uint32_t argument = 0;
-  bool operator==(const Alias&) const = default;
+  std::uint32_t result = 0;                       ///< Position among the results.
+  std::uint32_t argument = 0;                     ///< Position among the arguments.
+  bool operator==(const Alias&) const = default;  ///< Member by member.
 };
 
 /// Where a node came from, for people.
@@ -113,7 +115,7 @@ struct Provenance {
   std::int64_t sequence =
       -1;  ///< Autograd's number, equal on a forward node and the backward nodes it caused.
 
-  bool operator==(const Provenance&) const = default;
+  bool operator==(const Provenance&) const = default;  ///< Member by member.
 };
 
 /// One operator call.
@@ -129,13 +131,13 @@ struct Node {
 
   std::vector<std::uint32_t> mutates;  ///< Arguments whose memory is written (or whose geometry
                                        ///< changes, for in-place views).
-  std::vector<Alias> aliases;
-  bool random = false;     ///< Draws from a generator.
-  bool effectful = false;  ///< Must run, once, in order, even if nothing uses its results.
-  bool grad_mode = true;   ///< Grad mode when it ran.
-  bool autocast = false;   ///< Autocast was on when it ran.
-  bool backward = false;   ///< Recorded while gradients were being computed.
-  Provenance provenance = {};
+  std::vector<Alias> aliases;          ///< Results that share memory with arguments.
+  bool random = false;                 ///< Draws from a generator.
+  bool effectful = false;      ///< Must run, once, in order, even if nothing uses its results.
+  bool grad_mode = true;       ///< Grad mode when it ran.
+  bool autocast = false;       ///< Autocast was on when it ran.
+  bool backward = false;       ///< Recorded while gradients were being computed.
+  Provenance provenance = {};  ///< Where it came from.
 };
 
 enum class InputKind { kUser, kParameter, kBuffer, kConstant, kTangent, kSeed, kSaved };
@@ -145,29 +147,31 @@ enum class OutputKind { kUser, kMutation, kGradient, kSaved };
 [[nodiscard]] std::string_view to_string(InputKind kind);
 [[nodiscard]] std::string_view to_string(OutputKind kind);
 
+/// An input of a graph.
 struct Input {
-  ValueId value;
-  InputKind kind = InputKind::kUser;
-  std::string name = {};  ///< The user's: "fc1.weight". May be empty.
+  ValueId value;                      ///< What it is inside.
+  InputKind kind = InputKind::kUser;  ///< Whose it is.
+  std::string name = {};              ///< The user's: "fc1.weight". May be empty.
 
-  bool operator==(const Input&) const = default;
+  bool operator==(const Input&) const = default;  ///< Member by member.
 };
 
+/// An output of a graph.
 struct Output {
-  ValueId value;  ///< Invalid: None (an input without gradient).
-  OutputKind kind = OutputKind::kUser;
+  ValueId value;                        ///< Invalid: None (an input without gradient).
+  OutputKind kind = OutputKind::kUser;  ///< What it is for.
   /// For `kMutation` and `kGradient`: the position in `inputs()` of what is mutated or
   /// differentiated; in a backward graph, in the inputs of the joint graph.
   std::uint32_t input = 0;
-  std::string name = {};
+  std::string name = {};  ///< The user's. May be empty.
 
-  bool operator==(const Output&) const = default;
+  bool operator==(const Output&) const = default;  ///< Member by member.
 };
 
 /// A program: inputs, nodes in order, outputs.
 class Graph {
  public:
-  explicit Graph(std::string name = "graph") : name_(std::move(name)) {}
+  explicit Graph(std::string name = "graph") : name_(std::move(name)) {}  ///< An empty graph.
 
   /// Adds an input at the end of the list. An empty or taken value name is made unique.
   ValueId add_input(std::string value_name,
@@ -189,6 +193,7 @@ class Graph {
     values_[value.index()].name = unique_name(std::move(name));
   }
 
+  /// Adds an output at the end of the list.
   void add_output(Output output) { outputs_.push_back(std::move(output)); }
 
   /// Makes room for so many nodes and values in all; a matter of speed only.
@@ -197,26 +202,32 @@ class Graph {
   /// Keeps `graph` for a node's `SubgraphRef` and returns its position.
   std::uint32_t add_subgraph(Graph graph);
 
-  [[nodiscard]] const std::string& name() const { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
+  [[nodiscard]] const std::string& name() const { return name_; }  ///< What people call it.
+  void set_name(std::string name) { name_ = std::move(name); }     ///< Calls it something else.
 
-  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
-  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id.index()]; }
-  [[nodiscard]] Node& node(NodeId id) { return nodes_[id.index()]; }
+  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }  ///< In program order.
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id.index()]; }  ///< One of them.
+  [[nodiscard]] Node& node(NodeId id) { return nodes_[id.index()]; }  ///< The same, to be changed.
+  /// Inputs and results, by `ValueId`.
   [[nodiscard]] std::span<const Value> values() const { return values_; }
+  /// One of them.
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id.index()]; }
+  /// The same, to be changed.
   [[nodiscard]] Value& value(ValueId id) { return values_[id.index()]; }
+  /// Of a value that is a tensor.
   [[nodiscard]] const TensorMeta& tensor(ValueId id) const { return value(id).tensor(); }
-  [[nodiscard]] std::span<const Input> inputs() const { return inputs_; }
-  [[nodiscard]] std::vector<Input>& inputs() { return inputs_; }
-  [[nodiscard]] std::span<const Output> outputs() const { return outputs_; }
-  [[nodiscard]] std::vector<Output>& outputs() { return outputs_; }
+  [[nodiscard]] std::span<const Input> inputs() const { return inputs_; }  ///< In order.
+  [[nodiscard]] std::vector<Input>& inputs() { return inputs_; }  ///< The same, to be changed.
+  [[nodiscard]] std::span<const Output> outputs() const { return outputs_; }  ///< In order.
+  [[nodiscard]] std::vector<Output>& outputs() { return outputs_; }  ///< The same, to be changed.
+  /// What `SubgraphRef` names.
   [[nodiscard]] std::span<const Graph> subgraphs() const { return subgraphs_; }
+  /// The same, to be changed.
   [[nodiscard]] std::vector<Graph>& subgraphs() { return subgraphs_; }
 
   /// Ranges of the symbols that sizes mention.
   [[nodiscard]] const Ranges& symbols() const { return symbols_; }
-  [[nodiscard]] Ranges& symbols() { return symbols_; }
+  [[nodiscard]] Ranges& symbols() { return symbols_; }  ///< The same, to be changed.
 
   /// A storage id that no value has yet.
   [[nodiscard]] StorageId new_storage() { return StorageId(next_storage_++); }

@@ -15,7 +15,7 @@ namespace kiln::ir {
 /// Outputs of the graph never die. This is about values, not memory: a view may outlive its base.
 class LastUses {
  public:
-  explicit LastUses(const Graph& graph);
+  explicit LastUses(const Graph& graph);  ///< Of every value of `graph`.
 
   /// Values that die after `node`, each once.
   [[nodiscard]] std::span<const ValueId> after(NodeId node) const {

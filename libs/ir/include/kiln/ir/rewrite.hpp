@@ -19,12 +19,13 @@ class Rewriter {
 
   /// The graph made so far. Nodes added to it directly are as good as copied ones.
   [[nodiscard]] Graph& graph() { return graph_; }
-  [[nodiscard]] const Graph& source() const { return source_; }
+  [[nodiscard]] const Graph& source() const { return source_; }  ///< What is rewritten.
 
   /// What stands for `old`; invalid if nothing does, or `old` is invalid.
   [[nodiscard]] ValueId mapped(ValueId old) const {
     return old.valid() ? values_[old.index()] : ValueId();
   }
+  /// From now on `made` stands for `old`.
   void map(ValueId old, ValueId made) { values_[old.index()] = made; }
 
   /// `argument` with every value in it mapped. Throws `kInternal` if nothing stands for one.

@@ -50,10 +50,10 @@ enum class DeviceType : std::int8_t { kCpu = 0, kCuda = 1, kMeta = 14 };
 
 /// Where a tensor lives.
 struct Device {
-  DeviceType type = DeviceType::kCpu;
-  std::int8_t index = -1;  ///< -1: whichever is current.
+  DeviceType type = DeviceType::kCpu;  ///< The kind.
+  std::int8_t index = -1;              ///< -1: whichever is current.
 
-  bool operator==(const Device&) const = default;
+  bool operator==(const Device&) const = default;  ///< Member by member.
 };
 
 /// "cpu", "cuda:0", "meta".

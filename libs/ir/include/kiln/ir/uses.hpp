@@ -13,8 +13,9 @@ namespace kiln::ir {
 /// is unchanged.
 class Uses {
  public:
-  explicit Uses(const Graph& graph);
+  explicit Uses(const Graph& graph);  ///< Of every value of `graph`, as it is now.
 
+  /// The nodes that read `value`, in order.
   [[nodiscard]] std::span<const NodeId> of(ValueId value) const {
     return std::span(nodes_).subspan(begin_[value.index()],
                                      begin_[value.index() + 1] - begin_[value.index()]);

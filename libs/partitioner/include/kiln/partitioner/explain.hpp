@@ -14,11 +14,11 @@ namespace kiln::partitioner {
 
 /// One value that crosses: an output of the forward, an input of the backward.
 struct SavedValue {
-  std::string name;     ///< Without '%'.
-  std::string type;     ///< "f32[8, 16]", "int(s0)".
-  std::string made_by;  ///< The operator, or "input", "parameter fc.weight".
-  std::string reason;   ///< Why it is not recomputed.
-  double bytes = 0;
+  std::string name;      ///< Without '%'.
+  std::string type;      ///< "f32[8, 16]", "int(s0)".
+  std::string made_by;   ///< The operator, or "input", "parameter fc.weight".
+  std::string reason;    ///< Why it is not recomputed.
+  double bytes = 0;      ///< That it keeps.
   ir::ValueId forward;   ///< In the forward.
   ir::ValueId backward;  ///< In the backward.
 };

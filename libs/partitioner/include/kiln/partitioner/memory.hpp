@@ -14,6 +14,7 @@ struct MemoryProfile {
   double saved = 0;          ///< Kept between the two, beyond the inputs.
   double backward_peak = 0;  ///< While the backward runs, what is saved included.
 
+  /// The larger of the two peaks.
   [[nodiscard]] double peak() const {
     return forward_peak > backward_peak ? forward_peak : backward_peak;
   }

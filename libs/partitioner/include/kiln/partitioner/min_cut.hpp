@@ -15,7 +15,7 @@ namespace kiln::partitioner {
 
 /// How `min_cut_partition` decides. The defaults are the ones to train with.
 struct MinCutOptions {
-  CostModel cost = aten_cost_model();
+  CostModel cost = aten_cost_model();  ///< What operators cost.
 
   /// Share of the activations that may be saved, 1: all that is worth saving, 0: only what cannot
   /// be computed from the inputs. Below 1, products are recomputed too, the cheapest per byte
@@ -26,7 +26,7 @@ struct MinCutOptions {
   /// Nodes of the joint graph whose results are saved if the backward needs them, and nodes that
   /// are recomputed if it does. Random nodes and nodes with effects are never recomputed.
   std::function<bool(ir::NodeId node)> must_save = {};
-  std::function<bool(ir::NodeId node)> must_recompute = {};
+  std::function<bool(ir::NodeId node)> must_recompute = {};  ///< The second of the two.
 
   /// Equal computations are merged first, but for random ones.
   bool merge_equal_nodes = true;
@@ -45,7 +45,7 @@ struct MinCutOptions {
   bool ban_used_far_apart = true;
   /// chains of fusible nodes longer than `longest_fusible_chain`.
   bool ban_long_fusible_chains = true;
-  int longest_fusible_chain = 100;
+  int longest_fusible_chain = 100;  ///< In nodes.
 };
 
 /// Splits `joint` (partition.hpp) so that few bytes are saved. The backward runs in the order of

@@ -26,8 +26,8 @@ namespace kiln::partitioner {
 /// tangent's size). A saved value may be a primal or a user output. One that the forward overwrites
 /// before the backward reads it is saved as a copy.
 struct Partition {
-  ir::Graph forward;
-  ir::Graph backward;
+  ir::Graph forward;   ///< Its last outputs are what it saves.
+  ir::Graph backward;  ///< Takes them, then the tangents.
   /// For each saved output of the forward, in order: why it is saved and not recomputed.
   std::vector<std::string> reasons = {};
 };
