@@ -16,8 +16,8 @@ inline constexpr std::int64_t kPanelWidth = 8;
 /// spends its time on arranging them (OpenBLAS does, on small products and on batches above all).
 ///
 /// Batches are copied by a kernel. Weights, which a linear layer keeps with a row for each output,
-/// are turned if they are constants (`bind_constants`): `split_constants` then does it once. That
-/// is memory that processes do not share, so there is a limit to it, for each and for all together.
+/// are turned if they are constants (`bind_constants`): `split_constants` then does it once. A
+/// package is larger by that, so there is a limit to it, for each and for all together.
 ///
 /// Weights with a multiple of `kPanelWidth` columns are packed instead: the product then is a `bmm`
 /// of the rows, repeated, with panels [columns / 8, depth, 8], and `schedule` has a kernel for it.
