@@ -16,8 +16,8 @@ struct Target {
   /// What a machine must have to run it beyond its architecture's baseline, as /proc/cpuinfo names
   /// it.
   std::string cpu_features = {};
-  /// Whether libtorch multiplies faster by matrices that were turned beforehand if they lie
-  /// transposed: with OpenBLAS, not with MKL.
+  /// Whether libtorch is slow at multiplying by matrices that lie transposed: with OpenBLAS, not
+  /// with MKL. They are turned or packed beforehand, or the products are kernels.
   bool turns_operands = false;
 };
 
