@@ -84,7 +84,7 @@ def declared(library: str) -> tuple[list[str], list[str]]:
     text = re.sub(r"#.*", "", (ROOT / "libs" / library / "CMakeLists.txt").read_text())
     call = re.search(r"kiln_library\(([^)]*)\)", text).group(1)
     siblings = re.findall(r"kiln::([\w-]+)", call)
-    packages = re.search(r"\bPACKAGES\s+([\w\s]+?)(?=\s[A-Z_]{4,}\s|$)", call.rstrip())
+    packages = re.search(r"\bPACKAGES\s+([\w\s]+?)(?=\n\s*[A-Z_]{4,}\s|$)", call.rstrip())
     return siblings, packages.group(1).split() if packages else []
 
 
