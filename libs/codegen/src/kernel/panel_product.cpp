@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../prepare/arguments.hpp"
 #include "../prepare/products.hpp"
 
 namespace kiln::codegen {
@@ -25,15 +26,6 @@ constexpr std::int64_t kMostRows = 1024;
 constexpr std::int64_t kDeepest = 4096;
 // Operations on one core that are worth more threads, as in other kernels 40 microseconds.
 constexpr std::int64_t kWorthThreads = 1'200'000;
-
-ValueId operand(const ir::Node& node, std::size_t i) {
-  const auto* value = std::get_if<ValueId>(&node.arguments[i]);
-  return value != nullptr ? *value : ValueId();
-}
-
-bool is_one(const ir::Argument& argument) {
-  return argument == ir::Argument(Expr(1)) || argument == ir::Argument(1.0);
-}
 
 // What does not depend on the shape. The left side is read four rows at a time because that is
 // how an instruction takes a factor from a register.

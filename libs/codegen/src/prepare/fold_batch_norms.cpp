@@ -2,6 +2,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arguments.hpp"
 #include "constants.hpp"
 #include "convolution.hpp"
 #include "kiln/ir/dead_code.hpp"
@@ -49,11 +50,6 @@ class BatchNormFolder {
   }
 
  private:
-  [[nodiscard]] ValueId operand(NodeId node, std::size_t i) const {
-    const auto* value = std::get_if<ValueId>(&graph_.node(node).arguments[i]);
-    return value != nullptr ? *value : ValueId();
-  }
-
   [[nodiscard]] bool is_fixed(ValueId value) const {
     return value.valid() && fixed_[value.index()] &&
            graph_.tensor(value).dtype == ir::DType::kFloat32;
@@ -65,18 +61,20 @@ class BatchNormFolder {
 
   // The convolution whose only use is `norm`, if its weights can take it.
   [[nodiscard]] NodeId convolution_of(const BatchNorm& norm) const {
-    const ValueId input = operand(norm.node, 0);
+    const ValueId input = operand(graph_.node(norm.node), 0);
     const NodeId convolution = graph_.value(input).producer;
     if (!convolution.valid() || graph_.node(convolution).target != "aten.convolution.default" ||
         uses_.of(input).size() != 1 || uses_.is_output(input)) {
       return {};
     }
     const auto* transposed = std::get_if<bool>(&graph_.node(convolution).arguments[6]);
-    const bool possible =
-        transposed != nullptr && !*transposed && is_fixed(operand(convolution, 1)) &&
-        is_fixed_or_none(operand(convolution, 2)) && is_fixed_or_none(operand(norm.node, 1)) &&
-        is_fixed_or_none(operand(norm.node, 2)) && is_fixed(operand(norm.node, 3)) &&
-        is_fixed(operand(norm.node, 4));
+    const bool possible = transposed != nullptr && !*transposed &&
+                          is_fixed(operand(graph_.node(convolution), 1)) &&
+                          is_fixed_or_none(operand(graph_.node(convolution), 2)) &&
+                          is_fixed_or_none(operand(graph_.node(norm.node), 1)) &&
+                          is_fixed_or_none(operand(graph_.node(norm.node), 2)) &&
+                          is_fixed(operand(graph_.node(norm.node), 3)) &&
+                          is_fixed(operand(graph_.node(norm.node), 4));
     return possible ? convolution : NodeId();
   }
 
@@ -94,7 +92,7 @@ class BatchNormFolder {
       }
     }
     const auto constant = [&](NodeId node, std::size_t i) {
-      return rewriter_.mapped(operand(node, i));
+      return rewriter_.mapped(operand(graph_.node(node), i));
     };
     const ValueId variance = constant(id, 4);
     ValueId scale = pointwise("aten.rsqrt.default",

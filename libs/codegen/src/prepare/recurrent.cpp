@@ -1,4 +1,5 @@
 #include "recurrent.hpp"
+#include "arguments.hpp"
 
 #include <array>
 #include <cstdint>
@@ -72,11 +73,6 @@ class RecurrentExpander {
   }
 
  private:
-  [[nodiscard]] ValueId operand(NodeId node, std::size_t i) const {
-    const auto* value = std::get_if<ValueId>(&graph_.node(node).arguments[i]);
-    return value != nullptr ? *value : ValueId();
-  }
-
   [[nodiscard]] std::optional<bool> flag(NodeId node, std::size_t i) const {
     const auto* value = std::get_if<bool>(&graph_.node(node).arguments[i]);
     return value != nullptr ? std::optional(*value) : std::nullopt;
@@ -96,11 +92,12 @@ class RecurrentExpander {
     const auto* batch_sizes = std::get_if<std::vector<Expr>>(&node.arguments[Layer::kBatchSizes]);
     const bool plain = mode != nullptr && *mode == Expr(kLstm) && batch_sizes != nullptr &&
                        batch_sizes->empty() && flag(id, Layer::kTrain) == false;
-    const ValueId input = operand(id, Layer::kInput);
-    const ValueId weight = operand(id, Layer::kStateWeight);
+    const ValueId input = operand(graph_.node(id), Layer::kInput);
+    const ValueId weight = operand(graph_.node(id), Layer::kStateWeight);
     if (!plain || !is_matrix(input, 3) || !is_matrix(weight, 2) || !fixed_[weight.index()] ||
-        !is_matrix(operand(id, Layer::kInputWeight), 2) ||
-        !is_matrix(operand(id, Layer::kHidden), 2) || !is_matrix(operand(id, Layer::kCell), 2)) {
+        !is_matrix(operand(graph_.node(id), Layer::kInputWeight), 2) ||
+        !is_matrix(operand(graph_.node(id), Layer::kHidden), 2) ||
+        !is_matrix(operand(graph_.node(id), Layer::kCell), 2)) {
       return std::nullopt;
     }
     // What only training needs.
@@ -124,7 +121,9 @@ class RecurrentExpander {
   void expand(NodeId id, const Layer& layer) {
     const ir::Node& node = graph_.node(id);
     NodeWriter writer(rewriter_.graph(), node);
-    const auto argument = [&](std::size_t i) { return rewriter_.mapped(operand(id, i)); };
+    const auto argument = [&](std::size_t i) {
+      return rewriter_.mapped(operand(graph_.node(id), i));
+    };
     const Expr width = layer.hidden * Expr(kGates);
     const ValueId projected = project(writer, id, layer, width);
     const ValueId weight = writer.transposed(argument(Layer::kStateWeight));
@@ -159,7 +158,9 @@ class RecurrentExpander {
 
   // What the gates of all steps take from the inputs, biases included.
   ValueId project(NodeWriter& writer, NodeId id, const Layer& layer, const Expr& width) {
-    const auto argument = [&](std::size_t i) { return rewriter_.mapped(operand(id, i)); };
+    const auto argument = [&](std::size_t i) {
+      return rewriter_.mapped(operand(graph_.node(id), i));
+    };
     const Expr rows = layer.batch * Expr(layer.steps);
     const std::vector<Expr> flat = {rows, layer.features};
     const ValueId input = writer.view("aten.view.default",

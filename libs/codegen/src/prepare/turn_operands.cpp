@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "arguments.hpp"
 #include "constants.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "node_writer.hpp"
@@ -51,18 +52,13 @@ class Turner {
       for (ir::Argument& argument : node.arguments) {
         argument = rewriter_.mapped(argument);
       }
-      node.arguments[*which] = turned(operand(id, *which));
+      node.arguments[*which] = turned(operand(graph_.node(id), *which));
       rewriter_.replace(id, std::move(node));
     }
     return rewriter_.finish();
   }
 
  private:
-  [[nodiscard]] ValueId operand(NodeId node, std::size_t i) const {
-    const auto* value = std::get_if<ValueId>(&graph_.node(node).arguments[i]);
-    return value != nullptr ? *value : ValueId();
-  }
-
   // Whether a product whose weight is worth turning can be a product of panels (products.hpp).
   [[nodiscard]] bool is_packable(NodeId id) const {
     const ir::Node& node = graph_.node(id);
@@ -75,14 +71,10 @@ class Turner {
     if (node.target == "aten.mm.default") {
       return true;
     }
-    const ir::TensorMeta& added = graph_.tensor(operand(id, 0));
+    const ir::TensorMeta& added = graph_.tensor(operand(graph_.node(id), 0));
     return is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
            added.strides.back() == Expr(1) &&
            (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns});
-  }
-
-  static bool is_one(const ir::Argument& argument) {
-    return argument == ir::Argument(Expr(1)) || argument == ir::Argument(1.0);
   }
 
   // left[m, k] * weight[k, n] as a batch over the panels of n, which lies as the product would.
@@ -90,13 +82,13 @@ class Turner {
     const ir::Node& node = graph_.node(id);
     const bool added = node.target == "aten.addmm.default";
     const std::size_t left = added ? 1 : 0;
-    const ValueId weight = packed(operand(id, left + 1), node);
+    const ValueId weight = packed(operand(graph_.node(id), left + 1), node);
     const std::vector<Expr> sizes = graph_.tensor(node.results[0]).sizes;
     const Expr& rows = sizes[0];
     const Expr panels = rewriter_.graph().tensor(weight).sizes[0];
     const Expr depth = rewriter_.graph().tensor(weight).sizes[1];
     NodeWriter writer(rewriter_.graph(), node);
-    const ValueId narrow = rewriter_.mapped(operand(id, left));
+    const ValueId narrow = rewriter_.mapped(operand(graph_.node(id), left));
     const std::vector<Expr> wide = {panels, rows, depth};
     const std::vector<Expr> strides = rewriter_.graph().tensor(narrow).strides;
     const ValueId repeated = writer.view(
@@ -104,14 +96,15 @@ class Turner {
     const std::vector<Expr> batch = {panels, rows, kPanelWidth};
     const std::vector<Expr> interleaved = {kPanelWidth, sizes[1], 1};
     const ValueId product =
-        added ? writer.compute_laid_out("aten.baddbmm.default",
-                                        {addend(writer, rewriter_.mapped(operand(id, 0)), batch),
-                                         repeated,
-                                         weight,
-                                         Expr(1),
-                                         Expr(1)},
-                                        batch,
-                                        interleaved)
+        added ? writer.compute_laid_out(
+                    "aten.baddbmm.default",
+                    {addend(writer, rewriter_.mapped(operand(graph_.node(id), 0)), batch),
+                     repeated,
+                     weight,
+                     Expr(1),
+                     Expr(1)},
+                    batch,
+                    interleaved)
               : writer.compute_laid_out("aten.bmm.default", {repeated, weight}, batch, interleaved);
     const ValueId rows_first = writer.view("aten.permute.default",
                                            {product, std::vector<Expr>{1, 0, 2}},
@@ -145,7 +138,7 @@ class Turner {
       return found->second;
     }
     NodeWriter writer(rewriter_.graph(), origin);
-    const ValueId weight = rewriter_.mapped(operand(graph_.value(value).producer, 0));
+    const ValueId weight = rewriter_.mapped(operand(graph_.node(graph_.value(value).producer), 0));
     const std::vector<Expr> sizes = graph_.tensor(value).sizes;
     const Expr panels = *sizes[1].constant() / kPanelWidth;
     const std::vector<Expr> cut = {panels, kPanelWidth, sizes[0]};
@@ -166,7 +159,7 @@ class Turner {
     if (!view.valid() || graph_.node(view).target != "aten.t.default") {
       return false;
     }
-    const ValueId weight = operand(view, 0);
+    const ValueId weight = operand(graph_.node(view), 0);
     const ir::TensorMeta& meta = graph_.tensor(weight);
     return fixed_[weight.index()] && meta.dtype == ir::DType::kFloat32 &&
            meta.strides == ir::contiguous_strides(meta.sizes);
@@ -189,12 +182,14 @@ class Turner {
     const std::size_t left = added ? 1 : 0;
     if (batch) {
       // Rows that are read once gain nothing.
-      const bool worth = !(graph_.tensor(operand(id, left)).sizes[1] == Expr(1));
-      return worth && is_transposed_batch(operand(id, left + 1)) ? std::optional(left + 1)
-                                                                 : std::nullopt;
+      const bool worth = !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1));
+      return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
+                 ? std::optional(left + 1)
+                 : std::nullopt;
     }
-    const ValueId weight = operand(id, left + 1);
-    const std::optional<std::int64_t> rows = graph_.tensor(operand(id, left)).sizes[0].constant();
+    const ValueId weight = operand(graph_.node(id), left + 1);
+    const std::optional<std::int64_t> rows =
+        graph_.tensor(operand(graph_.node(id), left)).sizes[0].constant();
     // A single row is a kernel of ours, which wants the weight as it is.
     const Worth& worth = is_packable(id) ? kPacked : kTurned;
     if (!rows || *rows < 2 || *rows > worth.most_rows || !is_transposed_weight(weight)) {
