@@ -28,6 +28,9 @@ namespace kiln::capture {
 inline constexpr c10::DispatchKey kTracerKey = c10::DispatchKey::Fake;
 inline constexpr c10::DispatchKey kPreDispatchKey = c10::DispatchKey::DeferredInit;
 
+/// The operator that a program asks with whether two tensors are equal (compare.cpp).
+inline constexpr const char* kEqual = "aten.equal.default";
+
 /// Reached through thread-local state that the autograd engine carries to its threads.
 class Recorder : public c10::DebugInfoBase {
  public:

@@ -1,0 +1,54 @@
+// Programs that ask whether two tensors are equal.
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/_assert_async.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "kiln/base/error.hpp"
+#include "recorder.hpp"
+
+namespace kiln::capture {
+namespace {
+
+// Whether shapes and memory alone say if two tensors are equal, as libtorch's attention asks of its
+// query and key. (NaN, which differs from itself, is not looked for.)
+bool is_known_equal(const c10::IValue* arguments) {
+  const at::Tensor& a = arguments[0].toTensor();
+  const at::Tensor& b = arguments[1].toTensor();
+  return a.sizes() != b.sizes() ||
+         (a.has_storage() && b.has_storage() && a.is_alias_of(b) && a.strides() == b.strides() &&
+          a.storage_offset() == b.storage_offset() && a.scalar_type() == b.scalar_type() &&
+          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+}
+
+}  // namespace
+
+// What the program does next depends on whether two tensors are equal, as in libtorch's attention,
+// which asks it of query, key and value. It is taken for granted, and the graph makes sure of it.
+void Recorder::compare(const c10::OperatorHandle& op,
+                       c10::DispatchKeySet below,
+                       torch::jit::Stack& stack) {
+  const c10::IValue* arguments = stack.data() + stack.size() - 2;
+  const at::Tensor a = arguments[0].toTensor(), b = arguments[1].toTensor();
+  const bool known = is_known_equal(arguments);
+  if (!known && options_.skip_products) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program compares tensors (at::equal), whose values are not computed");
+  }
+  {
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+    op.redispatchBoxed(below, &stack);
+  }
+  const bool equal = known ? a.sizes() == b.sizes() : stack.back().toBool();
+  stack.back() = equal;
+  if (!known) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    at::_assert_async(equal ? a.eq(b).all() : a.ne(b).any(),
+                      equal ? "the program was compiled for two tensors that are equal, and they "
+                              "differ now (at::equal)"
+                            : "the program was compiled for two tensors that differ, and they are "
+                              "equal now (at::equal)");
+  }
+}
+
+}  // namespace kiln::capture
