@@ -135,12 +135,12 @@ TEST_CASE("constants that were folded follow new weights", "[kiln][kiln]") {
 TEST_CASE("folded constants are stored with the weights that they were computed from",
           "[kiln][kiln]") {
   const Scratch scratch;
-  const torch::Tensor x = torch::randn({2, 3, 10, 10});
+  const torch::Tensor x = torch::randn({2, 64, 10, 10});
   const torch::NoGradGuard no_grad;
   for (const char* name : {"first.pt2", "second.pt2", "third.so"}) {
     INFO(name);
-    torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 3).padding(1)),
-                              torch::nn::BatchNorm2d(64));
+    torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(64, 256, 3).padding(1)),
+                              torch::nn::BatchNorm2d(256));
     net->eval();
     net[1]->as<torch::nn::BatchNorm2d>()->running_var.uniform_(0.5, 2);
     GraphReport report;
@@ -148,10 +148,11 @@ TEST_CASE("folded constants are stored with the weights that they were computed 
         aot_compile(export_program(net, {x}), scratch / name, scratch.options, &report);
     // One library serves them all.
     CHECK(report.cache_hit == (std::string_view(name) != "first.pt2"));
-    constexpr std::size_t kWeights = 4 * 64 * 3 * 3 * 3;
+    // Larger than the code: without what is folded, this much and the code.
+    constexpr std::size_t kWeights = 4 * 256 * 64 * 3 * 3;
     CHECK(std::filesystem::file_size(path) > 2 * kWeights);
     Model model = load(path);
-    CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
+    CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-3, 1e-4));
   }
 }
 
