@@ -53,14 +53,28 @@ ProcessResult bisect(const fs::path& dump) {
   return run_process({KILN_TOOL, "bisect", dump.string(), "--json"});
 }
 
-// Makes the kernel of the second kernel call add one to element 7 of what it writes; returns the
-// step.
-std::size_t break_second_kernel(const fs::path& source) {
-  const json plan = json::parse(read_file(source / "plan.json"));
+// Leaves a dump of `model` in `dumps` by way of the command line, and gives its folder.
+fs::path dump_archive(torch::nn::Sequential model, const torch::Tensor& x, const fs::path& dumps) {
+  const TemporaryDirectory directory;
+  save_program(export_program(std::move(model), {x}), directory.path() / "in.pt2");
+  const ProcessResult compiled = run_process({KILN_TOOL,
+                                              "compile",
+                                              (directory.path() / "in.pt2").string(),
+                                              "-o",
+                                              (directory.path() / "out.pt2").string()},
+                                             {.environment = {{"KILN_DUMP", dumps}}});
+  REQUIRE(compiled.ok());
+  return fs::directory_iterator(dumps)->path();
+}
+
+// Makes the kernel of the first or second kernel call of a plan add one to element 7 of what it
+// writes; returns the step.
+std::size_t break_kernel(const fs::path& source, const std::string& plan_file, std::size_t call) {
+  const json plan = json::parse(read_file(source / plan_file));
   std::size_t seen = 0;
   for (std::size_t i = 0; i < plan.at("steps").size(); ++i) {
     const json& step = plan.at("steps")[i];
-    if (!step.contains("kernel") || ++seen < 2) {
+    if (!step.contains("kernel") || ++seen < call) {
       continue;
     }
     std::size_t written = 0;
@@ -80,7 +94,7 @@ std::size_t break_second_kernel(const fs::path& source) {
     write_file_atomically(source / "kernels0.cpp", text);
     return i;
   }
-  FAIL("there is no second kernel");
+  FAIL("there is no such kernel call");
   return 0;
 }
 
@@ -122,20 +136,11 @@ TEST_CASE("AD-11 KILN_DUMP leaves graph, inputs, source and repro; bisect finds 
 
 TEST_CASE("bisect names the first kernel whose source is broken, and the element",
           "[integration][dump]") {
-  const TemporaryDirectory directory;
   const TemporaryDirectory dumps;
-  save_program(export_program(example(), {torch::randn({3, 8})}), directory.path() / "in.pt2");
-  const ProcessResult compiled = run_process({KILN_TOOL,
-                                              "compile",
-                                              (directory.path() / "in.pt2").string(),
-                                              "-o",
-                                              (directory.path() / "out.pt2").string()},
-                                             {.environment = {{"KILN_DUMP", dumps.path()}}});
-  REQUIRE(compiled.ok());
-  const fs::path dump = fs::directory_iterator(dumps.path())->path();
+  const fs::path dump = dump_archive(example(), torch::randn({3, 8}), dumps.path());
   REQUIRE(bisect(dump).exit_code == 0);
 
-  const std::size_t step = break_second_kernel(dump / "source");
+  const std::size_t step = break_kernel(dump / "source", "plan.json", 2);
 
   const ProcessResult searched = bisect(dump);
   INFO(searched.output << searched.error);
@@ -148,6 +153,40 @@ TEST_CASE("bisect names the first kernel whose source is broken, and the element
   CHECK(std::abs(found.at("differences")[0].at("largest").get<double>() - 1) < 1e-3);
   CHECK_THAT(run_process({KILN_TOOL, "bisect", dump.string()}).output,
              contains("the first wrong kernel is " + found.at("kernel").get<std::string>()));
+}
+
+TEST_CASE("bisect also runs the kernels that fold constants", "[integration][dump]") {
+  torch::nn::Sequential model(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
+                              torch::nn::BatchNorm2d(8));
+  model->eval();
+  const TemporaryDirectory dumps;
+  const fs::path dump = dump_archive(model, torch::randn({2, 3, 10, 10}), dumps.path());
+  const ProcessResult before = bisect(dump);
+  INFO(before.output << before.error);
+  REQUIRE(before.exit_code == 0);
+  CHECK(json::parse(before.output).at("kernels_checked") >= 1);
+
+  const std::size_t step = break_kernel(dump / "source", "fold-plan.json", 1);
+
+  const ProcessResult searched = bisect(dump);
+  INFO(searched.output << searched.error);
+  REQUIRE(searched.exit_code == 3);
+  const json found = json::parse(searched.output).at("first_wrong");
+  CHECK(found.at("folds_constants") == true);
+  CHECK(found.at("step") == step);
+  CHECK(found.at("differences")[0].at("first_element") == 7);
+}
+
+TEST_CASE("the first call of a function for inference leaves its inputs in the dump",
+          "[integration][dump]") {
+  const TemporaryDirectory directory;
+  const DumpInto dumping(directory.path());
+  const torch::NoGradGuard no_grad;
+  compile(example())({torch::randn({3, 8})});
+
+  const fs::path dump = fs::directory_iterator(directory.path())->path();
+  CHECK(fs::exists(dump / "inputs.pt"));
+  CHECK(bisect(dump).exit_code == 0);
 }
 
 // The names of all ranges that the profiler is told about while `work` runs.

@@ -277,16 +277,18 @@ std::vector<Difference> compare_outputs(const ir::Graph& program,
   return differences;
 }
 
-// The inputs of the graph as it was scheduled: behind the program's own, what the code generator
-// computes from constants once.
+// A graph with its plan, and what it runs on.
+struct Part {
+  ir::Graph graph;
+  Plan plan;
+  std::vector<at::Tensor> inputs;
+};
+
+// The inputs of the graph that runs at each call: behind the program's own, what is folded.
 std::vector<at::Tensor> with_folded(std::vector<at::Tensor> inputs,
                                     const ir::Graph& graph,
-                                    const fs::path& fold) {
-  if (!fs::exists(fold)) {
-    return inputs;
-  }
-  for (const at::Tensor& value :
-       capture::Interpreter(ir::parse(read_file(fold))).run(copies_of(inputs))) {
+                                    const ir::Graph& fold) {
+  for (const at::Tensor& value : capture::Interpreter(fold).run(copies_of(inputs))) {
     std::vector<std::int64_t> strides;
     for (const ir::Expr& stride : graph.tensor(graph.inputs()[inputs.size()].value).strides) {
       strides.push_back(stride.constant().value());
@@ -296,13 +298,53 @@ std::vector<at::Tensor> with_folded(std::vector<at::Tensor> inputs,
   return inputs;
 }
 
+// What is computed from constants once, if anything is, and what runs at each call.
+std::vector<Part> read_parts(const fs::path& source, const std::vector<at::Tensor>& inputs) {
+  std::vector<Part> parts;
+  Part run{ir::parse(read_file(source / "graph.kir")),
+           read_plan(read_file(source / "plan.json")),
+           inputs};
+  if (fs::exists(source / "fold.kir")) {
+    parts.push_back({ir::parse(read_file(source / "fold.kir")),
+                     read_plan(read_file(source / "fold-plan.json")),
+                     inputs});
+    run.inputs = with_folded(inputs, run.graph, parts[0].graph);
+  }
+  parts.push_back(std::move(run));
+  return parts;
+}
+
+// Runs the kernels of a part in order, as far as they are right.
+std::optional<WrongKernel> first_wrong_kernel(const Part& part,
+                                              const fs::path& source,
+                                              const KernelLibrary& library,
+                                              std::optional<double> tolerance,
+                                              std::size_t& checked) {
+  Memory memory(part.plan, interpret(part.graph, part.plan, part.inputs));
+  for (std::size_t i = 0; i < part.plan.steps.size(); ++i) {
+    const Plan::Step& step = part.plan.steps[i];
+    if (!step.is_kernel) {
+      continue;
+    }
+    ++checked;
+    std::vector<Difference> differences = run_kernel(part.plan, step, library, memory, tolerance);
+    if (!differences.empty()) {
+      const Plan::Kernel& kernel = part.plan.kernels[step.kernel];
+      return WrongKernel{.step = i,
+                         .kernel = kernel.name,
+                         .comment = kernel.comment,
+                         .file = file_of(source, part.plan, kernel.name),
+                         .differences = std::move(differences)};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 BisectResult bisect(const fs::path& dump, const BisectOptions& options) {
   const fs::path source = dump / "source";
   const ir::Graph program = ir::parse(read_file(dump / "program.kir"));
-  const ir::Graph graph = ir::parse(read_file(source / "graph.kir"));
-  const Plan plan = read_plan(read_file(source / "plan.json"));
   const std::vector<at::Tensor> inputs =
       read_inputs(options.inputs.empty() ? std::vector<std::string>{(dump / "inputs.pt").string()}
                                          : options.inputs);
@@ -313,23 +355,14 @@ BisectResult bisect(const fs::path& dump, const BisectOptions& options) {
   }
 
   BisectResult result;
-  const KernelLibrary library(source, plan);
-  Memory memory(plan, interpret(graph, plan, with_folded(inputs, graph, source / "fold.kir")));
-  for (std::size_t i = 0; i < plan.steps.size() && !result.first; ++i) {
-    const Plan::Step& step = plan.steps[i];
-    if (!step.is_kernel) {
-      continue;
-    }
-    ++result.kernels_checked;
-    std::vector<Difference> differences =
-        run_kernel(plan, step, library, memory, options.tolerance);
-    if (!differences.empty()) {
-      const Plan::Kernel& kernel = plan.kernels[step.kernel];
-      result.first = WrongKernel{i,
-                                 kernel.name,
-                                 kernel.comment,
-                                 file_of(source, plan, kernel.name),
-                                 std::move(differences)};
+  const std::vector<Part> parts = read_parts(source, inputs);
+  const KernelLibrary library(source, parts.back().plan);
+  for (const Part& part : parts) {
+    result.first =
+        first_wrong_kernel(part, source, library, options.tolerance, result.kernels_checked);
+    if (result.first) {
+      result.first->folds = &part != &parts.back();
+      break;
     }
   }
   result.outputs = compare_outputs(program, inputs, options.tolerance);

@@ -19,10 +19,11 @@ struct Difference {
 
 /// One kernel call that is wrong.
 struct WrongKernel {
-  std::size_t step = 0;
-  std::string kernel;   ///< The function's name.
-  std::string comment;  ///< The operators in it.
-  std::string file;     ///< Of the dump.
+  bool folds = false;    ///< Of the part that computes with constants, once for each set of them.
+  std::size_t step = 0;  ///< Of its part.
+  std::string kernel;    ///< The function's name.
+  std::string comment;   ///< The operators in it.
+  std::string file;      ///< Of the dump.
   std::vector<Difference> differences;
 };
 
@@ -39,8 +40,9 @@ struct BisectResult {
   std::vector<Difference> outputs;
 };
 
-/// Runs every kernel of the dump, as its source is now, on what the interpreter says its operands
-/// are, and stops at the first whose results differ. Then runs the program as a whole.
+/// Runs every kernel of the dump, those that fold constants first, as its source is now, on what
+/// the interpreter says its operands are, and stops at the first whose results differ. Then runs
+/// the program as a whole.
 ///
 /// Throws `Error` if the folder is no dump, or its source cannot be compiled.
 [[nodiscard]] BisectResult bisect(const std::filesystem::path& dump, const BisectOptions& options);

@@ -38,7 +38,8 @@ void print(const std::vector<Difference>& differences) {
 void print(const BisectResult& result) {
   if (result.first) {
     std::cout << "the first wrong kernel is " << result.first->kernel << ", step "
-              << result.first->step << ": " << result.first->comment << "\n";
+              << result.first->step << (result.first->folds ? " of folding constants: " : ": ")
+              << result.first->comment << "\n";
     print(result.first->differences);
     std::cout << "  its source is in " << result.first->file << "\n";
   } else {
@@ -65,7 +66,8 @@ int run(const Arguments& arguments, bool json) {
                           {"first_wrong", nullptr},
                           {"outputs", to_json(result.outputs)}};
     if (result.first) {
-      object["first_wrong"] = {{"step", result.first->step},
+      object["first_wrong"] = {{"folds_constants", result.first->folds},
+                               {"step", result.first->step},
                                {"kernel", result.first->kernel},
                                {"operators", result.first->comment},
                                {"file", result.first->file},

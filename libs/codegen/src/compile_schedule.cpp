@@ -156,6 +156,11 @@ Report compile_schedule(const ir::Graph& graph,
     write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
     if (folding != nullptr) {
       write_file_atomically(options.keep_source / "fold.kir", ir::print(folding->graph));
+      const std::vector<std::string> names(
+          kernels.names.begin() + static_cast<std::ptrdiff_t>(schedule.kernels.size()),
+          kernels.names.end());
+      write_file_atomically(options.keep_source / "fold-plan.json",
+                            describe_plan(*fold, names, build.units, compiler.command));
     }
     write_file_atomically(options.keep_source / "plan.json", report.plan);
   }
