@@ -1,6 +1,7 @@
 #include "kiln/ir/dot.hpp"
 
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "kiln/ir/print.hpp"
@@ -52,22 +53,22 @@ class Picture {
   void statement(const std::string& indent,
                  const std::string& name,
                  const std::string& label,
-                 const std::string& style) {
+                 std::string_view style) {
     out_ += indent + name + " [label=";
     append_quoted(label, &out_);
-    out_ += style + "];\n";
+    out_.append(style).append("];\n");
   }
 
   void inputs() {
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Input& input = graph_.inputs()[i];
       const bool user = input.kind == InputKind::kUser;
-      statement(
-          "  ",
-          "input" + std::to_string(i),
-          (input.name.empty() ? graph_.value(input.value).name : input.name) + "\n" +
-              std::string(to_string(input.kind)),
-          std::string(", shape=ellipse, fillcolor=") + (user ? "\"#d7ecff\"" : "\"#fff1cc\""));
+      statement("  ",
+                "input" + std::to_string(i),
+                (input.name.empty() ? graph_.value(input.value).name : input.name) + "\n" +
+                    std::string(to_string(input.kind)),
+                user ? ", shape=ellipse, fillcolor=\"#d7ecff\""
+                     : ", shape=ellipse, fillcolor=\"#fff1cc\"");
     }
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       const Output& output = graph_.outputs()[i];

@@ -28,7 +28,7 @@ bool Expr::Node::divide(const Term& term, const Term& divisor, Term* quotient) {
 }
 
 Expr floor_div(const Expr& a, const Expr& b) {
-  using Node = Expr::Node;
+  using Form = Expr::Node;
   if (b.is_constant()) {
     const std::int64_t divisor = b.constant_;
     if (a.is_constant()) {
@@ -44,11 +44,11 @@ Expr floor_div(const Expr& a, const Expr& b) {
       (void)floor_divide(0, 0);
     }
     // Multiples of the divisor come out; what remains keeps a constant in [0, divisor).
-    const std::int64_t constant = Node::constant_of(a);
-    std::vector<Node::Term> whole;
-    std::vector<Node::Term> rest;
+    const std::int64_t constant = Form::constant_of(a);
+    std::vector<Form::Term> whole;
+    std::vector<Form::Term> rest;
     std::int64_t common = divisor;
-    for (const Node::Term& term : Node::terms_of(a)) {
+    for (const Form::Term& term : Form::terms_of(a)) {
       if (term.coefficient % divisor == 0) {
         whole.push_back({term.coefficient / divisor, term.atoms});
       } else {
@@ -56,45 +56,45 @@ Expr floor_div(const Expr& a, const Expr& b) {
         common = std::gcd(common, term.coefficient);
       }
     }
-    const Expr quotient = Node::make(floor_divide(constant, divisor), std::move(whole));
+    const Expr quotient = Form::make(floor_divide(constant, divisor), std::move(whole));
     if (rest.empty()) {
       return quotient;
     }
-    for (Node::Term& term : rest) {
+    for (Form::Term& term : rest) {
       term.coefficient /= common;
     }
     const std::int64_t reduced = divisor / common;
-    const Expr remainder = Node::make(floor_modulo(constant, divisor) / common, std::move(rest));
+    const Expr remainder = Form::make(floor_modulo(constant, divisor) / common, std::move(rest));
     if (reduced == 1) {
       return quotient + remainder;
     }
     // (x // k + c) // n  ==  (x + k c) // (k n)
-    if (const Node::Atom* atom = Node::single_atom(remainder);
-        atom != nullptr && atom->kind == Node::Kind::kFloorDiv) {
+    if (const Form::Atom* atom = Form::single_atom(remainder);
+        atom != nullptr && atom->kind == Form::Kind::kFloorDiv) {
       if (const auto inner = atom->operands[1].constant(); inner && *inner > 0) {
-        return quotient + floor_div(atom->operands[0] + Expr(Node::constant_of(remainder)) * *inner,
+        return quotient + floor_div(atom->operands[0] + Expr(Form::constant_of(remainder)) * *inner,
                                     Expr(checked_multiply(*inner, reduced)));
       }
     }
-    return quotient + Node::make(Node::Kind::kFloorDiv, {remainder, Expr(reduced)});
+    return quotient + Form::make(Form::Kind::kFloorDiv, {remainder, Expr(reduced)});
   }
   if (a.is_constant() && a.constant_ == 0) {
     return Expr(0);
   }
   // A polynomial divisor: only whole multiples of it.
-  const Node::Term& leading = Node::terms_of(b)[0];
-  Node::Term ratio;
-  for (const Node::Term& term : Node::terms_of(a)) {
-    if (!Node::divide(term, leading, &ratio)) {
+  const Form::Term& leading = Form::terms_of(b)[0];
+  Form::Term ratio;
+  for (const Form::Term& term : Form::terms_of(a)) {
+    if (!Form::divide(term, leading, &ratio)) {
       continue;
     }
-    const Expr factor = Node::make(0, {ratio});
+    const Expr factor = Form::make(0, {ratio});
     const Expr rest = a - factor * b;
-    if (Node::terms_of(rest).size() < Node::terms_of(a).size()) {
+    if (Form::terms_of(rest).size() < Form::terms_of(a).size()) {
       return factor + floor_div(rest, b);
     }
   }
-  return Node::make(Node::Kind::kFloorDiv, {a, b});
+  return Form::make(Form::Kind::kFloorDiv, {a, b});
 }
 
 Expr ceil_div(const Expr& a, const Expr& b) {
@@ -105,7 +105,7 @@ Expr ceil_div(const Expr& a, const Expr& b) {
 }
 
 Expr mod(const Expr& a, const Expr& b) {
-  using Node = Expr::Node;
+  using Form = Expr::Node;
   if (b.is_constant()) {
     const std::int64_t divisor = b.constant_;
     if (a.is_constant()) {
@@ -117,21 +117,21 @@ Expr mod(const Expr& a, const Expr& b) {
     if (divisor < 0) {
       return mod(a * Expr(-1), Expr(checked_multiply(divisor, -1))) * Expr(-1);
     }
-    const std::int64_t constant = floor_modulo(Node::constant_of(a), divisor);
-    std::vector<Node::Term> rest;
+    const std::int64_t constant = floor_modulo(Form::constant_of(a), divisor);
+    std::vector<Form::Term> rest;
     std::int64_t common = divisor;
-    for (const Node::Term& term : Node::terms_of(a)) {
+    for (const Form::Term& term : Form::terms_of(a)) {
       const std::int64_t coefficient = floor_modulo(term.coefficient, divisor);
       if (coefficient != 0) {
         rest.push_back({coefficient, term.atoms});
         common = std::gcd(common, coefficient);
       }
     }
-    for (Node::Term& term : rest) {
+    for (Form::Term& term : rest) {
       term.coefficient /= common;
     }
     // (g x + c) mod (g n)  ==  g ((x + c // g) mod n) + c mod g
-    const Expr remainder = Node::make(constant / common, std::move(rest));
+    const Expr remainder = Form::make(constant / common, std::move(rest));
     const std::int64_t reduced = divisor / common;
     const Expr outside(constant % common);
     if (remainder.is_constant()) {
@@ -140,20 +140,20 @@ Expr mod(const Expr& a, const Expr& b) {
     if (reduced == 1) {
       return outside;
     }
-    if (const Node::Atom* atom = Node::single_atom(remainder);
-        atom != nullptr && atom->kind == Node::Kind::kMod) {
+    if (const Form::Atom* atom = Form::single_atom(remainder);
+        atom != nullptr && atom->kind == Form::Kind::kMod) {
       if (const auto inner = atom->operands[1].constant(); inner && *inner > 0) {
         if (*inner % reduced == 0) {
-          return mod(atom->operands[0] + Expr(Node::constant_of(remainder)), Expr(reduced)) *
+          return mod(atom->operands[0] + Expr(Form::constant_of(remainder)), Expr(reduced)) *
                      Expr(common) +
                  outside;
         }
-        if (*inner <= reduced - Node::constant_of(remainder)) {
+        if (*inner <= reduced - Form::constant_of(remainder)) {
           return remainder * Expr(common) + outside;
         }
       }
     }
-    return Node::make(Node::Kind::kMod, {remainder, Expr(reduced)}) * Expr(common) + outside;
+    return Form::make(Form::Kind::kMod, {remainder, Expr(reduced)}) * Expr(common) + outside;
   }
   const Expr quotient = floor_div(a, b);
   // What floor_div could take out of the dividend does not change the remainder.
@@ -161,11 +161,11 @@ Expr mod(const Expr& a, const Expr& b) {
   if (rest.is_constant() && rest.constant_ == 0) {
     return Expr(0);
   }
-  if (const Node::Atom* atom = Node::single_atom(quotient);
-      atom != nullptr && atom->kind == Node::Kind::kFloorDiv) {
-    return Node::make(Node::Kind::kMod, {atom->operands[0], b});
+  if (const Form::Atom* atom = Form::single_atom(quotient);
+      atom != nullptr && atom->kind == Form::Kind::kFloorDiv) {
+    return Form::make(Form::Kind::kMod, {atom->operands[0], b});
   }
-  return Node::make(Node::Kind::kMod, {a, b});
+  return Form::make(Form::Kind::kMod, {a, b});
 }
 
 Expr Expr::Node::extremum(Kind kind, const Expr& a, const Expr& b) {

@@ -118,8 +118,8 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line("0,  // cpu");
   text.line(std::to_string(program.inputs.size()) + ", " + std::to_string(program.outputs.size()) +
             ", " + std::to_string(program.constants.size()) + ",  // inputs, outputs, constants");
-  text.line(std::string(description.check_inputs ? "1" : "0") + ",  // check_inputs");
-  text.line(std::string(program.mutates_constants ? "1" : "0") + ",  // mutates_constants");
+  text.line(description.check_inputs ? "1,  // check_inputs" : "0,  // check_inputs");
+  text.line(program.mutates_constants ? "1,  // mutates_constants" : "0,  // mutates_constants");
   text.line(inputs + ", " + outputs + ", " + constants + ",");
   text.line(quoted(description.in_spec) + ",");
   text.line(quoted(description.out_spec) + ",");
