@@ -173,6 +173,71 @@ TEST_CASE("the kernel packs a transposed right side that is no constant", "[code
   }
 }
 
+TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][product]") {
+  // Right sides that lie as they are multiplied and transposed ones, whole panels and a tail; one
+  // left side for all batches, and left sides that lie transposed; with and without an addend.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[19, 130] user
+    input %w: f32[3, 130, 45] user
+    input %v: f32[3, 64, 45] user
+    input %u: f32[64, 24] user
+    input %m: f32[3, 1, 64] user
+    input %s: f32[24] user
+    %wide: f32[3, 19, 130]{0, 130, 1} = aten.expand.default(%x, [3, 19, 130], false) view(0:0)
+    %vt: f32[3, 45, 64]{2880, 1, 45} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %a: f32[3, 19, 45] = aten.bmm.default(%wide, %w)
+    %c: f32[3, 19, 64] = aten.baddbmm.default(%m, %a, %vt, 1, 1)
+    %turned: f32[3, 64, 19]{1216, 1, 64} = aten.permute.default(%c, [0, 2, 1]) view(0:0)
+    %d: f32[3, 64, 64] = aten.bmm.default(%turned, %c)
+    %first: f32[64, 64] = aten.select.int(%d, 0, 0) view(0:0)
+    %e: f32[64, 24] = aten.addmm.default(%s, %first, %u, 1, 1)
+    output %a user
+    output %c user
+    output %d user
+    output %e user
+  })");
+  Target target;
+  target.turns_operands = true;
+  for (const Step& step : schedule(graph, target, false).steps) {
+    CHECK(std::holds_alternative<KernelCall>(step));
+  }
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({19, 130}) / 11;
+  const at::Tensor w = torch::randn({3, 130, 45});
+  const at::Tensor v = torch::randn({3, 64, 45}) / 7;
+  const at::Tensor u = torch::randn({64, 24});
+  const at::Tensor m = torch::randn({3, 1, 64});
+  const at::Tensor s = torch::randn({24});
+  w[1][7][44] = std::numeric_limits<float>::infinity();
+  const Tensors results = model({x, w, v, u, m, s});
+
+  const at::Tensor a = torch::bmm(x.expand({3, 19, 130}), w);
+  const at::Tensor c = torch::baddbmm(m, a, v.permute({0, 2, 1}));
+  const at::Tensor d = torch::bmm(c.permute({0, 2, 1}), c);
+  const Tensors expected = {a, c, d, torch::addmm(s, d[0], u)};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4, /*equal_nan=*/true));
+  }
+}
+
+TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[codegen][product]") {
+  Target target;
+  target.turns_operands = true;
+  for (const char* batch : {"2, 7, 64", "2, 2048, 64", "70, 1024, 64"}) {
+    CAPTURE(batch);
+    const std::string left = batch;
+    const std::string count = left.substr(0, left.find(','));
+    const std::string rows = left.substr(0, left.rfind(','));
+    const ir::Graph graph =
+        graph_of("graph g {\n  input %x: f32[" + left + "] user\n  input %w: f32[" + count +
+                 ", 64, 16] user\n  %a: f32[" + rows +
+                 ", 16] = aten.bmm.default(%x, %w)\n  output %a user\n}");
+    CHECK(schedule(graph, target, false).kernels.empty());
+  }
+}
+
 TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
   CHECK(layout.scratch() == 12 * 4);

@@ -169,20 +169,25 @@ TEST_CASE("layers of an LSTM are written out where they infer with fixed weights
 TEST_CASE("batches of transposed matrices are turned before they are multiplied",
           "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
-    input %q: f32[12, 128, 64] user
-    input %k: f32[12, 128, 64] user
+    input %q: f32[12, 6, 64] user
+    input %k: f32[12, 6, 64] user
     input %s: f32[12, 1, 64] user
-    %t: f32[12, 64, 128]{8192, 1, 64} = aten.transpose.int(%k, 1, 2) view(0:0)
-    %y: f32[12, 128, 128] = aten.bmm.default(%q, %t)
-    %z: f32[12, 128, 64] = aten.bmm.default(%y, %k)
-    %r: f32[12, 1, 128] = aten.bmm.default(%s, %t)
+    input %m: f32[12, 64, 64] user
+    %t: f32[12, 64, 6]{384, 1, 64} = aten.transpose.int(%k, 1, 2) view(0:0)
+    %y: f32[12, 6, 6] = aten.bmm.default(%q, %t)
+    %z: f32[12, 6, 64] = aten.bmm.default(%y, %k)
+    %r: f32[12, 1, 6] = aten.bmm.default(%s, %t)
+    %n: f32[12, 64, 6] = aten.bmm.default(%m, %t)
     output %z user
+    output %n user
     output %r user
   })");
 
   const ir::Graph turned = turn_operands(graph, false);
   ir::verify(turned);
   CHECK(count(turned, "aten.clone.default") == 1);
+  // Many rows are multiplied by a kernel that turns panels.
+  CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%m, %t)"));
   // A single row reads each number once.
   CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%s, %t)"));
 }

@@ -1,7 +1,5 @@
 #include "panel_product.hpp"
 
-#include <algorithm>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,125 +13,14 @@ using ir::ValueId;
 
 namespace {
 
-// Rows that are computed together: with two vectors of a panel they need sixteen registers, which
-// hides how long an addition takes.
-constexpr std::int64_t kBlockRows = 8;
 // With fewer rows packing a panel takes as long as multiplying by it.
 constexpr std::int64_t kFewestRows = 8;
 // The packed rows shall stay in the cache.
 constexpr std::int64_t kMostRows = 1024;
 // A panel is on the stack.
 constexpr std::int64_t kDeepest = 4096;
-// Operations on one core that are worth more threads, as in other kernels 40 microseconds.
-constexpr std::int64_t kWorthThreads = 1'200'000;
-
-// What does not depend on the shape. The left side is read four rows at a time because that is
-// how an instruction takes a factor from a register.
-constexpr std::string_view kTile = R"(constexpr Index kWidth = 8;
-constexpr int kVectors = kWidth / kLanes;
-constexpr int kBlock = 8;
-constexpr Index kBlocks = kRows / kBlock;
-constexpr int kRest = kRows % kBlock;
-constexpr int kRestWidth = kRest > 4 ? 8 : 4;
-// Few rows leave registers for a second panel.
-constexpr Index kTogether = kBlocks == 0 && kRest <= 4 ? 2 : 1;
-typedef float Vector __attribute__((vector_size(4 * kLanes)));
-typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-typedef float Quad __attribute__((vector_size(16)));
-typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
-
-template <int rows, int width>
-static inline void pack(const float* left, float* packed) {
-  for (Index k = 0; k < kDepth; ++k)
-    for (int r = 0; r < rows; ++r) packed[k * width + r] = left[r * kLeftRow + k * kLeftDepth];
-}
-
-static inline void pack_block(Index block, const float* left, float* packed) {
-  left += block * kBlock * kLeftRow;
-  packed += block * kBlock * kDepth;
-  if (block < kBlocks) {
-    pack<kBlock, kBlock>(left, packed);
-  } else if constexpr (kRest > 0) {
-    pack<kRest, kRestWidth>(left, packed);
-  }
-}
-
-// A part of the result, or of sums that lie in rows of one panel.
-template <int rows, int width, int panels, bool is_result>
-static inline void tile(const float* left, const float* right, const float* added, float* result) {
-  Vector sum[rows][panels][kVectors];
-  for (int r = 0; r < rows; ++r)
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][p][v] = kAdds && is_result ? *(const LooseVector*)(added + r * kAddedRow + p * kAddedPanel + v * kLanes) : Vector{};
-  for (Index k = 0; k < kDepth; ++k) {
-    Vector column[panels][kVectors];
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        column[p][v] = *(const LooseVector*)(right + (p * kDepth + k) * kWidth + v * kLanes);
-    Quad row[width / 4];
-    for (int q = 0; q < width / 4; ++q) row[q] = *(const LooseQuad*)(left + k * width + 4 * q);
-    for (int r = 0; r < rows; ++r)
-      for (int p = 0; p < panels; ++p)
-        for (int v = 0; v < kVectors; ++v) sum[r][p][v] += column[p][v] * row[r / 4][r % 4];
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        *(LooseVector*)(result + r * (is_result ? kResultRow : kWidth) + p * kResultPanel + v * kLanes) = sum[r][p][v];
-}
-
-template <bool is_result, int panels>
-static inline void rows(const float* left, const float* right, const float* added, float* result) {
-  for (Index block = 0; block < kBlocks; ++block) {
-    tile<kBlock, kBlock, panels, is_result>(left, right, added, result);
-    left += kBlock * kDepth;
-    added += kBlock * kAddedRow;
-    result += kBlock * (is_result ? kResultRow : kWidth);
-  }
-  if constexpr (kRest > 0) tile<kRest, kRestWidth, panels, is_result>(left, right, added, result);
-}
-
-static inline void pack_right(const float* right, Index columns, float* packed) {
-  for (Index k = 0; k < kDepth; ++k)
-    for (int c = 0; c < kWidth; ++c)
-      packed[k * kWidth + c] = c < columns ? right[c * kRightColumn + k * kRightDepth] : 0;
-}
-
-template <int panels>
-static inline void columns(Index panel, const float* left, const float* right, const float* added, float* result) {
-  float room[kPacksRight ? panels * kDepth * kWidth : 1];
-  if constexpr (kPacksRight) {
-    for (int p = 0; p < panels; ++p)
-      pack_right(right + (panel + p) * kWidth * kRightColumn, kWidth, room + p * kDepth * kWidth);
-    right = room;
-  } else {
-    right += panel * kDepth * kWidth;
-  }
-  rows<true, panels>(left, right, added + panel * kAddedPanel, result + panel * kResultPanel);
-}
-
-static inline void last_columns(const float* left, const float* right, const float* added, float* result) {
-  float room[kDepth * kWidth], sums[kRows * kWidth];
-  pack_right(right + kPanels * kWidth * kRightColumn, kTail, room);
-  rows<false, 1>(left, room, added, sums);
-  for (Index r = 0; r < kRows; ++r)
-    for (Index c = 0; c < kTail; ++c)
-      result[r * kResultRow + kPanels * kResultPanel + c] =
-          sums[r * kWidth + c] + (kAdds ? added[r * kAddedRow + kPanels * kAddedPanel + c] : 0);
-}
-)";
-
-constexpr std::string_view kBody = R"({
-$FOR    for (Index block = 0; block < kBlocks + (kRest > 0); ++block) pack_block(block, left, packed);
-$FOR    for (Index task = 0; task < kPanels / kTogether; ++task)
-      columns<kTogether>(task * kTogether, packed, right, added, result);
-  }
-  if constexpr (kPanels % kTogether != 0) columns<1>(kPanels - 1, packed, right, added, result);
-  if constexpr (kTail > 0) last_columns(packed, right, added, result);
-}
-}  // namespace KILN_KERNEL_parts
-)";
+// The packed rows of all batches; where there would be more, libtorch multiplies.
+constexpr std::int64_t kMostScratch = 16 << 20;
 
 // The matrix that `value` repeats as a batch; invalid if it does not.
 ValueId unrepeated(const ir::Graph& graph, ValueId value) {
@@ -149,12 +36,12 @@ ValueId unrepeated(const ir::Graph& graph, ValueId value) {
              : ValueId();
 }
 
-// The operands of a product, a batch of panels or a matrix by a matrix.
+// The operands of a product.
 struct Sides {
-  ValueId left;
+  ValueId left;  // The matrix itself if the right side lies in panels.
   ValueId right;
   ValueId added;  // May be invalid.
-  bool is_batch = false;
+  bool in_panels = false;
 };
 
 std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
@@ -166,12 +53,11 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
   const std::size_t first = adds ? 1 : 0;
   Sides sides{.left = operand(node, first),
               .right = operand(node, first + 1),
-              .added = adds ? operand(node, 0) : ValueId(),
-              .is_batch = is_batch};
-  if (is_batch) {
-    sides.left = unrepeated(graph, sides.left);
-    if (!sides.left.valid() || !(graph.tensor(sides.right).sizes[2] == Expr(kPanelWidth))) {
-      return std::nullopt;
+              .added = adds ? operand(node, 0) : ValueId()};
+  if (is_batch && graph.tensor(sides.right).sizes[2] == Expr(kPanelWidth)) {
+    if (const ValueId matrix = unrepeated(graph, sides.left); matrix.valid()) {
+      sides.left = matrix;
+      sides.in_panels = true;
     }
   }
   for (const ValueId value : {sides.left, sides.right, sides.added, node.results[0]}) {
@@ -190,15 +76,94 @@ Window window_of(const LoopProgram& program, ValueId value) {
   return window ? *window : Window{tensor, 0, program[tensor].strides};
 }
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
-  std::string result(text);
-  for (std::size_t at = 0; (at = result.find(what, at)) != std::string::npos; at += by.size()) {
-    result.replace(at, what.size(), by);
+// Finds out where everything lies, as far as numbers say it.
+class Measure {
+ public:
+  Measure(const ir::Graph& graph, const LoopProgram& program, const Sides& sides)
+      : graph_(graph), program_(program), sides_(sides) {}
+
+  std::optional<PanelProduct> product(ValueId result) {
+    const std::vector<Expr>& left = graph_.tensor(sides_.left).sizes;
+    const std::vector<Expr>& right = graph_.tensor(sides_.right).sizes;
+    const bool batched = left.size() == 3;
+    layout_.batches = batched ? number(left[0]) : 1;
+    layout_.rows = number(left[left.size() - 2]);
+    layout_.depth = number(left.back());
+    columns_ = number(sides_.in_panels ? right[0] * Expr(kPanelWidth) : right.back());
+    layout_.panels = columns_ / kPanelWidth;
+    layout_.tail = columns_ % kPanelWidth;
+    const Window& rows = place(sides_.left);
+    layout_.left_depth = number(rows.strides.back());
+    layout_.left_row = number(rows.strides[left.size() - 2]);
+    layout_.left_batch = batched ? number(rows.strides[0]) : 0;
+    place_right();
+    if (sides_.added.valid()) {
+      layout_.adds = true;
+      place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
+    }
+    place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
+    fits_ = fits_ && layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0;
+    return fits_ ? std::optional(std::move(product_)) : std::nullopt;
   }
-  return result;
-}
+
+ private:
+  std::int64_t number(const Expr& expr) {
+    fits_ = fits_ && expr.constant().has_value();
+    return expr.constant().value_or(0);
+  }
+
+  const Window& place(ValueId value) {
+    return product_.operands.emplace_back(window_of(program_, value));
+  }
+
+  void place_right() {
+    const Window& right = place(sides_.right);
+    if (sides_.in_panels) {
+      fits_ = fits_ && right.strides == ir::contiguous_strides(graph_.tensor(sides_.right).sizes);
+      return;
+    }
+    const std::size_t rank = right.strides.size();
+    layout_.packs_right = true;
+    layout_.right_column = number(right.strides[rank - 1]);
+    layout_.right_depth = number(right.strides[rank - 2]);
+    layout_.right_batch = rank == 3 ? number(right.strides[0]) : 0;
+  }
+
+  // What has the shape of the result, or is the same for all rows or all batches.
+  void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
+    const Window& window = place(value);
+    const std::vector<Expr>& sizes = graph_.tensor(value).sizes;
+    const std::size_t rank = sizes.size();
+    const auto stride = [&](std::size_t from_last) {
+      const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
+      return repeats ? 0 : number(window.strides[rank - from_last]);
+    };
+    const std::int64_t width = sides_.in_panels ? kPanelWidth : columns_;
+    if (rank < (sides_.in_panels ? 3U : 1U) || !(window.strides.back() == Expr(1)) ||
+        !(sizes.back() == Expr(width)) ||
+        (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
+      fits_ = false;
+      return;
+    }
+    panel = sides_.in_panels ? number(window.strides[0]) : kPanelWidth;
+    row = stride(2);
+    batch = sides_.in_panels ? 0 : stride(3);
+  }
+
+  const ir::Graph& graph_;
+  const LoopProgram& program_;
+  const Sides& sides_;
+  PanelProduct product_;
+  PanelLayout& layout_ = product_.layout;
+  std::int64_t columns_ = 0;
+  bool fits_ = true;
+};
 
 }  // namespace
+
+bool packs_panels(std::int64_t rows, std::int64_t depth) {
+  return rows >= kFewestRows && rows <= kMostRows && depth <= kDeepest;
+}
 
 std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
                                                const LoopProgram& program,
@@ -208,100 +173,15 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
   if (!sides) {
     return std::nullopt;
   }
-  const std::vector<Expr>& rows = graph.tensor(sides->left).sizes;
-  const std::optional<std::int64_t> columns =
-      (sides->is_batch ? graph.tensor(sides->right).sizes[0] * Expr(kPanelWidth)
-                       : graph.tensor(sides->right).sizes[1])
-          .constant();
-  if (!rows[0].constant() || !rows[1].constant() || !columns) {
-    return std::nullopt;
+  std::optional<PanelProduct> product = Measure(graph, program, *sides).product(node.results[0]);
+  if (!product || sides->in_panels) {
+    return product;
   }
-  PanelProduct product{
-      .operands = {window_of(program, sides->left), window_of(program, sides->right)},
-      .layout = {.rows = *rows[0].constant(),
-                 .depth = *rows[1].constant(),
-                 .panels = *columns / kPanelWidth,
-                 .tail = *columns % kPanelWidth}};
-  PanelLayout& layout = product.layout;
-  bool fits = layout.rows > 0 && layout.depth > 0 && *columns > 0;
-  const auto number = [&](const Expr& expr) {
-    fits = fits && expr.constant().has_value();
-    return expr.constant().value_or(0);
-  };
-  layout.left_row = number(product.operands[0].strides[0]);
-  layout.left_depth = number(product.operands[0].strides[1]);
-  const Window right = product.operands[1];
-  if (sides->is_batch) {
-    fits = fits && right.strides == ir::contiguous_strides(graph.tensor(sides->right).sizes);
-  } else {
-    layout.packs_right = true;
-    layout.right_depth = number(right.strides[0]);
-    layout.right_column = number(right.strides[1]);
-    fits = fits && target.turns_operands && layout.right_depth == 1 && layout.rows >= kFewestRows &&
-           layout.rows <= kMostRows && layout.depth <= kDeepest;
-  }
-  const auto add = [&](ValueId value, std::int64_t& panel, std::int64_t& row) {
-    const Window& window = product.operands.emplace_back(window_of(program, value));
-    const std::vector<Expr>& sizes = graph.tensor(value).sizes;
-    const std::size_t rank = sizes.size();
-    if (rank < (sides->is_batch ? 3U : 1U) || !(window.strides[rank - 1] == Expr(1)) ||
-        !(sizes[rank - 1] == Expr(sides->is_batch ? kPanelWidth : *columns)) ||
-        (sides->is_batch && !(sizes[0] == Expr(layout.panels)))) {
-      fits = false;
-      return;
-    }
-    panel = sides->is_batch ? number(window.strides[0]) : kPanelWidth;
-    row = rank == 1 || sizes[rank - 2] == Expr(1) ? 0 : number(window.strides[rank - 2]);
-  };
-  if (sides->added.valid()) {
-    layout.adds = true;
-    add(sides->added, layout.added_panel, layout.added_row);
-  }
-  add(node.results[0], layout.result_panel, layout.result_row);
-  return fits ? std::optional(std::move(product)) : std::nullopt;
-}
-
-std::int64_t PanelLayout::scratch() const {
-  const std::int64_t rest = rows % kBlockRows;
-  const std::int64_t width = rest == 0 ? 0 : (rest > 4 ? 8 : 4);
-  return (rows / kBlockRows * kBlockRows + width) * depth;
-}
-
-std::string emit_panel_product(const PanelLayout& layout, const Target& target) {
-  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, kPanelWidth);
-  const auto constant = [](std::string_view name, std::int64_t value) {
-    return "constexpr Index " + std::string(name) + " = " + std::to_string(value) + ";\n";
-  };
-  const std::int64_t operations =
-      2 * layout.rows * layout.depth * (layout.panels * kPanelWidth + layout.tail);
-  const bool parallel = operations > kWorthThreads;
-  std::string text =
-      "// product of panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
-      "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n";
-  text += "constexpr int kLanes = " + std::to_string(lanes) + ";\n";
-  text +=
-      constant("kRows", layout.rows) + constant("kDepth", layout.depth) +
-      constant("kPanels", layout.panels) + constant("kTail", layout.tail) +
-      constant("kLeftRow", layout.left_row) + constant("kLeftDepth", layout.left_depth) +
-      constant("kRightColumn", layout.right_column) + constant("kRightDepth", layout.right_depth) +
-      constant("kAddedPanel", layout.added_panel) + constant("kAddedRow", layout.added_row) +
-      constant("kResultPanel", layout.result_panel) + constant("kResultRow", layout.result_row) +
-      "constexpr bool kPacksRight = " + (layout.packs_right ? "true" : "false") + ";\n" +
-      "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
-  text += kTile;
-  text +=
-      "\nextern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes) {\n"
-      "  (void)sizes;\n"
-      "  const float* const left = (const float*)buffers[0];\n"
-      "  const float* const right = (const float*)buffers[1];\n";
-  const int next = layout.adds ? 3 : 2;
-  text += layout.adds ? "  const float* const added = (const float*)buffers[2];\n"
-                      : "  const float* const added = left;\n";
-  text += "  float* const result = (float*)buffers[" + std::to_string(next) + "];\n";
-  text += "  float* const packed = (float*)buffers[" + std::to_string(next + 1) + "];\n";
-  text += parallel ? "#pragma omp parallel\n  " : "  ";
-  text += replaced(kBody, "$FOR", parallel ? "#pragma omp for\n" : "");
-  return text;
+  const PanelLayout& layout = product->layout;
+  const bool pays = target.turns_operands && packs_panels(layout.rows, layout.depth) &&
+                    (layout.right_depth == 1 || layout.right_column == 1) &&
+                    4 * layout.scratch() <= kMostScratch;
+  return pays ? product : std::nullopt;
 }
 
 }  // namespace kiln::codegen

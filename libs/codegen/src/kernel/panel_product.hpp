@@ -2,7 +2,7 @@
 //
 // Few rows want the right side packed beforehand, [panels, depth, kPanelWidth]. `turn_operands`
 // (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
-// With more rows the kernel packs panels of a transposed right side itself.
+// With more rows the kernel packs panels of the right side itself, for one product or a batch.
 
 #pragma once
 
@@ -19,6 +19,11 @@ namespace kiln::codegen {
 
 /// Where the elements of a product lie, in elements; columns of a panel are side by side.
 struct PanelLayout {
+  std::int64_t batches = 1;
+  std::int64_t left_batch = 0;  ///< Zero if all have the same left side, which is packed once.
+  std::int64_t right_batch = 0;
+  std::int64_t added_batch = 0;
+  std::int64_t result_batch = 0;
   std::int64_t rows = 0;
   std::int64_t depth = 0;
   std::int64_t panels = 0;
@@ -34,6 +39,10 @@ struct PanelLayout {
   std::int64_t result_panel = 0;
   std::int64_t result_row = 0;
 
+  /// Rows as they are packed: whole blocks, and what is left over in fours.
+  [[nodiscard]] std::int64_t packed_rows() const;
+  /// Left sides that differ.
+  [[nodiscard]] std::int64_t left_batches() const;
   /// Elements of scratch that the kernel packs the left side into.
   [[nodiscard]] std::int64_t scratch() const;
 };
@@ -43,6 +52,9 @@ struct PanelProduct {
   std::vector<Window> operands;  ///< Left, right, what is added if anything is, and the result.
   PanelLayout layout;
 };
+
+/// Whether panels of a right side are worth packing for a product with so many rows.
+[[nodiscard]] bool packs_panels(std::int64_t rows, std::int64_t depth);
 
 /// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
 /// better left to `target`'s libtorch.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../kernel/panel_product.hpp"
 #include "arguments.hpp"
 #include "constants.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -181,8 +182,11 @@ class Turner {
     }
     const std::size_t left = added ? 1 : 0;
     if (batch) {
-      // Rows that are read once gain nothing.
-      const bool worth = !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1));
+      // Rows that are read once gain nothing, and many are multiplied by a kernel that turns
+      // panels.
+      const std::vector<Expr>& sizes = graph_.tensor(operand(graph_.node(id), left)).sizes;
+      const bool worth = !(sizes[1] == Expr(1)) && !packs_panels(sizes[1].constant().value_or(0),
+                                                                 sizes[2].constant().value_or(0));
       return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
                  ? std::optional(left + 1)
                  : std::nullopt;
