@@ -41,14 +41,14 @@ function (_kiln_allow_precompiled target)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 endfunction ()
 
-# kiln_compile_together(<target>): four sources are one for the compiler. For files that include
-# libtorch: what its headers instantiate is compiled again in each, and that no precompiled header
-# saves. Names in unnamed namespaces must then differ within a library.
-function (kiln_compile_together target)
+# kiln_compile_together(<target> <count>): so many sources are one for the compiler. What headers
+# instantiate (libtorch's, CLI11's, JSON's, the standard library's) is compiled again in each file, and
+# that no precompiled header saves. Names in unnamed namespaces must then differ within a library.
+function (kiln_compile_together target count)
   if (DEFINED CMAKE_UNITY_BUILD)  # Somebody decided for all targets.
     return ()
   endif ()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
   # g++ takes what one file includes for a header, where a type of an unnamed namespace were a fault.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction ()

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Arguments {
+struct BenchArguments {
   std::string package, trace;
   std::vector<std::string> inputs;
   std::size_t instances = 0;
@@ -44,7 +44,7 @@ std::vector<double> latencies(Model& model, const std::vector<at::Tensor>& input
   return times;
 }
 
-double throughput(const Arguments& arguments,
+double throughput(const BenchArguments& arguments,
                   const std::vector<at::Tensor>& inputs,
                   std::size_t instances) {
   Model model = load(arguments.package, {.instances = instances});
@@ -68,7 +68,7 @@ double throughput(const Arguments& arguments,
   return static_cast<double>(total) / (microseconds_since(begin) * 1e-6);
 }
 
-int run_profile(const Arguments& arguments, bool json) {
+int run_profile(const BenchArguments& arguments, bool json) {
   Plan plan = plan_in(arguments.package);
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
   Model model = load(arguments.package);
@@ -80,7 +80,7 @@ int run_profile(const Arguments& arguments, bool json) {
   return 0;
 }
 
-int run(const Arguments& arguments, bool json) {
+int bench_package(const BenchArguments& arguments, bool json) {
   if (arguments.profile) {
     return run_profile(arguments, json);
   }
@@ -132,7 +132,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command =
       app.add_subcommand("bench", "Measure a package: latency, and throughput over instances");
   command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")
@@ -156,7 +156,7 @@ void add_bench(CLI::App& app, Session& session) {
   kiln bench --profile compiled.pt2 --trace call.json    kernel by kernel)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
-    session.action = [arguments, &session] { return run(*arguments, session.json); };
+    session.action = [arguments, &session] { return bench_package(*arguments, session.json); };
   });
 }
 

@@ -10,7 +10,7 @@
 namespace kiln::tool {
 namespace {
 
-struct Arguments {
+struct BisectArguments {
   std::string dump;
   std::vector<std::string> inputs;
   double tolerance = -1;
@@ -55,7 +55,7 @@ void print(const BisectResult& result) {
   print(result.outputs);
 }
 
-int run(const Arguments& arguments, bool json) {
+int bisect_dump(const BisectArguments& arguments, bool json) {
   BisectOptions options{.inputs = arguments.inputs};
   if (arguments.tolerance >= 0) {
     options.tolerance = arguments.tolerance;
@@ -83,7 +83,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_bisect(CLI::App& app, Session& session) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BisectArguments>();
   CLI::App* command = app.add_subcommand(
       "bisect", "Find the first kernel of a dump (KILN_DUMP) that differs from the interpreter");
   command->add_option("dump", arguments->dump, "One graph's folder in the KILN_DUMP directory")
@@ -99,7 +99,7 @@ void add_bisect(CLI::App& app, Session& session) {
   kiln bisect dumps/*                                exits with 3 if it finds something)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
-    session.action = [arguments, &session] { return run(*arguments, session.json); };
+    session.action = [arguments, &session] { return bisect_dump(*arguments, session.json); };
   });
 }
 

@@ -21,15 +21,15 @@ using autograd_cache::Difference;
 using autograd_cache::EntrySummary;
 using autograd_cache::Key;
 using autograd_cache::KeyComponent;
-using nlohmann::json;
 
 std::string size_text(std::uint64_t bytes) {
   return describe_bytes(static_cast<double>(bytes));
 }
 
 // Prints one or the other.
-int report(bool as_json, const json& object, const std::string& text) {
-  std::cout << (as_json ? object.dump(2, ' ', false, json::error_handler_t::replace) : text)
+int report(bool as_json, const nlohmann::json& object, const std::string& text) {
+  std::cout << (as_json ? object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+                        : text)
             << "\n";
   return 0;
 }
@@ -39,8 +39,8 @@ double seconds_since(std::filesystem::file_time_type time) {
       .count();
 }
 
-json to_json(const Counters& counters) {
-  json object;
+nlohmann::json to_json(const Counters& counters) {
+  nlohmann::json object;
   for (const CounterName& counter : autograd_cache::kCounterNames) {
     object[counter.name] = counters.*counter.member;
   }
@@ -77,7 +77,7 @@ int stats(bool as_json) {
 }
 
 int list(bool as_json) {
-  json rows = json::array();
+  nlohmann::json rows = nlohmann::json::array();
   std::string text;
   for (const EntrySummary& entry : Cache().list()) {
     const double age = seconds_since(entry.last_used);
@@ -121,14 +121,14 @@ Key find_key(const Cache& cache, const std::string& text) {
   return *key;
 }
 
-std::string quoted(const std::string& summary) {
+std::string in_quotes(const std::string& summary) {
   return summary.empty() ? "(long)" : "'" + summary + "'";
 }
 
 int explain(const std::string& wanted, bool as_json) {
   const Cache cache;
   const Key key = find_key(cache, wanted);
-  json object{{"key", key.digest().hex()}};
+  nlohmann::json object{{"key", key.digest().hex()}};
   std::string text = key.digest().hex();
   for (const KeyComponent& component : key.components()) {
     object["components"].push_back({{"name", component.name},
@@ -146,13 +146,13 @@ int explain(const std::string& wanted, bool as_json) {
   }
   if (const auto nearest = cache.explain(key)) {
     object["nearest"] = nearest->nearest.hex();
-    object["differences"] = json::array();
+    object["differences"] = nlohmann::json::array();
     text += "\nthe nearest other entry, " + nearest->nearest.hex().substr(0, 16) + ", differs in";
     for (const Difference& difference : nearest->differences) {
       object["differences"].push_back(
           {{"name", difference.name}, {"here", difference.here}, {"there", difference.there}});
-      text += "\n  " + difference.name + ": " + quoted(difference.here) + " here, " +
-              quoted(difference.there) + " there";
+      text += "\n  " + difference.name + ": " + in_quotes(difference.here) + " here, " +
+              in_quotes(difference.there) + " there";
     }
   }
   return report(as_json, object, text);

@@ -14,7 +14,7 @@
 namespace kiln::tool {
 namespace {
 
-struct Arguments {
+struct CompileArguments {
   std::string input, output, device = "cpu";
   std::vector<std::string> options;
   std::string keep_source;
@@ -42,7 +42,7 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   }
 }
 
-int run(const Arguments& arguments, bool json) {
+int compile_archive(const CompileArguments& arguments, bool json) {
   if (arguments.device != "cpu") {
     throw Error(ErrorCode::kUnsupported,
                 "the device '" + arguments.device + "' is not supported yet; use cpu");
@@ -96,7 +96,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_compile(CLI::App& app, Session& session) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompileArguments>();
   CLI::App* command = app.add_subcommand("compile", "Compile an archive of torch.export.save");
   command->add_option("archive", arguments->input, "The archive (.pt2)")
       ->required()
@@ -120,7 +120,7 @@ void add_compile(CLI::App& app, Session& session) {
   kiln compile model.pt2 -o out.pt2 --option profile=true   kernels show in PyTorch's profiler)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
-    session.action = [arguments, &session] { return run(*arguments, session.json); };
+    session.action = [arguments, &session] { return compile_archive(*arguments, session.json); };
   });
 }
 

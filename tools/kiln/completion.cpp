@@ -81,7 +81,7 @@ std::string for_fish(const CLI::App& app) {
   return out.str();
 }
 
-int run(const CLI::App& app, const std::string& shell) {
+int print_completion(const CLI::App& app, const std::string& shell) {
   if (shell == "fish") {
     std::cout << for_fish(app);
   } else if (shell == "zsh") {
@@ -103,8 +103,9 @@ void add_completion(CLI::App& app, Session& session) {
   command->footer(R"(Examples:
   source <(kiln completion bash)                 for this shell; or put the line into ~/.bashrc
   kiln completion fish > ~/.config/fish/completions/kiln.fish)");
-  command->callback(
-      [shell, &app, &session] { session.action = [shell, &app] { return run(app, *shell); }; });
+  command->callback([shell, &app, &session] {
+    session.action = [shell, &app] { return print_completion(app, *shell); };
+  });
 }
 
 }  // namespace kiln::tool

@@ -58,7 +58,7 @@ std::vector<Finding> examine() {
   return findings;
 }
 
-int run(bool json) {
+int report_findings(bool json) {
   bool usable = true;
   nlohmann::json rows = nlohmann::json::array();
   for (const Finding& finding : examine()) {
@@ -84,7 +84,8 @@ void add_doctor(CLI::App& app, Session& session) {
   command->footer(R"(Examples:
   kiln doctor                                        exits with 1 if something needed is missing)");
   command->add_flag("--json", session.json, "Print JSON");
-  command->callback([&session] { session.action = [&session] { return run(session.json); }; });
+  command->callback(
+      [&session] { session.action = [&session] { return report_findings(session.json); }; });
 }
 
 }  // namespace kiln::tool

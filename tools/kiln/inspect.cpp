@@ -17,7 +17,7 @@
 namespace kiln::tool {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string file, svg, html;
   bool partition = false, unfused = false;
   double budget = 1.0;
@@ -67,7 +67,7 @@ int show_model(const std::string& file, bool json) {
   return 0;
 }
 
-int run(const Arguments& arguments, bool json) {
+int inspect_file(const InspectArguments& arguments, bool json) {
   if (arguments.partition) {
     return show_partition({arguments.file, arguments.svg, arguments.budget, json});
   }
@@ -92,7 +92,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Session& session) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show what is in an archive, a package, a library or a dump");
   command
@@ -125,7 +125,7 @@ void add_inspect(CLI::App& app, Session& session) {
   kiln inspect model.pt2 --partition --svg step.svg  what training would save)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {
-    session.action = [arguments, &session] { return run(*arguments, session.json); };
+    session.action = [arguments, &session] { return inspect_file(*arguments, session.json); };
   });
 }
 

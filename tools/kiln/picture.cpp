@@ -18,7 +18,7 @@ constexpr const char* kStyle =
     "fontsize=11];\n"
     "  edge [color=\"#8795a1\", fontname=\"Helvetica\", fontsize=9, fontcolor=\"#5a6b7b\"];\n";
 
-std::string quoted(const std::string& text) {
+std::string dot_quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -36,7 +36,7 @@ class StepPicture {
       : plan_(plan), graph_(graph), writer_(plan.buffers.size()) {}
 
   std::string run() {
-    out_ << "digraph " << quoted(plan_.graph) << " {\n" << kStyle;
+    out_ << "digraph " << dot_quoted(plan_.graph) << " {\n" << kStyle;
     inputs();
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       step(i);
@@ -54,12 +54,12 @@ class StepPicture {
       if (location == plan_.values.end()) {
         continue;
       }
-      const std::string name = quoted("input " + value);
+      const std::string name = dot_quoted("input " + value);
       writer_[location->second.buffer] = name;
       const bool user = input.kind == ir::InputKind::kUser;
       out_ << "  " << name << " [shape=ellipse, label="
-           << quoted((input.name.empty() ? value : input.name) + "\n" +
-                     std::string(ir::to_string(input.kind)))
+           << dot_quoted((input.name.empty() ? value : input.name) + "\n" +
+                         std::string(ir::to_string(input.kind)))
            << ", fillcolor=" << (user ? "\"#d7ecff\"" : "\"#fff1cc\"") << "];\n";
     }
   }
@@ -82,7 +82,7 @@ class StepPicture {
       reads = buffers_of(step.reads);
       writes = buffers_of(step.results);
     }
-    out_ << "  " << name << " [id=" << quoted(name) << ", label=" << quoted(label)
+    out_ << "  " << name << " [id=" << dot_quoted(name) << ", label=" << quoted(label)
          << ", fillcolor=" << (step.is_kernel ? "\"#e3f4e1\"" : "\"#eceff1\"") << "];\n";
     for (const std::size_t buffer : reads) {
       if (!writes.contains(buffer)) {
@@ -104,7 +104,8 @@ class StepPicture {
       if (location != plan_.values.end()) {
         const std::string name = "output" + std::to_string(i);
         out_ << "  " << name << " [shape=ellipse, fillcolor=\"#d9f2d9\", label="
-             << quoted(std::string(ir::to_string(output.kind)) + " " + std::to_string(i)) << "];\n";
+             << dot_quoted(std::string(ir::to_string(output.kind)) + " " + std::to_string(i))
+             << "];\n";
         edge(location->second.buffer, name);
       }
     }
@@ -124,7 +125,7 @@ class StepPicture {
     if (writer_[buffer]) {
       const auto bytes = static_cast<double>(plan_.buffers[buffer].bytes);
       out_ << "  " << *writer_[buffer] << " -> " << reader
-           << " [label=" << quoted(describe_bytes(bytes)) << "];\n";
+           << " [label=" << dot_quoted(describe_bytes(bytes)) << "];\n";
     }
   }
 

@@ -8,9 +8,7 @@
 namespace kiln::tool {
 namespace {
 
-using nlohmann::json;
-
-std::int64_t integer(const json& value) {
+std::int64_t integer(const nlohmann::json& value) {
   if (!value.is_number_integer()) {
     throw Error(ErrorCode::kUnsupported,
                 "the plan has the symbolic size " + value.dump() + "; sizes must be fixed");
@@ -18,15 +16,15 @@ std::int64_t integer(const json& value) {
   return value.get<std::int64_t>();
 }
 
-std::vector<std::int64_t> integers(const json& list) {
+std::vector<std::int64_t> integers(const nlohmann::json& list) {
   std::vector<std::int64_t> values;
-  for (const json& value : list) {
+  for (const nlohmann::json& value : list) {
     values.push_back(integer(value));
   }
   return values;
 }
 
-Plan::Buffer read_buffer(const json& item) {
+Plan::Buffer read_buffer(const nlohmann::json& item) {
   return {.memory = item.at("memory"),
           .dtype = item.at("dtype"),
           .sizes = integers(item.at("sizes")),
@@ -38,7 +36,7 @@ Plan::Buffer read_buffer(const json& item) {
           .offset = item.at("offset")};
 }
 
-Plan::Step read_step(const json& item) {
+Plan::Step read_step(const nlohmann::json& item) {
   Plan::Step step;
   step.is_kernel = item.contains("kernel");
   step.bytes_read = integer(item.at("bytes_read"));
@@ -53,14 +51,14 @@ Plan::Step read_step(const json& item) {
   step.kernel = item.at("kernel");
   step.sizes = integers(item.at("sizes"));
   step.nodes = item.at("nodes").get<std::vector<std::string>>();
-  for (const json& operand : item.at("operands")) {
+  for (const nlohmann::json& operand : item.at("operands")) {
     step.operands.push_back(
         {operand.at("buffer"), integer(operand.at("offset")), operand.at("written")});
   }
   return step;
 }
 
-Plan parse_plan(const json& root) {
+Plan parse_plan(const nlohmann::json& root) {
   Plan plan{.graph = root.at("graph"),
             .arena_bytes = root.at("arena_bytes"),
             .compiler = root.at("compiler").get<std::vector<std::string>>(),
@@ -69,10 +67,10 @@ Plan parse_plan(const json& root) {
             .values = {},
             .kernels = {},
             .steps = {}};
-  for (const json& item : root.at("units")) {
+  for (const nlohmann::json& item : root.at("units")) {
     plan.units.push_back({item.at("file"), item.at("flags").get<std::vector<std::string>>()});
   }
-  for (const json& item : root.at("buffers")) {
+  for (const nlohmann::json& item : root.at("buffers")) {
     plan.buffers.push_back(read_buffer(item));
   }
   for (const auto& [name, item] : root.at("values").items()) {
@@ -82,10 +80,10 @@ Plan parse_plan(const json& root) {
                                        integers(item.at("sizes")),
                                        integers(item.at("strides"))});
   }
-  for (const json& item : root.at("kernels")) {
+  for (const nlohmann::json& item : root.at("kernels")) {
     plan.kernels.push_back({item.at("name"), item.at("comment"), item.at("checks_indices")});
   }
-  for (const json& item : root.at("steps")) {
+  for (const nlohmann::json& item : root.at("steps")) {
     plan.steps.push_back(read_step(item));
   }
   return plan;
@@ -101,8 +99,8 @@ bool Plan::is_whole(const Location& location) const {
 
 Plan read_plan(const std::string& text) {
   try {
-    return parse_plan(json::parse(text));
-  } catch (const json::exception& error) {
+    return parse_plan(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorrupt, std::string("this is no plan of Kiln: ") + error.what());
   }
 }

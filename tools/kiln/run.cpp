@@ -18,7 +18,7 @@
 namespace kiln::tool {
 namespace {
 
-struct Arguments {
+struct RunArguments {
   std::string package, save;
   std::vector<std::string> inputs;
 };
@@ -34,7 +34,7 @@ double sum_of(const at::Tensor& tensor) {
   return tensor.to(at::kDouble).sum().item<double>();
 }
 
-int run(const Arguments& arguments, bool json) {
+int run_package(const RunArguments& arguments, bool json) {
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
   Model model = load(arguments.package);
   const std::vector<at::Tensor> outputs = model.run(inputs);
@@ -68,7 +68,7 @@ int run(const Arguments& arguments, bool json) {
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Run a package or library once");
   command->add_option("package", arguments->package, "Package (.pt2) or library (.so)")
       ->required()
@@ -83,7 +83,7 @@ void add_run(CLI::App& app, Session& session) {
   kiln run compiled.pt2 --inputs image.npy --save outputs.pt)");
   command->add_flag("--json", session.json, "Print JSON");
   command->callback([arguments, &session] {
-    session.action = [arguments, &session] { return run(*arguments, session.json); };
+    session.action = [arguments, &session] { return run_package(*arguments, session.json); };
   });
 }
 

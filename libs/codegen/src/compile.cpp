@@ -1,13 +1,13 @@
 #include "kiln/codegen/compile.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_set>
 
+#include "clock.hpp"
 #include "compile_schedule.hpp"
 #include "kiln/codegen/schedule.hpp"
 #include "kiln/codegen/target.hpp"
@@ -98,13 +98,13 @@ Report compile(const ir::Graph& program,
   if (options.progress) {
     options.progress({"schedule", 0, 1});
   }
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   const std::vector<Target> targets = resolve_targets(options.isa);
   const Prepared prepared = prepare(program, targets[0], options.bind_constants);
   const Schedule plan = schedule(prepared.graph, targets[0], options.bind_constants);
   const std::vector<KernelVariant> variants =
       other_kernels(prepared, std::span(targets).subspan(1), options.bind_constants);
-  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  const double taken = milliseconds_since(start);
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
@@ -115,7 +115,7 @@ Report compile(const ir::Graph& program,
                                    options,
                                    prepared.folding ? &*prepared.folding : nullptr,
                                    variants);
-  report.schedule_ms = taken.count();
+  report.schedule_ms = taken;
   if (options.store_folded && prepared.folding) {
     report.folding = prepared.folding->graph;
   }

@@ -1,13 +1,13 @@
 #include "compile_schedule.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "clock.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
@@ -25,12 +25,6 @@ namespace kiln::codegen {
 namespace fs = std::filesystem;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Sources and objects while a build lasts. Of a build that fails only the sources stay, where the
 // message says; with `keep_source` they stay in any case.

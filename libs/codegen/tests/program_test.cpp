@@ -115,7 +115,7 @@ TEST_CASE("CG-13 the spec of flat arguments is PyTorch's", "[codegen][program]")
 }
 
 TEST_CASE("text from outside cannot leave its literal or comment", "[codegen][program]") {
-  CHECK(quoted("a\"b\\c\nd?") == R"("a\"b\\c\nd\077")");
+  CHECK(string_literal("a\"b\\c\nd?") == R"("a\"b\\c\nd\077")");
   CHECK(comment_line("x\ny\\") == "x y/");
   CHECK(double_literal(1) == "1.0");
   CHECK(double_literal(1e-5) == "1.0000000000000001e-05");

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "joint.hpp"
-#include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
 #include "pipeline.hpp"
+#include "refuse.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -23,10 +23,6 @@ std::vector<OwnedTensor> owned_tensors(const std::vector<NamedTensor>& named) {
     return a.kind == ir::InputKind::kParameter && b.kind == ir::InputKind::kBuffer;
   });
   return result;
-}
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
 }
 
 void check_options(const ExportOptions& options) {

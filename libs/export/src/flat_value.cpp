@@ -13,9 +13,9 @@
 namespace kiln::exporter {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json constant(const c10::IValue& value) {
+OrderedJson constant(const c10::IValue& value) {
   if (value.isNone()) {
     return nullptr;
   }
@@ -40,11 +40,11 @@ Json constant(const c10::IValue& value) {
                   " is neither a tensor, a number, a string, None nor a tuple, list or dictionary");
 }
 
-class Reader {
+class ValueReader {
  public:
-  explicit Reader(FlatValue& flat) : flat_(flat) {}
+  explicit ValueReader(FlatValue& flat) : flat_(flat) {}
 
-  Json read(const c10::IValue& value) {
+  OrderedJson read(const c10::IValue& value) {
     if (value.isTuple()) {
       return branch("builtins.tuple", "null", value.toTupleRef().elements());
     }
@@ -53,7 +53,7 @@ class Reader {
     }
     if (value.isGenericDict()) {
       std::vector<c10::IValue> values;
-      Json keys = Json::array();
+      OrderedJson keys = OrderedJson::array();
       for (const auto& entry : value.toGenericDict()) {
         keys.push_back(constant(entry.key()));
         values.push_back(entry.value());
@@ -66,13 +66,13 @@ class Reader {
     } else {
       flat_.leaves.push_back({.constant = constant(value).dump()});
     }
-    return {{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
+    return {{"type", nullptr}, {"context", nullptr}, {"children_spec", OrderedJson::array()}};
   }
 
  private:
   template <class Values>
-  Json branch(const char* type, const std::string& context, const Values& values) {
-    Json children = Json::array();
+  OrderedJson branch(const char* type, const std::string& context, const Values& values) {
+    OrderedJson children = OrderedJson::array();
     for (const c10::IValue& value : values) {
       children.push_back(read(value));
     }
@@ -86,7 +86,7 @@ class Reader {
 
 FlatValue flatten(const c10::IValue& value) {
   FlatValue flat;
-  flat.spec = Reader(flat).read(value).dump();
+  flat.spec = ValueReader(flat).read(value).dump();
   return flat;
 }
 

@@ -8,18 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "kiln/base/error.hpp"
 #include "kiln/export/export.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
 #include "kiln/ir/verify.hpp"
+#include "refuse.hpp"
 
 namespace kiln::exporter {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 void check_outputs(const Tensors& outputs, std::uint32_t loss_index) {
   if (loss_index >= outputs.size()) {

@@ -2,18 +2,14 @@
 #include <set>
 #include <string>
 
-#include "kiln/base/error.hpp"
 #include "pipeline.hpp"
+#include "refuse.hpp"
 
 namespace kiln::exporter {
 namespace {
 
 std::string described(const ir::Graph& graph, const ir::Input& input) {
   return " (" + (input.name.empty() ? graph.value(input.value).name : input.name) + ")";
-}
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
 }
 
 bool same_geometry(const ir::TensorMeta& a, const ir::TensorMeta& b) {

@@ -30,11 +30,6 @@ c10::Device device_of(ir::Device device) {
   return {static_cast<c10::DeviceType>(device.type), device.index};
 }
 
-c10::TypePtr without_optional(const c10::TypePtr& type) {
-  const auto optional = type->cast<c10::OptionalType>();
-  return optional ? optional->getElementType() : type;
-}
-
 Json write_nested(const ir::Graph& body);
 
 // Writes one argument of a node, by the type that the operator's schema gives it.

@@ -20,7 +20,7 @@ constexpr std::string_view kPrefix = "torch.ops.";
 constexpr std::array<const char*, 6> kNumberOverloads = {
     "Scalar", "Scalar_mode", "Tensor_Scalar", "Scalar_Tensor", "ScalarOther", "ScalarSelf"};
 
-using Arguments = std::map<std::string, c10::IValue>;
+using NamedArguments = std::map<std::string, c10::IValue>;
 
 bool is_number(const c10::IValue& value) {
   return value.isScalar() || value.isBool();
@@ -34,7 +34,7 @@ c10::TypeKind kind_of(const c10::Argument& argument) {
 
 bool takes_numbers(const c10::FunctionSchema& given,
                    const c10::FunctionSchema& candidate,
-                   const Arguments& values) {
+                   const NamedArguments& values) {
   if (given.arguments().size() != candidate.arguments().size()) {
     return false;
   }
@@ -52,7 +52,7 @@ bool takes_numbers(const c10::FunctionSchema& given,
   return true;
 }
 
-c10::OperatorHandle with_literals(const c10::OperatorHandle& handle, const Arguments& values) {
+c10::OperatorHandle with_literals(const c10::OperatorHandle& handle, const NamedArguments& values) {
   bool has_literal = false;
   for (const c10::Argument& formal : handle.schema().arguments()) {
     const auto value = values.find(formal.name());
@@ -115,7 +115,7 @@ std::vector<c10::IValue> call_operator(const std::string& target,
   c10::OperatorHandle handle = find_operator(target);
   std::vector<c10::IValue> stack;
   try {
-    Arguments values;
+    NamedArguments values;
     for (const Json& input : inputs) {
       values[input.at("name").get<std::string>()] = read_argument(input.at("arg"), environment);
     }

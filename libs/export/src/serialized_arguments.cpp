@@ -170,11 +170,6 @@ c10::IValue number_to_tensor(const c10::IValue& number) {
   return tensor;
 }
 
-c10::TypePtr without_optional(const c10::TypePtr& type) {
-  const auto optional = type->cast<c10::OptionalType>();
-  return optional ? optional->getElementType() : type;
-}
-
 bool is_optional_tensor(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::OptionalType &&
          without_optional(type)->kind() == c10::TypeKind::TensorType;

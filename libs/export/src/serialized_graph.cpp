@@ -23,7 +23,7 @@
 namespace kiln::exporter {
 namespace {
 
-constexpr const char* kHigherOrder = "torch.ops.higher_order.";
+constexpr const char* kHigherOrderTarget = "torch.ops.higher_order.";
 
 // Calls `visit` with every name that an argument or a list of arguments mentions.
 template <class Visit>
@@ -124,7 +124,7 @@ class GraphRun {
     const auto& target = node.at("target").get_ref<const std::string&>();
     const capture::ModuleScope module(module_path_of(node));
     const capture::SourceScope source(source_of(node));
-    if (target.starts_with(kHigherOrder)) {
+    if (target.starts_with(kHigherOrderTarget)) {
       bind_outputs(node, run_higher_order(target, node.at("inputs")));
       return;
     }
@@ -148,7 +148,7 @@ class GraphRun {
 
   // Regions that only change a mode are run in place; control flow is recorded with its bodies.
   std::vector<c10::IValue> run_higher_order(const std::string& target, const Json& inputs) {
-    const std::string name = target.substr(std::string(kHigherOrder).size());
+    const std::string name = target.substr(std::string(kHigherOrderTarget).size());
     if (name == "wrap_with_set_grad_enabled") {
       const c10::AutoGradMode mode(argument(inputs, 0).toBool());
       return run_region(inputs, 1);
@@ -245,7 +245,7 @@ class GraphRun {
     }
     // A region of several results is one list in the archive.
     const bool is_region =
-        node.at("target").get_ref<const std::string&>().starts_with(kHigherOrder);
+        node.at("target").get_ref<const std::string&>().starts_with(kHigherOrderTarget);
     if (is_region && outputs.size() == 1 && outputs[0].contains("as_tensors")) {
       bind_list(outputs[0].at("as_tensors"), results);
       return;

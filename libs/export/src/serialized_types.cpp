@@ -114,6 +114,11 @@ c10::Device read_device(const Json& device) {
   return result;
 }
 
+c10::TypePtr without_optional(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return optional ? optional->getElementType() : type;
+}
+
 Json write_scalar_type(c10::ScalarType type) {
   return write_number(kScalarTypes, type, "dtype");
 }

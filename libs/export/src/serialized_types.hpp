@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/jit_type.h>
 #include <c10/core/Device.h>
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
@@ -33,6 +34,9 @@ inline constexpr int kSchemaMinor = 20;
 [[nodiscard]] Json write_layout(c10::Layout layout);
 [[nodiscard]] Json write_memory_format(c10::MemoryFormat format);
 [[nodiscard]] Json write_device(c10::Device device);
+
+/// The type that an argument has if it is there.
+[[nodiscard]] c10::TypePtr without_optional(const c10::TypePtr& type);
 
 /// Infinities and not-a-number are strings in the schema.
 [[nodiscard]] double read_double(const Json& number);

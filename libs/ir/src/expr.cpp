@@ -211,17 +211,17 @@ Expr operator-(const Expr& a, const Expr& b) {
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
-  using Term = Expr::Node::Term;
+  using Summand = Expr::Node::Term;
   if (a.is_constant() && b.is_constant()) {
     return Expr(checked_multiply(a.constant_, b.constant_));
   }
   const std::int64_t left = Expr::Node::constant_of(a);
   const std::int64_t right = Expr::Node::constant_of(b);
-  std::vector<Term> terms;
-  for (const Term& term : Expr::Node::terms_of(a)) {
+  std::vector<Summand> terms;
+  for (const Summand& term : Expr::Node::terms_of(a)) {
     terms.push_back({checked_multiply(term.coefficient, right), term.atoms});
-    for (const Term& other : Expr::Node::terms_of(b)) {
-      Term product{checked_multiply(term.coefficient, other.coefficient), {}};
+    for (const Summand& other : Expr::Node::terms_of(b)) {
+      Summand product{checked_multiply(term.coefficient, other.coefficient), {}};
       std::merge(term.atoms.begin(),
                  term.atoms.end(),
                  other.atoms.begin(),
@@ -233,7 +233,7 @@ Expr operator*(const Expr& a, const Expr& b) {
       terms.push_back(std::move(product));
     }
   }
-  for (const Term& other : Expr::Node::terms_of(b)) {
+  for (const Summand& other : Expr::Node::terms_of(b)) {
     terms.push_back({checked_multiply(other.coefficient, left), other.atoms});
   }
   return Expr::Node::make(checked_multiply(left, right), std::move(terms));

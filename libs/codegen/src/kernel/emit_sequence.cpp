@@ -10,7 +10,7 @@ using ir::Expr;
 namespace {
 
 // Columns that one thread takes at a time: their totals stay in the first cache.
-constexpr std::int64_t kColumns = 256;
+constexpr std::int64_t kBlockColumns = 256;
 // Updates that are worth threads.
 constexpr std::int64_t kManyUpdates = 1 << 14;
 
@@ -36,8 +36,9 @@ void KernelEmitter::emit_scan() {
     body_.open("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
     body_.line(type + " total = " + neutral + ";");
   } else {
-    open_blocks(kernel_.extents, kColumns);
-    body_.line(type + " total[" + std::to_string(kColumns) + "] __attribute__((aligned(64)));");
+    open_blocks(kernel_.extents, kBlockColumns);
+    body_.line(type + " total[" + std::to_string(kBlockColumns) +
+               "] __attribute__((aligned(64)));");
     body_.line("for (" + type + "& each : total) each = " + neutral + ";");
   }
   Block row(context_, nullptr, 1);
@@ -86,7 +87,7 @@ void KernelEmitter::emit_updates() {
   if (single) {
     body_.open("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
   } else {
-    open_blocks(update.extents, kColumns);
+    open_blocks(update.extents, kBlockColumns);
   }
   const auto hoist_all = [&](int level, Block& block) {
     std::set<ScalarId> seen;

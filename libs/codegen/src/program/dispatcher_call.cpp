@@ -77,8 +77,8 @@ class DispatcherCall {
       argument(signature.arguments[i], node_.arguments[i], "s[" + std::to_string(i) + "]", aliased);
     }
     const auto [name, overload] = operator_name();
-    text.line("TRY(aoti_torch_call_dispatcher(" + quoted(name) + ", " + quoted(overload) +
-              ", s));");
+    text.line("TRY(aoti_torch_call_dispatcher(" + string_literal(name) + ", " +
+              string_literal(overload) + ", s));");
     results(signature);
     text.close();
   }
@@ -120,8 +120,8 @@ class DispatcherCall {
     if (is_tensor) {
       text.line("TRY(word(" + emission_.tensor(*value, aliased) + ", " + slot + "));");
     } else if (const auto* string = std::get_if<std::string>(&argument)) {
-      text.line("TRY(word(" + quoted(*string) + ", " + std::to_string(string->size()) + ", " +
-                slot + "));");
+      text.line("TRY(word(" + string_literal(*string) + ", " + std::to_string(string->size()) +
+                ", " + slot + "));");
     } else if (type.list) {
       list(type, argument, slot);
     } else {

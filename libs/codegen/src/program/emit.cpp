@@ -264,7 +264,7 @@ void emit_choice(SourceText& text, const std::vector<KernelSet>& kernels) {
   text.open("static __attribute__((constructor)) void choose() {");
   text.open("static const char* const needed[" + count + "] = {");
   for (const KernelSet& set : kernels) {
-    text.line(quoted(set.cpu_features) + ",");
+    text.line(string_literal(set.cpu_features) + ",");
   }
   text.close("};");
   text.line("chosen = kernels[kiln_best_cpu_level(needed, " + count + ")];");

@@ -58,7 +58,7 @@ class StepEmitter {
     const Step& step = program_.schedule->steps[index];
     if (emission_.record_kernels) {
       text_.open("{");
-      text_.line("const Range range(" + quoted(range_name(step)) + ");");
+      text_.line("const Range range(" + string_literal(range_name(step)) + ");");
     }
     if (const auto* kernel = std::get_if<KernelCall>(&step)) {
       call_kernel(*kernel);

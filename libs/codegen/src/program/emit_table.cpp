@@ -52,7 +52,7 @@ std::string emit_tensors(SourceText& text,
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const ir::Value* value =
         ports[i].value.valid() ? &program.graph->value(ports[i].value) : nullptr;
-    rows.push_back("{" + quoted(ports[i].name) + ", " +
+    rows.push_back("{" + string_literal(ports[i].name) + ", " +
                    geometry(text, name + std::to_string(i), value) + "},");
   }
   text.open("static const KilnTensor " + name + "[] = {");
@@ -92,7 +92,7 @@ std::string emit_constants(SourceText& text,
     const bool folded = i + description.folded >= program.constants.size();
     const int kind = folded ? kFolded : constant_kind(program.graph->inputs()[port.graph].kind);
     const ConstantPlace& place = description.constants[i];
-    rows.push_back("{" + quoted(value.name) + ", " + quoted(port.name) + ", " +
+    rows.push_back("{" + string_literal(value.name) + ", " + string_literal(port.name) + ", " +
                    geometry(text, "constant" + std::to_string(i), &value) + ", " +
                    std::to_string(place.bytes) + "u, " + std::to_string(place.offset) + "u, " +
                    std::to_string(kind) + ", " + (is_mutated(program, port) ? "1" : "0") + "},");
@@ -121,9 +121,9 @@ void emit_table(SourceText& text, const Program& program, const ModelDescription
   text.line(description.check_inputs ? "1,  // check_inputs" : "0,  // check_inputs");
   text.line(program.mutates_constants ? "1,  // mutates_constants" : "0,  // mutates_constants");
   text.line(inputs + ", " + outputs + ", " + constants + ",");
-  text.line(quoted(description.in_spec) + ",");
-  text.line(quoted(description.out_spec) + ",");
-  text.line(quoted(description.cpu_features) + ",");
+  text.line(string_literal(description.in_spec) + ",");
+  text.line(string_literal(description.out_spec) + ",");
+  text.line(string_literal(description.cpu_features) + ",");
   text.line("nullptr, " + std::to_string(description.weights_bytes) +
             ",  // weights: behind the library");
   text.line("create, destroy, run, " + std::string(description.folded != 0 ? "fold" : "nullptr"));

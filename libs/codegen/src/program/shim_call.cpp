@@ -119,7 +119,7 @@ class ShimCall {
       return *flag ? "1" : "0";
     }
     if (const auto* text = std::get_if<std::string>(&argument)) {
-      return quoted(*text);
+      return string_literal(*text);
     }
     if (const auto* dtype = std::get_if<ir::DType>(&argument)) {
       return std::to_string(static_cast<int>(*dtype));

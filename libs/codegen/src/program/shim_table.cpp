@@ -7,7 +7,7 @@ namespace kiln::codegen {
 namespace {
 
 // Sorted by target. Only what is worth the faster call: libtorch computes these and we do not.
-constexpr std::array kFunctions = std::to_array<ShimFunction>({
+constexpr std::array kShims = std::to_array<ShimFunction>({
     {"aten._adaptive_avg_pool2d.default", "_adaptive_avg_pool2d", "Tensor,int[]->Tensor"},
     {"aten._adaptive_avg_pool2d_backward.default",
      "_adaptive_avg_pool2d_backward",
@@ -113,8 +113,8 @@ constexpr std::array kFunctions = std::to_array<ShimFunction>({
      "Tensor,int[],int[],bool,float?,float?->Tensor"},
 });
 
-constexpr bool kSorted = std::is_sorted(
-    kFunctions.begin(), kFunctions.end(), [](const ShimFunction& a, const ShimFunction& b) {
+constexpr bool kSorted =
+    std::is_sorted(kShims.begin(), kShims.end(), [](const ShimFunction& a, const ShimFunction& b) {
       return a.target < b.target;
     });
 static_assert(kSorted);
@@ -123,11 +123,10 @@ static_assert(kSorted);
 
 const ShimFunction* find_shim_function(std::string_view target) {
   const auto found = std::lower_bound(
-      kFunctions.begin(),
-      kFunctions.end(),
-      target,
-      [](const ShimFunction& row, std::string_view key) { return row.target < key; });
-  return found != kFunctions.end() && found->target == target ? &*found : nullptr;
+      kShims.begin(), kShims.end(), target, [](const ShimFunction& row, std::string_view key) {
+        return row.target < key;
+      });
+  return found != kShims.end() && found->target == target ? &*found : nullptr;
 }
 
 }  // namespace kiln::codegen

@@ -31,7 +31,7 @@ SourceText& SourceText::verbatim(std::string_view text) {
   return *this;
 }
 
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

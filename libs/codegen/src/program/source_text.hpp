@@ -27,7 +27,7 @@ class SourceText {
 };
 
 /// `text` as a C string literal, quotes included.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string string_literal(std::string_view text);
 
 /// `text` as a JSON string, quotes included.
 [[nodiscard]] std::string json_string(std::string_view text);

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "../clock.hpp"
 #include "kiln/base/digest.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -18,12 +19,6 @@ namespace kiln::codegen {
 namespace fs = std::filesystem;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Into a directory that nobody else sees: no need to be atomic or to wait for the disk.
 void write_plain(const fs::path& path, std::string_view bytes) {

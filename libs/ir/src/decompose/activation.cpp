@@ -7,10 +7,6 @@
 namespace kiln::ir {
 namespace {
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 /// log(sigmoid(x)), exact for large arguments of either sign.
 Term log_sigmoid(Term x) {
   return clamp(x, std::nullopt, 0) - log1p(exp(-abs(x)));

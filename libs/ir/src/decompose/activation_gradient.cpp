@@ -9,10 +9,6 @@
 namespace kiln::ir {
 namespace {
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 Expanded gelu_backward(Expansion& e) {
   const Term gradient = e.tensor(0);
   const Term x = e.tensor(1);

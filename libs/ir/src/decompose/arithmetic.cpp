@@ -11,10 +11,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 Expanded lerp(Expansion& e) {
   const Term start = e.tensor(0);
   const Term end = e.tensor(1);
@@ -80,7 +76,7 @@ Expanded masked_fill(Expansion& e) {
   return one(where(e.raw(1), value, x));
 }
 
-Expanded floor_divide(Expansion& e) {
+Expanded floored_quotient(Expansion& e) {
   const char* target = std::holds_alternative<ValueId>(e.argument(1)) ? "aten.div.Tensor_mode"
                                                                       : "aten.div.Scalar_mode";
   return one(
@@ -148,7 +144,7 @@ void add_arithmetic_decompositions(Decompositions& table) {
     const Term b = e.raw(1);
     return one(where(is_nan(a), b, where(is_nan(b), a, minimum(a, b))));
   }};
-  table["aten.floor_divide.default"] = {floor_divide, true};
+  table["aten.floor_divide.default"] = {floored_quotient, true};
   for (const char* name : {"aten.masked_fill.Scalar", "aten.masked_fill.Tensor"}) {
     table[name] = {masked_fill, true};
   }

@@ -164,6 +164,11 @@ Term cat(std::span<const Term> parts, std::size_t dimension);
 /// The results of an expansion; nothing if the table does not cover the arguments.
 using Expanded = std::optional<std::vector<Term>>;
 
+/// The expansion of an operator with one result.
+inline Expanded one(Term term) {
+  return std::vector<Term>{term};
+}
+
 struct Decomposition {
   std::function<Expanded(Expansion&)> expand;
   /// Also for integers; the others are formulas of real numbers.

@@ -10,10 +10,6 @@ namespace {
 /// How a loss is reduced: libtorch's numbers.
 enum class Reduce { kNone = 0, kMean = 1, kSum = 2 };
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 Reduce reduce_of(const Expansion& e, std::size_t i) {
   return static_cast<Reduce>(e.integer(i, 1).constant().value());
 }

@@ -8,10 +8,6 @@
 namespace kiln::ir {
 namespace {
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 /// The variance over argument 1, with the correction of argument 2.
 Term variance(Expansion& e, Term x, const std::vector<std::size_t>& dimensions, bool keep) {
   std::vector<Expr> list;

@@ -7,10 +7,6 @@
 namespace kiln::ir {
 namespace {
 
-Expanded one(Term term) {
-  return std::vector<Term>{term};
-}
-
 /// A view whose result is as it was recorded.
 Decomposition view_as(const char* target, std::vector<Argument> (*arguments)(Expansion&)) {
   return {[=](Expansion& e) -> Expanded {
