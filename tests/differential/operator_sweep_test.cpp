@@ -40,7 +40,7 @@ using Cases = std::span<const Case>;
 std::vector<Line> all_lines() {
   std::vector<Line> lines = pointwise_lines();
   for (const std::vector<Line>& more :
-       {moving_lines(), reducing_lines(), product_lines(), sequence_lines()}) {
+       {moving_lines(), reducing_lines(), product_lines(), sequence_lines(), list_lines()}) {
     lines.insert(lines.end(), more.begin(), more.end());
   }
   return lines;

@@ -27,5 +27,6 @@ struct Line {
 [[nodiscard]] std::vector<Line> reducing_lines();
 [[nodiscard]] std::vector<Line> product_lines();
 [[nodiscard]] std::vector<Line> sequence_lines();
+[[nodiscard]] std::vector<Line> list_lines();
 
 }  // namespace kiln::differential

@@ -48,6 +48,18 @@ bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
          !op.hasKernelForDispatchKey(below.highestPriorityTypeId());
 }
 
+// An operator on lists of tensors, whose plain kernel calls another operator for each of them. Not
+// if it takes numbers in a tensor: it reads those behind the dispatcher's back.
+bool is_for_each(const c10::OperatorHandle& op) {
+  const auto reads_numbers = [](const c10::Argument& argument) {
+    return argument.name() == "scalars" && argument.type()->isSubtypeOf(*c10::TensorType::get());
+  };
+  const std::vector<c10::Argument>& arguments = op.schema().arguments();
+  return op.schema().name().starts_with("aten::_foreach_") &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+         std::none_of(arguments.begin(), arguments.end(), reads_numbers);
+}
+
 bool has_mask(const c10::IValue* arguments, std::size_t count) {
   bool mask = false;
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
@@ -300,6 +312,10 @@ void Recorder::call(const c10::OperatorHandle& op,
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key_);
   if (takes_apart(op, below, stack)) {
     op.redispatchBoxed(below, &stack);
+    return;
+  }
+  if (!options_.pre_dispatch && is_for_each(op)) {
+    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
     return;
   }
 

@@ -225,6 +225,48 @@ TEST_CASE("inference mode is taken apart too", "[capture][record]") {
   CHECK(has(recording.graph, "aten.addmm.default"));
 }
 
+TEST_CASE("EX-07 operators on lists are recorded as operators on what is in the lists",
+          "[capture][record]") {
+  const auto function = [](const Tensors& in) {
+    const Tensors sums = at::_foreach_add({in[0], in[1]}, {in[1], in[1]}, 2);
+    // The second in place sees what the first has written.
+    const torch::Tensor twice = in[0].clone();
+    at::_foreach_mul_({twice, twice}, 3);
+    at::_foreach_addcdiv_(
+        {twice, sums[1]}, {in[0], in[1]}, {in[1], in[1]}, std::vector<at::Scalar>{0.5, 2});
+    return Tensors{sums[0], sums[1], twice, at::_foreach_norm({twice}, 2)[0]};
+  };
+  const Tensors inputs{torch::rand({3, 4}) + 1, torch::rand({4}) + 1};
+
+  const Recording recording = record(function, inputs);
+
+  CHECK(targets_of(recording.graph) == std::vector<std::string>{"aten.add.Tensor",
+                                                                "aten.add.Tensor",
+                                                                "aten.clone.default",
+                                                                "aten.mul_.Scalar",
+                                                                "aten.mul_.Scalar",
+                                                                "aten.addcdiv_.default",
+                                                                "aten.addcdiv_.default",
+                                                                "aten.linalg_vector_norm.default"});
+  const Tensors expected = function(inputs);
+  const Tensors found = replay(recording, inputs);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(torch::equal(found[i], expected[i]));
+  }
+}
+
+TEST_CASE("an operator on lists that reads numbers from a tensor stays whole",
+          "[capture][record]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{at::_foreach_addcmul({in[0]}, {in[0]}, {in[0]}, in[1])[0]};
+  };
+  const torch::Tensor x = torch::ones({3});
+
+  const Recording recording = record(function, {x, torch::full({1}, 2.0)});
+
+  CHECK(torch::equal(replay(recording, {x, torch::full({1}, 5.0)})[0], torch::full({3}, 6.0)));
+}
+
 TEST_CASE("a custom autograd function is recorded in both directions", "[capture][record]") {
   struct Cube : torch::autograd::Function<Cube> {
     static torch::Tensor forward(torch::autograd::AutogradContext* context,
