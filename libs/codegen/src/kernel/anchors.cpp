@@ -28,30 +28,12 @@ void for_each_read(const ScalarPool& pool,
   }
 }
 
-int weight(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kConstant:
-    case ScalarOp::kIndex:
-    case ScalarOp::kRead: return 0;
-    case ScalarOp::kDivide:
-    case ScalarOp::kSqrt:
-    case ScalarOp::kReciprocal:
-    case ScalarOp::kTruncateDivide:
-    case ScalarOp::kFmod: return 4;
-    case ScalarOp::kRsqrt: return 10;  // A root and a quotient, one after the other.
-    default:
-      return op == ScalarOp::kPower                             ? 30
-             : op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid ? 12
-                                                                : 1;
-  }
-}
-
 int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>& seen) {
   if (!seen.insert(id).second) {
     return 0;
   }
   const Scalar& scalar = pool[id];
-  int cost = weight(scalar.op);
+  int cost = operation_cost(scalar.op);
   for (const ScalarId operand : scalar.operands) {
     cost += body_cost(pool, operand, seen);
   }

@@ -9,6 +9,13 @@ namespace kiln::codegen {
 
 using ir::DType;
 
+namespace {
+
+// Vectors whose functions are computed in turns, each step of one while another's is under way.
+constexpr int kInTurns = 4;
+
+}  // namespace
+
 Scalar neutral_of(Reduction reduction, DType dtype) {
   Scalar constant{.op = ScalarOp::kConstant, .dtype = dtype};
   const double infinity = std::numeric_limits<double>::infinity();
@@ -32,12 +39,33 @@ std::string KernelEmitter::accumulator(std::size_t reduce, int copy) {
   return "a" + std::to_string(reduce) + "_" + std::to_string(copy);
 }
 
-int KernelEmitter::unroll(int phase) const {
+int KernelEmitter::copies(int phase) {
   const bool accumulates = std::ranges::any_of(kernel_.reduces, [&](const auto& reduce) {
     return reduce.phase == phase && reduce.result != Span::kColumn;
   });
-  // What does not accumulate overlaps by itself, from one turn of the loop to the next.
-  return accumulates ? 4 : 1;
+  if (accumulates) {
+    return 4;
+  }
+  // What is short overlaps by itself, from one turn of the loop to the next. What is very long has
+  // enough to do at any time, and takes long to compile.
+  constexpr int kLong = 14, kVeryLong = 64;
+  int cost = 0, dearest = 0;
+  std::set<ScalarId> seen;
+  const auto visit = [&](auto&& self, ScalarId id) -> void {
+    if (levels_.of(id) < 3 || is_kept(id, phase) || !seen.insert(id).second) {
+      return;
+    }
+    const Scalar& scalar = context_.scalar(id);
+    cost += operation_cost(scalar.op);
+    dearest = std::max(dearest, operation_cost(scalar.op));
+    for (const ScalarId operand : scalar.operands) {
+      self(self, operand);
+    }
+  };
+  for (const ScalarId root : roots(phase)) {
+    visit(visit, root);
+  }
+  return dearest >= kLong && cost <= kVeryLong ? kInTurns : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {

@@ -87,36 +87,35 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
     }
   }
   const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
+  const auto finish = [&](Block& block) {
+    const std::string count = block.count().empty() ? "" : ", " + block.count();
+    for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+      const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+      if (reduce.result != Span::kColumn) {
+        continue;
+      }
+      const std::string name = "r" + std::to_string(i);
+      const std::string place = "partial" + std::to_string(i) + " + " + row_position(block.inner());
+      body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place + count +
+                 ");");
+      body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
+                 combine(reduce.reduction,
+                         reduce.dtype,
+                         name,
+                         "load(" + place + " + chunk * " + row + count + ")") +
+                 ";");
+      if (const ScalarId id = reduced(i); id.valid()) {
+        block.set(id, name);
+      }
+    }
+    for (const LoopKernel::Store& store : kernel_.stores) {
+      if (store.span == Span::kColumn) {
+        store_element(store, store.value, block);
+      }
+    }
+  };
   emit_inner_loops(
-      middle, "0", extent(kInner), kernel_.extents[kInner].constant(), 1, [&](Block& block, int) {
-        const std::string count = block.count().empty() ? "" : ", " + block.count();
-        for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-          const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-          if (reduce.result != Span::kColumn) {
-            continue;
-          }
-          const std::string name = "r" + std::to_string(i);
-          const std::string place =
-              "partial" + std::to_string(i) + " + " + row_position(block.inner());
-          body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place +
-                     count + ");");
-          body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-                     combine(reduce.reduction,
-                             reduce.dtype,
-                             name,
-                             "load(" + place + " + chunk * " + row + count + ")") +
-                     ";");
-          if (const ScalarId id = reduced(i); id.valid()) {
-            block.set(id, name);
-          }
-        }
-        for (const LoopKernel::Store& store : kernel_.stores) {
-          if (store.span == Span::kColumn) {
-            const std::string value = block.vector(store.value);
-            block.store_vector(context_.operand(store.operand), store.address, value);
-          }
-        }
-      });
+      middle, "0", extent(kInner), kernel_.extents[kInner].constant(), {.store = finish});
   if (nested) {
     body_.close();
   }

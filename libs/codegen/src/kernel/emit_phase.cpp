@@ -1,6 +1,7 @@
 // One row of a kernel: its phases, the values kept between them, and its stores.
 
 #include <algorithm>
+#include <deque>
 
 #include "kernel_emitter.hpp"
 
@@ -106,10 +107,10 @@ void KernelEmitter::emit_phase(int phase,
   for (const ScalarId value : values) {
     hoist(value, phase, 1, row, seen);
   }
-  const int copies = unroll(phase);
+  const int vectors = copies(phase);
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     if (kernel_.reduces[i].phase == phase && kernel_.reduces[i].result == Span::kRow) {
-      declare_accumulators(i, copies);
+      declare_accumulators(i, vectors);
     }
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
@@ -121,9 +122,14 @@ void KernelEmitter::emit_phase(int phase,
   for (const ScalarId value : values) {
     hoist(value, phase, 2, middle, seen_in_middle);
   }
-  emit_inner_loops(middle, begin, end, length, copies, [&](Block& block, int copy) {
-    emit_elements(phase, block, copy);
-  });
+  emit_inner_loops(
+      middle,
+      begin,
+      end,
+      length,
+      {.store = [&](Block& block) { store_elements(phase, block); },
+       .compute = [&](Block& block, int copy) { compute_elements(phase, block, copy); },
+       .copies = vectors});
   if (nested) {
     body_.close();
   }
@@ -137,19 +143,16 @@ void KernelEmitter::emit_segments(Block& row) {
     for (const ScalarId value : segment.values) {
       hoist(value, 0, 1, outer, seen);
     }
-    const auto emit = [&](Block& block, int /*copy*/) {
+    const auto store = [&](Block& block) {
       for (std::size_t i = 0; i < segment.values.size(); ++i) {
-        const LoopKernel::Store& store = kernel_.stores[i];
-        const std::string value = block.vector(segment.values[i]);
-        block.store_vector(context_.operand(store.operand), store.address, value);
+        store_element(kernel_.stores[i], segment.values[i], block);
       }
     };
     emit_inner_loops(outer,
                      std::to_string(segment.begin),
                      std::to_string(segment.end),
                      segment.end - segment.begin,
-                     1,
-                     emit);
+                     {.store = store});
     body_.close();
   }
 }
@@ -158,47 +161,51 @@ void KernelEmitter::emit_inner_loops(Block& parent,
                                      const std::string& begin,
                                      const std::string& end,
                                      std::optional<std::int64_t> length,
-                                     int copies,
-                                     const std::function<void(Block&, int)>& emit) {
+                                     const Elements& elements) {
   // Blocks of a row end anywhere; `length` is then only the remainder that counts.
   const bool whole = begin != "begin";
+  const int copies = elements.copies;
   const int step = lanes_ * copies;
   const auto needed = [&](std::int64_t width) { return !length || !whole || *length >= width; };
+  const auto open = [&](int width) {
+    const std::string text = std::to_string(width);
+    body_.open("for (; j + " + text + " <= " + end + "; j += " + text + ")");
+  };
+  const auto emit_one = [&](Block block) {
+    elements.compute(block, 0);
+    elements.store(block);
+  };
   body_.open("");
   body_.line("Index j = " + begin + ";");
   if (needed(step)) {
-    body_.open("for (; j + " + std::to_string(step) + " <= " + end +
-               "; j += " + std::to_string(step) + ")");
+    open(step);
+    // Stores come last: the compiler does not know that what they write is not loaded next, and
+    // only without them between the copies can it take the copies' operations in turns.
+    std::deque<Block> blocks;
     for (int copy = 0; copy < copies; ++copy) {
-      if (copies > 1) {
-        body_.open("");
-      }
-      Block block(context_, &parent, 3, copy == 0 ? "j" : "j + " + std::to_string(copy * lanes_));
-      emit(block, copy);
-      if (copies > 1) {
-        body_.close();
-      }
+      const std::string number = std::to_string(copy);
+      const std::string inner = copy == 0 ? "j" : "j + " + std::to_string(copy * lanes_);
+      blocks.emplace_back(context_, &parent, 3, inner, "", copy == 0 ? "" : "_" + number);
+      elements.compute(blocks.back(), copy);
     }
+    std::ranges::for_each(blocks, elements.store);
     body_.close();
   }
   if (copies > 1 && (!length || !whole || *length % step >= lanes_)) {
-    body_.open("for (; j + " + std::to_string(lanes_) + " <= " + end +
-               "; j += " + std::to_string(lanes_) + ")");
-    Block block(context_, &parent, 3);
-    emit(block, 0);
+    open(lanes_);
+    emit_one(Block(context_, &parent, 3));
     body_.close();
   }
   if (!length || *length % lanes_ != 0) {
     body_.open("if (j < " + end + ")");
     body_.line("const int n = (int)(" + end + " - j);");
-    Block block(context_, &parent, 3, "j", "n");
-    emit(block, 0);
+    emit_one(Block(context_, &parent, 3, "j", "n"));
     body_.close();
   }
   body_.close();
 }
 
-void KernelEmitter::emit_elements(int phase, Block& block, int copy) {
+void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
     const RowTemporary& temporary = temporaries_[i];
     if (temporary.phase < phase && is_used(temporary.value, phase)) {
@@ -210,6 +217,19 @@ void KernelEmitter::emit_elements(int phase, Block& block, int copy) {
       accumulate(i, block, copy);
     }
   }
+  for (const RowTemporary& temporary : temporaries_) {
+    if (temporary.phase == phase && temporary.store < 0) {
+      block.vector(temporary.value);
+    }
+  }
+  for (const LoopKernel::Store& store : kernel_.stores) {
+    if (store.span == Span::kFull && store.phase == phase) {
+      block.vector(store.value);
+    }
+  }
+}
+
+void KernelEmitter::store_elements(int phase, Block& block) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
     const RowTemporary& temporary = temporaries_[i];
     if (temporary.phase == phase && temporary.store < 0) {
@@ -220,16 +240,20 @@ void KernelEmitter::emit_elements(int phase, Block& block, int copy) {
   }
   for (const LoopKernel::Store& store : kernel_.stores) {
     if (store.span == Span::kFull && store.phase == phase) {
-      const std::string value = block.vector(store.value);
-      block.store_vector(context_.operand(store.operand), store.address, value);
+      store_element(store, store.value, block);
     }
   }
+}
+
+void KernelEmitter::store_element(const LoopKernel::Store& store, ScalarId value, Block& block) {
+  const std::string text = block.vector(value);
+  block.store_vector(context_.operand(store.operand), store.address, text);
 }
 
 void KernelEmitter::read_temporary(std::size_t number, Block& block) {
   const RowTemporary& temporary = temporaries_[number];
   const DType dtype = context_.scalar(temporary.value).dtype;
-  const std::string name = "t" + std::to_string(number);
+  const std::string name = "t" + std::to_string(number) + block.suffix();
   std::string text;
   if (temporary.store >= 0) {
     const LoopKernel::Store& store = kernel_.stores[static_cast<std::size_t>(temporary.store)];
@@ -270,7 +294,7 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
 }
 
 void KernelEmitter::finish_row_reductions(int phase, Block& row) {
-  const int copies = unroll(phase);
+  const int vectors = copies(phase);
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     const LoopKernel::Reduce& reduce = kernel_.reduces[i];
     if (reduce.phase != phase || reduce.result != Span::kRow) {
@@ -278,7 +302,7 @@ void KernelEmitter::finish_row_reductions(int phase, Block& row) {
     }
     const std::string name = "r" + std::to_string(i);
     body_.line("const " + std::string(scalar_type(reduce.dtype)) + " " + name + " = " +
-               reduce_lanes(reduce, all_accumulators(i, copies)) + ";");
+               reduce_lanes(reduce, all_accumulators(i, vectors)) + ";");
     if (const ScalarId id = reduced(i); id.valid()) {
       row.set(id, name);
     }

@@ -63,7 +63,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
     body_.line("store_one(" + base + " + (" + middle.index(store.address) + "), (" +
                std::string(scalar_type(result)) + ")total);");
   } else {
-    emit_inner_loops(middle, "begin", "end", std::nullopt, 1, [&](Block& block, int /*copy*/) {
+    const auto store_totals = [&](Block& block) {
       const std::string place = "total + (" + block.inner() + " - begin)";
       const std::string count = block.count().empty() ? "" : ", " + block.count();
       const std::string value = block.vector(body);
@@ -71,7 +71,8 @@ void KernelEmitter::emit_running_totals(Block& row) {
                  " sum = " + combine(reduction, dtype, "load(" + place + count + ")", value) + ";");
       body_.line("store(" + place + ", sum" + count + ");");
       block.store_vector(base, store.address, converted("sum", dtype, result));
-    });
+    };
+    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = store_totals});
   }
   body_.close();
 }
@@ -103,9 +104,8 @@ void KernelEmitter::emit_updates() {
   if (single) {
     emit_update(middle);
   } else {
-    emit_inner_loops(middle, "begin", "end", std::nullopt, 1, [&](Block& block, int /*copy*/) {
-      emit_update(block);
-    });
+    const auto update_all = [&](Block& block) { emit_update(block); };
+    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = update_all});
   }
   body_.close();
   body_.close();

@@ -45,13 +45,12 @@ void KernelEmitter::emit_tiles() {
                    "begin",
                    "end",
                    *kernel_.extents[kInner].constant() % kTile,
-                   1,
-                   [&](Block& block, int /*copy*/) {
+                   {.store = [&](Block& block) {
                      for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
                        read_turned(i, block);
                      }
-                     emit_elements(0, block, 0);
-                   });
+                     store_elements(0, block);
+                   }});
   body_.close();
   body_.close();
   body_.close();

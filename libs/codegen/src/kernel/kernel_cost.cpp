@@ -4,8 +4,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "row_temporaries.hpp"
-
 namespace kiln::codegen {
 
 using ir::Expr;

@@ -58,15 +58,23 @@ class KernelEmitter {
                   const std::string& begin,
                   const std::string& end,
                   std::optional<std::int64_t> length);
+  // What an inner loop does with a vector of elements. It takes so many vectors at once, first
+  // computing for each, by its number, then storing.
+  struct Elements {
+    std::function<void(Block&)> store;
+    std::function<void(Block&, int)> compute = [](Block&, int) {};
+    int copies = 1;
+  };
   void emit_inner_loops(Block& parent,
                         const std::string& begin,
                         const std::string& end,
                         std::optional<std::int64_t> length,
-                        int copies,
-                        const std::function<void(Block&, int)>& emit);
+                        const Elements& elements);
   // The inner loop in parts, each with what it writes there.
   void emit_segments(Block& row);
-  void emit_elements(int phase, Block& block, int copy);
+  void compute_elements(int phase, Block& block, int copy);
+  void store_elements(int phase, Block& block);
+  void store_element(const LoopKernel::Store& store, ScalarId value, Block& block);
   void read_temporary(std::size_t number, Block& block);
   void accumulate(std::size_t number, Block& block, int copy);
   void finish_row_reductions(int phase, Block& row);
@@ -75,8 +83,9 @@ class KernelEmitter {
 
   // Accumulators.
   static std::string accumulator(std::size_t reduce, int copy);
-  // Independent accumulators hide the latency of the additions.
-  int unroll(int phase) const;
+  // Vectors that the inner loop of a phase takes at once. Independent accumulators hide the latency
+  // of the additions, independent arguments that of functions.
+  int copies(int phase);
   void declare_accumulators(std::size_t number, int copies);
   std::string combine(Reduction reduction,
                       ir::DType dtype,

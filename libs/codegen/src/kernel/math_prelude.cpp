@@ -81,16 +81,22 @@ static inline F32 exp(F32 x) { return exp_below_90(x > 90.0f ? splat(90.0f) : x)
 }
 )"},
 
-    MathFunction{"expm1", "exp_reduced", R"(static inline F32 expm1(F32 x) {
-  const F32 given = x;
-  x = x > 89.0f ? splat(89.0f) : x;
-  x = x < -18.0f ? splat(-18.0f) : x;
+    MathFunction{"half_expm1", "exp_reduced", R"(// (e^x - 1) / 2 for x from -18 to 89.
+static inline F32 half_expm1(F32 x) {
   const F32 shifted = x * 1.44269504f + 12582912.0f;
   const F32 n = shifted - 12582912.0f;
   const F32 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  // 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), which does not overflow before the result does.
   const F32 scale = power_of_two((Mask)shifted - 0x4b400001);
-  const F32 result = 2.0f * (scale * exp_reduced(r) + (scale - 0.5f));
+  return scale * exp_reduced(r) + (scale - 0.5f);
+}
+)"},
+
+    MathFunction{"expm1", "half_expm1", R"(static inline F32 expm1(F32 x) {
+  const F32 given = x;
+  x = x > 89.0f ? splat(89.0f) : x;
+  x = x < -18.0f ? splat(-18.0f) : x;
+  // The half does not overflow before the result does.
+  const F32 result = 2.0f * half_expm1(x);
   // Tiny arguments, and the sign of zero.
   return (given < 1e-7f) & (given > -1e-7f) ? given : result;
 }
@@ -134,19 +140,39 @@ static inline F32 exp(F32 x) { return exp_below_90(x > 90.0f ? splat(90.0f) : x)
 }
 )"},
 
-    MathFunction{"tanh", "expm1", R"(static inline F32 tanh(F32 x) {
+    MathFunction{"tanh", "half_expm1", R"(static inline F32 tanh(F32 x) {
   const F32 magnitude = (F32)((Mask)x & 0x7fffffff);
   const F32 clamped = magnitude > 10.0f ? splat(10.0f) : magnitude;
-  const F32 t = expm1(clamped + clamped);
-  const F32 result = t / (t + 2.0f);
+  const F32 t = half_expm1(clamped + clamped);
+  const F32 result = t / (t + 1.0f);
   return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
 }
 )"},
 
-    MathFunction{"sigmoid", "exp", R"(static inline F32 sigmoid(F32 x) {
-  const F32 e = exp_below_90((F32)((Mask)x | (int)0x80000000));
-  const F32 r = 1.0f / (1.0f + e);
-  return x < 0.0f ? e * r : r;
+    MathFunction{"sigmoid", "exp_reduced", R"(static inline F32 sigmoid(F32 x) {
+  x = x > 90.0f ? splat(90.0f) : x;
+  x = x < -105.0f ? splat(-105.0f) : x;
+  const F32 shifted = x * 1.44269504f + 12582912.0f;
+  const F32 n = shifted - 12582912.0f;
+  const F32 r = (n * 0.693359375f - x) - n * 2.12194440e-4f;
+  // 1 / (1 + e^r 2^-n), both sides times 2^(n/2): so that subnormal results are rounded once.
+  const Mask whole = (Mask)shifted - 0x4b400000;
+  const Mask half = whole >> 1;
+  const F32 scale = power_of_two(half);
+  return scale / ((exp_reduced(r) + 1.0f) * power_of_two(half - whole) + scale);
+}
+)"},
+
+    MathFunction{"gated", "exp_reduced", R"(static inline F32 gated(F32 x, F32 y) {
+  // From -87 to 88.9, as bits: below, e^y is nothing beside 1, and above it is infinite. Both
+  // choices are one instruction each, which those that keep NaN are not; here x brings it.
+  const Bits32 low = (Bits32)y <= 0xc2ae0000u ? (Bits32)y : Bits32{} + 0xc2ae0000u;
+  y = (F32)((Mask)low <= 0x42b1cccd ? (Mask)low : Mask{} + 0x42b1cccd);
+  const F32 shifted = y * 1.44269504f + 12582912.0f;
+  const F32 n = shifted - 12582912.0f;
+  const F32 r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
+  const F32 scale = (F32)(((Mask)shifted << 23) + 0x3f800000);
+  return x / ((exp_reduced(r) + 1.0f) * scale + 1.0f);
 }
 )"},
 

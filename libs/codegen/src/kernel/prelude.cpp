@@ -210,7 +210,10 @@ static inline $S minimum($S a, $S b) { return a < b || a != a ? a : b; }
 static inline $S minimum($S a, $S b) { return a < b ? a : b; }
 )"},
     {"absolute",
-     R"(static inline $V absolute($V x) { return x < 0 ? -x : x == 0 ? $V{} : x; }
+     R"(static inline $V absolute($V x) {
+  for (int i = 0; i < kLanes; ++i) x[i] = ($S)__builtin_fabs(x[i]);
+  return x;
+}
 )",
      R"(static inline $V absolute($V x) { return x < 0 ? -x : x; }
 )"},
@@ -289,7 +292,7 @@ static inline bool every_lane(Mask m) {
 )";
 
 // Doubles take the C library's functions, lane by lane.
-constexpr std::string_view kDoubleUnary = R"(static inline F64 $N(F64 x) {
+constexpr std::string_view kDoubleFunction = R"(static inline F64 $N($P) {
   for (int i = 0; i < kLanes; ++i) x[i] = $B;
   return x;
 }
@@ -320,11 +323,10 @@ constexpr DoubleFunction kDoubles[] = {
     {"sigmoid", "1 / (1 + __builtin_exp(-x[i]))"},
 };
 
-constexpr std::string_view kDoublePower = R"(static inline F64 power(F64 x, F64 y) {
-  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_pow(x[i], y[i]);
-  return x;
-}
-)";
+constexpr DoubleFunction kDoublesOfTwo[] = {
+    {"power", "__builtin_pow(x[i], y[i])"},
+    {"gated", "x[i] / (1 + __builtin_exp(y[i]))"},
+};
 
 }  // namespace
 
@@ -434,14 +436,17 @@ std::string Prelude::text() const {
       out += function.text;
     }
   }
-  for (const DoubleFunction& function : kDoubles) {
-    if (double_functions_.contains(function.name)) {
-      out += replaced(kDoubleUnary, {{"$N", function.name}, {"$B", function.expression}});
+  const auto add_doubles = [&](std::span<const DoubleFunction> functions,
+                               std::string_view parameters) {
+    for (const DoubleFunction& function : functions) {
+      if (double_functions_.contains(function.name)) {
+        out += replaced(kDoubleFunction,
+                        {{"$N", function.name}, {"$P", parameters}, {"$B", function.expression}});
+      }
     }
-  }
-  if (double_functions_.contains("power")) {
-    out += kDoublePower;
-  }
+  };
+  add_doubles(kDoubles, "F64 x");
+  add_doubles(kDoublesOfTwo, "F64 x, F64 y");
   return out;
 }
 

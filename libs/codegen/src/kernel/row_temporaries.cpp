@@ -129,25 +129,6 @@ class Chooser {
 
 }  // namespace
 
-int operation_cost(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kConstant:
-    case ScalarOp::kReduced:
-    case ScalarOp::kIndex: return 0;
-    case ScalarOp::kDivide:
-    case ScalarOp::kSqrt:
-    case ScalarOp::kReciprocal: return 5;
-    case ScalarOp::kRsqrt: return 10;
-    case ScalarOp::kExp:
-    case ScalarOp::kExp2:
-    case ScalarOp::kLog:
-    case ScalarOp::kLog2:
-    case ScalarOp::kLog10: return 14;
-    case ScalarOp::kPower: return 40;
-    default: return op >= ScalarOp::kExpm1 && op <= ScalarOp::kSigmoid ? 22 : 1;
-  }
-}
-
 int Levels::of(const Index& index) {
   int level = index.mentions(kInner)    ? 3
               : index.mentions(kMiddle) ? 2

@@ -36,7 +36,4 @@ struct RowTemporary {
                                                                const LoopKernel& kernel,
                                                                Levels& levels);
 
-/// Vector operations it takes to compute one element of `op`, roughly.
-[[nodiscard]] int operation_cost(ScalarOp op);
-
 }  // namespace kiln::codegen

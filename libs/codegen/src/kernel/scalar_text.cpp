@@ -58,12 +58,18 @@ std::string literal(const Scalar& constant) {
   return single ? text + "f" : text;
 }
 
-Block::Block(TextContext& context, Block* parent, int level, std::string inner, std::string count)
+Block::Block(TextContext& context,
+             Block* parent,
+             int level,
+             std::string inner,
+             std::string count,
+             std::string suffix)
     : context_(context),
       parent_(parent),
       level_(level),
       inner_(std::move(inner)),
-      count_(std::move(count)) {}
+      count_(std::move(count)),
+      suffix_(std::move(suffix)) {}
 
 std::string Block::find(ScalarId id) const {
   for (const Block* block = this; block != nullptr; block = block->parent_) {
@@ -85,7 +91,7 @@ std::string Block::value(ScalarId id) {
   const int level = context_.levels.of(id);
   const bool is_vector = level == 3 && level_ == 3;
   const std::string text = compute(id, is_vector);
-  std::string name = "v" + std::to_string(id.index());
+  std::string name = "v" + std::to_string(id.index()) + suffix_;
   context_.prelude.use_vector(scalar.dtype);
   context_.out.line("const " +
                     std::string(is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype)) +

@@ -60,12 +60,13 @@ struct TextContext {
 class Block {
  public:
   /// `inner` is the name of the inner variable here (`j`, `j + 4`); `count`, if any, of the lanes
-  /// in use.
+  /// in use. Names of values end in `suffix`.
   Block(TextContext& context,
         Block* parent,
         int level,
         std::string inner = "j",
-        std::string count = "");
+        std::string count = "",
+        std::string suffix = "");
 
   /// The name of `id`'s value, after the lines that compute it.
   std::string value(ScalarId id);
@@ -83,6 +84,7 @@ class Block {
 
   [[nodiscard]] const std::string& count() const { return count_; }
   [[nodiscard]] const std::string& inner() const { return inner_; }
+  [[nodiscard]] const std::string& suffix() const { return suffix_; }
 
  private:
   std::string find(ScalarId id) const;
@@ -102,6 +104,7 @@ class Block {
   int level_;
   std::string inner_;
   std::string count_;
+  std::string suffix_;
   std::unordered_map<ScalarId, std::string> names_;
 };
 

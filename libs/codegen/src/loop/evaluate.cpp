@@ -97,6 +97,7 @@ double real_binary(ScalarOp op, double a, double b) {
     case ScalarOp::kMaximum: return pick(a, b, true);
     case ScalarOp::kMinimum: return pick(a, b, false);
     case ScalarOp::kPower: return std::pow(a, b);
+    case ScalarOp::kGated: return a / (1 + std::exp(b));
     default: throw Error(ErrorCode::kInternal, "no meaning for " + std::string(to_string(op)));
   }
 }

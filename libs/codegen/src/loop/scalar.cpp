@@ -61,11 +61,34 @@ std::string_view to_string(ScalarOp op) {
                                         "erf",
                                         "gelu",
                                         "sigmoid",
+                                        "gated",
                                         "is_nan",
                                         "round_to_half",
                                         "round_to_bfloat16"};
   static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kRoundToBFloat16) + 1);
   return kNames[static_cast<std::size_t>(op)];
+}
+
+int operation_cost(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kConstant:
+    case ScalarOp::kRead:
+    case ScalarOp::kReduced:
+    case ScalarOp::kIndex: return 0;
+    case ScalarOp::kDivide:
+    case ScalarOp::kTruncateDivide:
+    case ScalarOp::kFmod:
+    case ScalarOp::kSqrt:
+    case ScalarOp::kReciprocal: return 5;
+    case ScalarOp::kRsqrt: return 10;  // A root and a quotient, one after the other.
+    case ScalarOp::kExp:
+    case ScalarOp::kExp2:
+    case ScalarOp::kLog:
+    case ScalarOp::kLog2:
+    case ScalarOp::kLog10: return 14;
+    case ScalarOp::kPower: return 40;
+    default: return op >= ScalarOp::kExpm1 && op <= ScalarOp::kGated ? 22 : 1;
+  }
 }
 
 DType compute_type(DType dtype) {

@@ -75,6 +75,7 @@ enum class ScalarOp : std::uint8_t {
   kErf,
   kGelu,  ///< x times the chance that a normal variable is below it.
   kSigmoid,
+  kGated,  ///< x / (1 + e^y). Where y is NaN, x is too.
   kIsNan,
   kRoundToHalf,      ///< A float as float16 holds it.
   kRoundToBFloat16,  ///< A float as bfloat16 holds it.
@@ -82,6 +83,9 @@ enum class ScalarOp : std::uint8_t {
 
 /// "add", "exp", …
 [[nodiscard]] std::string_view to_string(ScalarOp op);
+
+/// Vector operations it takes to compute one element of `op`, roughly.
+[[nodiscard]] int operation_cost(ScalarOp op);
 
 /// The type that elements of `dtype` are computed in: float for half and bfloat16.
 [[nodiscard]] ir::DType compute_type(ir::DType dtype);

@@ -23,21 +23,21 @@ bool is_tanh_gelu(const Lowering& l, std::size_t argument) {
   return l.text(argument) == "tanh";
 }
 
-// Half of 1 + tanh(u) for gelu's u: a sigmoid of 2 u, which is the cheaper of the two.
-Formula tanh_gelu_share(Formula x) {
-  return sigmoid((x + x * x * x * kCubic) * (2 * kSqrtTwoOverPi));
+// The u of gelu by tanh, some times. Of x it leaves half of 1 + tanh(u), a sigmoid of 2 u.
+Formula tanh_gelu_argument(Formula x, double times) {
+  return x * (x * x * (times * kSqrtTwoOverPi * kCubic) + times * kSqrtTwoOverPi);
 }
 
 Formula gelu(Formula x, bool approximate) {
   if (approximate) {
-    return x * tanh_gelu_share(x);
+    return binary(ScalarOp::kGated, x, tanh_gelu_argument(x, -2));
   }
   return unary(ScalarOp::kGelu, x);
 }
 
 Formula gelu_derivative(Formula x, bool approximate) {
   if (approximate) {
-    const Formula share = tanh_gelu_share(x);
+    const Formula share = sigmoid(tanh_gelu_argument(x, 2));
     const Formula slope = (x * x * (3 * kCubic) + 1) * (2 * kSqrtTwoOverPi);
     return share + x * (share * (1 - share)) * slope;
   }
@@ -131,7 +131,8 @@ void add_activation_lowerings(Lowerings& table) {
   table["aten.threshold_backward.default"] = lower_threshold_backward;
   table["aten.gelu.default"] = lower_gelu;
   table["aten.gelu_backward.default"] = lower_gelu_backward;
-  table["aten.silu.default"] = activation_of([](Formula x) { return x * sigmoid(x); });
+  table["aten.silu.default"] = activation_of(
+      [](Formula x) { return binary(ScalarOp::kGated, x, unary(ScalarOp::kNegate, x)); });
   table["aten.silu_backward.default"] = derivative_of(silu_derivative);
   table["aten.sigmoid_backward.default"] = derivative_of([](Formula y) { return y * (1 - y); });
   table["aten.tanh_backward.default"] = derivative_of([](Formula y) { return 1 - y * y; });
