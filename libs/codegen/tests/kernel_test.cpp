@@ -265,6 +265,41 @@ TEST_CASE("what goes in order is one kernel with what it reads", "[codegen][kern
   }
 }
 
+TEST_CASE("functions of long rows are computed for several vectors in turns", "[codegen][kernel]") {
+  const std::vector<KernelCase> cases{
+      // Whole steps; vectors and elements that are left over.
+      {graph("  input %a: f32[32, 1024] user\n",
+             "  %y: f32[32, 1024] = aten.gelu.default(%a, \"none\")\n",
+             "  output %y user\n")},
+      {graph("  input %a: f32[32, 1047] user\n  input %b: f32[1047] user\n",
+             "  %s: f32[32, 1047] = aten.add.Tensor(%a, %b, 1)\n"
+             "  %y: f32[32, 1047] = aten.gelu.default(%s, \"tanh\")\n"
+             "  %z: f32[32, 1047] = aten.silu.default(%s)\n",
+             "  output %y user\n  output %z user\n")},
+      // Parts of rows.
+      {graph("  input %a: f32[32, 501] user\n  input %b: f32[32, 530] user\n",
+             "  %t: f32[32, 501] = aten.tanh.default(%a)\n"
+             "  %e: f32[32, 530] = aten.exp.default(%b)\n"
+             "  %y: f32[32, 1031] = aten.cat.default([%t, %e], 1)\n",
+             "  output %y user\n")},
+      // What an earlier phase has kept.
+      {graph("  input %a: f32[32, 1031] user\n",
+             "  %t: f32[32, 1031] = aten.tanh.default(%a)\n"
+             "  %s: f32[32, 1] = aten.sum.dim_IntList(%t, [1], true, none)\n"
+             "  %d: f32[32, 1031] = aten.sub.Tensor(%t, %s, 1)\n"
+             "  %y: f32[32, 1031] = aten.sigmoid.default(%d)\n",
+             "  output %y user\n"),
+       1e-4},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    REQUIRE(kernel_count(results[i].schedule) == 1);
+    CHECK(results[i].schedule.kernels[0].source.find("_3 = load(") != std::string::npos);
+  }
+}
+
 TEST_CASE("rows that are repeated are loaded once for each repetition", "[codegen][kernel]") {
   const std::vector<KernelCase> cases{
       {graph("  input %a: f32[2, 3, 5, 9] user\n  input %b: f32[2, 3, 10, 18] user\n",

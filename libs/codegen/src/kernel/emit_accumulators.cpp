@@ -43,11 +43,15 @@ int KernelEmitter::copies(int phase) {
   const bool accumulates = std::ranges::any_of(kernel_.reduces, [&](const auto& reduce) {
     return reduce.phase == phase && reduce.result != Span::kColumn;
   });
-  if (accumulates) {
-    return 4;
+  return accumulates ? 4 : in_turns(roots(phase), phase);
+}
+
+int KernelEmitter::in_turns(const std::vector<ScalarId>& values, int phase) {
+  if (!takes_turns_) {
+    return 1;
   }
-  // What is short overlaps by itself, from one turn of the loop to the next. What is very long has
-  // enough to do at any time, and takes long to compile.
+  // What is short overlaps by itself, from one round of the loop to the next. What is very long has
+  // no registers to spare.
   constexpr int kLong = 14, kVeryLong = 64;
   int cost = 0, dearest = 0;
   std::set<ScalarId> seen;
@@ -62,8 +66,8 @@ int KernelEmitter::copies(int phase) {
       self(self, operand);
     }
   };
-  for (const ScalarId root : roots(phase)) {
-    visit(visit, root);
+  for (const ScalarId value : values) {
+    visit(visit, value);
   }
   return dearest >= kLong && cost <= kVeryLong ? kInTurns : 1;
 }

@@ -14,6 +14,8 @@ namespace {
 
 // Nanoseconds. Starting threads costs several microseconds, and on a busy machine far more.
 constexpr double kWorthThreads = 40'000;
+// A loop that takes several vectors at once takes several times as long to compile.
+constexpr double kWorthTurns = 10'000;
 // Elements that one thread takes at a time where rows are not the unit of work.
 constexpr std::int64_t kBlock = 4096;
 
@@ -28,7 +30,9 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
       context_{program, kernel, prelude_, levels_, body_, text_.sizes},
       lanes_(prelude_.lanes()) {
   temporaries_ = choose_row_temporaries(program.pool, program, kernel, levels_);
-  parallel_ = estimate_nanoseconds(program, kernel, lanes_) > kWorthThreads;
+  const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
+  parallel_ = nanoseconds > kWorthThreads;
+  takes_turns_ = nanoseconds > kWorthTurns;
 }
 
 KernelText KernelEmitter::run() {

@@ -143,6 +143,11 @@ void KernelEmitter::emit_segments(Block& row) {
     for (const ScalarId value : segment.values) {
       hoist(value, 0, 1, outer, seen);
     }
+    const auto compute = [&](Block& block, int /*copy*/) {
+      for (const ScalarId value : segment.values) {
+        block.vector(value);
+      }
+    };
     const auto store = [&](Block& block) {
       for (std::size_t i = 0; i < segment.values.size(); ++i) {
         store_element(kernel_.stores[i], segment.values[i], block);
@@ -152,7 +157,7 @@ void KernelEmitter::emit_segments(Block& row) {
                      std::to_string(segment.begin),
                      std::to_string(segment.end),
                      segment.end - segment.begin,
-                     {.store = store});
+                     {.store = store, .compute = compute, .copies = in_turns(segment.values, 0)});
     body_.close();
   }
 }

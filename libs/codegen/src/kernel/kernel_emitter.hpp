@@ -86,6 +86,7 @@ class KernelEmitter {
   // Vectors that the inner loop of a phase takes at once. Independent accumulators hide the latency
   // of the additions, independent arguments that of functions.
   int copies(int phase);
+  int in_turns(const std::vector<ScalarId>& values, int phase);
   void declare_accumulators(std::size_t number, int copies);
   std::string combine(Reduction reduction,
                       ir::DType dtype,
@@ -110,6 +111,7 @@ class KernelEmitter {
   TextContext context_;
   int lanes_;
   bool parallel_ = false;
+  bool takes_turns_ = false;  // Whether functions of several vectors are computed in turns.
   std::vector<RowTemporary> temporaries_;
 };
 
