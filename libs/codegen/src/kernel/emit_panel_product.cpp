@@ -14,6 +14,9 @@ namespace {
 constexpr std::int64_t kBlockRows = 8;
 // Operations on one core that are worth more threads, as in other kernels 40 microseconds.
 constexpr std::int64_t kParallelOperations = 1'200'000;
+// 64 KiB.
+constexpr std::int64_t kDeepTogether = 2048;
+constexpr std::int64_t kFewestPieces = 32;
 
 // What does not depend on the shape. The left side is read four rows at a time because that is
 // how an instruction takes a factor from a register.
@@ -23,10 +26,8 @@ constexpr int kBlock = 8;
 constexpr Index kBlocks = kRows / kBlock;
 constexpr int kRest = kRows % kBlock;
 constexpr int kRestWidth = kRest > 4 ? 8 : 4;
-// Few rows leave registers for a second panel.
-constexpr Index kTogether = kBlocks == 0 && kRest <= 4 ? 2 : 1;
-constexpr Index kPairs = kPanels / kTogether;
-constexpr Index kPieces = kPairs + kPanels % kTogether + (kTail > 0);
+constexpr Index kGroups = kPanels / kTogether;
+constexpr Index kPieces = kGroups + kPanels % kTogether + (kTail > 0);
 constexpr Index kLeftBlocks = kBlocks + (kRest > 0);
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
@@ -78,25 +79,46 @@ static inline void tile(const float* left, const float* right, const float* adde
 static inline void fetch(Index block, const float* next) {
   constexpr Index kEach = kBlocks == 0 ? kDepth : (kDepth + kBlocks - 1) / kBlocks;
   if constexpr (kPacksRight && kRightColumn == 1)
-    for (Index k = block * kEach; k < (block + 1) * kEach; ++k) __builtin_prefetch(next + k * kRightDepth, 0, 2);
+    for (Index k = block * kEach; k < (block + 1) * kEach; ++k)
+      for (Index c = 0; c < kTogether * kWidth; c += 16) __builtin_prefetch(next + k * kRightDepth + c, 0, 2);
+}
+
+// Few rows leave registers for several panels at once; with more they take turns.
+template <int count, int width, bool is_result, int panels>
+static inline void block_of(const float* left, const float* right, const float* added, float* result) {
+  if constexpr (kBlocks == 0 && kRest <= 4) {
+    tile<count, width, panels, is_result>(left, right, added, result);
+  } else {
+    for (int p = 0; p < panels; ++p)
+      tile<count, width, 1, is_result>(left, right + p * kDepth * kWidth, added + p * kAddedPanel, result + p * kResultPanel);
+  }
 }
 
 template <bool is_result, int panels>
 static inline void rows(const float* left, const float* right, const float* added, float* result, const float* next) {
   for (Index block = 0; block < kBlocks; ++block) {
     fetch(block, next);
-    tile<kBlock, kBlock, panels, is_result>(left, right, added, result);
+    block_of<kBlock, kBlock, is_result, panels>(left, right, added, result);
     left += kBlock * kDepth;
     added += kBlock * kAddedRow;
     result += kBlock * (is_result ? kResultRow : kWidth);
   }
-  if constexpr (kRest > 0) tile<kRest, kRestWidth, panels, is_result>(left, right, added, result);
+  if constexpr (kRest > 0) block_of<kRest, kRestWidth, is_result, panels>(left, right, added, result);
 }
 
-static inline void pack_right(const float* right, Index columns, float* packed) {
-  for (Index k = 0; k < kDepth; ++k)
+static inline void pack_right(const float* right, Index columns, Index first, Index last, float* packed) {
+  for (Index k = first; k < last; ++k)
     for (int c = 0; c < kWidth; ++c)
       packed[k * kWidth + c] = c < columns ? right[c * kRightColumn + k * kRightDepth] : 0;
+}
+
+// Panels beside each other share lines of the cache, unless each lies transposed.
+template <int panels>
+static inline void pack_panels(const float* right, float* packed) {
+  constexpr Index kStep = kRightColumn == 1 && panels > 1 ? 8 : kDepth;
+  for (Index k = 0; k < kDepth; k += kStep)
+    for (int p = 0; p < panels; ++p)
+      pack_right(right + p * kWidth * kRightColumn, kWidth, k, k + kStep < kDepth ? k + kStep : kDepth, packed + p * kDepth * kWidth);
 }
 
 template <int panels>
@@ -104,8 +126,7 @@ static inline void columns(Index panel, const float* left, const float* right, c
   const float* const next = right + (panel + panels) * kWidth * kRightColumn;
   float room[kPacksRight ? panels * kDepth * kWidth : 1];
   if constexpr (kPacksRight) {
-    for (int p = 0; p < panels; ++p)
-      pack_right(right + (panel + p) * kWidth * kRightColumn, kWidth, room + p * kDepth * kWidth);
+    pack_panels<panels>(right + panel * kWidth * kRightColumn, room);
     right = room;
   } else {
     right += panel * kDepth * kWidth;
@@ -115,7 +136,7 @@ static inline void columns(Index panel, const float* left, const float* right, c
 
 static inline void last_columns(const float* left, const float* right, const float* added, float* result) {
   float room[kDepth * kWidth], sums[kRows * kWidth];
-  pack_right(right + kPanels * kWidth * kRightColumn, kTail, room);
+  pack_right(right + kPanels * kWidth * kRightColumn, kTail, 0, kDepth, room);
   rows<false, 1>(left, room, added, sums, right);
   for (Index r = 0; r < kRows; ++r)
     for (Index c = 0; c < kTail; ++c)
@@ -124,10 +145,10 @@ static inline void last_columns(const float* left, const float* right, const flo
 }
 
 static inline void piece(Index index, const float* left, const float* right, const float* added, float* result) {
-  if (index < kPairs) {
+  if (index < kGroups) {
     columns<kTogether>(index * kTogether, left, right, added, result);
-  } else if (kPanels % kTogether != 0 && index == kPairs) {
-    columns<1>(kPanels - 1, left, right, added, result);
+  } else if (index < kPieces - (kTail > 0)) {
+    columns<1>(kGroups * kTogether + index - kGroups, left, right, added, result);
   } else if constexpr (kTail > 0) {
     last_columns(left, right, added, result);
   }
@@ -155,6 +176,23 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
     result.replace(at, what.size(), by);
   }
   return result;
+}
+
+// Panels that are multiplied by one after the other, while what they are packed into is in the
+// first cache and enough is left for other threads; or at once, by few rows.
+std::int64_t panels_together(const PanelLayout& layout) {
+  if (layout.rows <= kBlockRows / 2) {
+    return 2;
+  }
+  if (!layout.packs_right || layout.right_column != 1) {
+    return 1;
+  }
+  std::int64_t together = 4;
+  while (together > 1 && (together * layout.depth > kDeepTogether ||
+                          layout.batches * layout.panels / together < kFewestPieces)) {
+    together /= 2;
+  }
+  return together;
 }
 
 }  // namespace
@@ -191,11 +229,11 @@ std::string emit_panel_product(const PanelLayout& layout, const Target& target) 
       constant("kAddedBatch", layout.added_batch) + constant("kResultBatch", layout.result_batch) +
       constant("kPacked", layout.packed_rows() * layout.depth) + constant("kRows", layout.rows) +
       constant("kDepth", layout.depth) + constant("kPanels", layout.panels) +
-      constant("kTail", layout.tail) + constant("kLeftRow", layout.left_row) +
-      constant("kLeftDepth", layout.left_depth) + constant("kRightColumn", layout.right_column) +
-      constant("kRightDepth", layout.right_depth) + constant("kAddedPanel", layout.added_panel) +
-      constant("kAddedRow", layout.added_row) + constant("kResultPanel", layout.result_panel) +
-      constant("kResultRow", layout.result_row) +
+      constant("kTail", layout.tail) + constant("kTogether", panels_together(layout)) +
+      constant("kLeftRow", layout.left_row) + constant("kLeftDepth", layout.left_depth) +
+      constant("kRightColumn", layout.right_column) + constant("kRightDepth", layout.right_depth) +
+      constant("kAddedPanel", layout.added_panel) + constant("kAddedRow", layout.added_row) +
+      constant("kResultPanel", layout.result_panel) + constant("kResultRow", layout.result_row) +
       "constexpr bool kPacksRight = " + (layout.packs_right ? "true" : "false") + ";\n" +
       "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   text += kProductParts;
