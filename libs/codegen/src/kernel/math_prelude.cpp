@@ -246,6 +246,14 @@ static inline bool all_below(F32 x, float limit) {
   for (int i = 0; i < kLanes; ++i) below &= x[i] < limit && x[i] > -limit ? -1 : 0;
   return below != 0;
 }
+// sin(x + quarters pi/2) for |x| below 10000.
+static inline F32 sin_ahead(F32 x, int quarters) {
+  const F32 shifted = x * 0.636619772f + 12582912.0f;
+  const Mask n = (Mask)shifted + quarters;
+  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
+  const F32 value = (n & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
+  return (F32)((Mask)value ^ ((n & 2) << 30));
+}
 )"},
 
     MathFunction{
@@ -254,12 +262,7 @@ static inline bool all_below(F32 x, float limit) {
   return x;
 }
 static inline F32 sin(F32 x) {
-  if (!all_below(x, 10000.0f)) return sin_of_large(x);
-  const F32 shifted = x * 0.636619772f + 12582912.0f;
-  const Mask n = (Mask)shifted;
-  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
-  const F32 value = (n & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
-  return (F32)((Mask)value ^ ((n & 2) << 30));
+  return all_below(x, 10000.0f) ? sin_ahead(x, 0) : sin_of_large(x);
 }
 )"},
 
@@ -269,12 +272,7 @@ static inline F32 sin(F32 x) {
   return x;
 }
 static inline F32 cos(F32 x) {
-  if (!all_below(x, 10000.0f)) return cos_of_large(x);
-  const F32 shifted = x * 0.636619772f + 12582912.0f;
-  const Mask n = (Mask)shifted;
-  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
-  const F32 value = (n & 1) != 0 ? sin_reduced(r) : cos_reduced(r);
-  return (F32)((Mask)value ^ (((n + 1) & 2) << 30));
+  return all_below(x, 10000.0f) ? sin_ahead(x, 1) : cos_of_large(x);
 }
 )"},
 };
