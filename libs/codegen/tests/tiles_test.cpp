@@ -26,6 +26,14 @@ TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]
   %y: f32[131, 70] = aten.add.Tensor(%b, %t, 1)
   output %y user
 })"},
+      // Larger squares, of integers.
+      {R"(graph g {
+  input %a: i32[75, 270] user
+  input %b: i32[270, 75] user
+  %t: i32[270, 75]{1, 270} = aten.t.default(%a) view(0:0)
+  %y: i32[270, 75] = aten.add.Tensor(%b, %t, 1)
+  output %y user
+})"},
       // One square for each matrix of a batch, in two bytes.
       {R"(graph g {
   input %a: bf16[3, 40, 65] user
@@ -51,7 +59,11 @@ TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]
   output %y user
 })"},
   };
-  const std::vector<KernelResult> results = run_cases(cases);
+  // Vectors of any width: compilers cut those that are wider than a register.
+  Target target = resolve_target("native");
+  target.vector_bytes = GENERATE(16, 32, 64);
+
+  const std::vector<KernelResult> results = run_cases(cases, target);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");

@@ -2,7 +2,6 @@
 // turned into rows first.
 
 #include "kernel_emitter.hpp"
-#include "tiles.hpp"
 
 namespace kiln::codegen {
 
@@ -13,9 +12,23 @@ static std::string least(const std::string& a, const std::string& b) {
   return a + " < " + b + " ? " + a + " : " + b;
 }
 
+// Elements along a tile's side: few enough that all of them stay in the first cache, beside what is
+// written, and that there is something to do for several threads.
+std::int64_t KernelEmitter::tile_side() const {
+  constexpr std::int64_t kSmall = 32, kLarge = 64, kBytes = 16 << 10, kManyRows = 256;
+  std::int64_t bytes = 0;
+  for (const ScalarId load : kernel_.turned) {
+    const auto operand = static_cast<std::uint32_t>(context_.scalar(load).integer);
+    bytes += ir::size_of(operand_dtype(operand));
+  }
+  const bool fits = kLarge * kLarge * bytes <= kBytes;
+  return fits && *kernel_.extents[kMiddle].constant() >= kManyRows ? kLarge : kSmall;
+}
+
 void KernelEmitter::emit_tiles() {
-  const std::string side = std::to_string(kTile);
-  const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + kTile - 1) / kTile;
+  const std::int64_t length = tile_side();
+  const std::string side = std::to_string(length);
+  const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + length - 1) / length;
   if (parallel_) {
     body_.pragma("#pragma omp parallel for");
   }
@@ -44,7 +57,7 @@ void KernelEmitter::emit_tiles() {
   emit_inner_loops(middle,
                    "begin",
                    "end",
-                   *kernel_.extents[kInner].constant() % kTile,
+                   *kernel_.extents[kInner].constant() % length,
                    {.store = [&](Block& block) {
                      for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
                        read_turned(i, block);
@@ -56,20 +69,21 @@ void KernelEmitter::emit_tiles() {
   body_.close();
 }
 
-// Reads along memory, writes across the square, which is in the first cache.
 void KernelEmitter::turn(std::size_t number, Block& band) {
   const Scalar& load = context_.scalar(kernel_.turned[number]);
   const auto operand = static_cast<std::uint32_t>(load.integer);
+  const DType dtype = operand_dtype(operand);
   const std::string tile = "tile" + std::to_string(number);
-  const std::string side = std::to_string(kTile);
-  body_.line(std::string(memory_type(operand_dtype(operand))) + " " + tile + "[" + side + " * " +
-             side + "] __attribute__((aligned(64)));");
-  body_.open("for (Index j = begin; j < end; ++j)");
-  body_.open("for (Index m = top; m < bottom; ++m)");
-  Block element(context_, &band, 2);
-  body_.line(tile + "[(m - top) * " + side + " + j - begin] = " + context_.operand(operand) + "[" +
-             element.index(load.indices[0]) + "];");
-  body_.close();
+  const std::string side = std::to_string(tile_side());
+  prelude_.use_turned(dtype);
+  body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
+             "] __attribute__((aligned(64)));");
+  body_.open("");
+  body_.line("const Index m = top, j = begin;");
+  Block corner(context_, &band, 2);
+  body_.line("turn(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
+             corner.index(load.indices[0]) + "), " +
+             context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
   body_.close();
 }
 
@@ -79,7 +93,7 @@ void KernelEmitter::read_turned(std::size_t number, Block& block) {
   const DType dtype = context_.scalar(id).dtype;
   prelude_.use_vector(dtype);
   body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = load(tile" +
-             std::to_string(number) + " + (m - top) * " + std::to_string(kTile) + " + (" +
+             std::to_string(number) + " + (m - top) * " + std::to_string(tile_side()) + " + (" +
              block.inner() + " - begin)" + (block.count().empty() ? "" : ", " + block.count()) +
              ");");
   block.set(id, name);

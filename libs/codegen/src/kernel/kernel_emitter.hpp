@@ -38,6 +38,7 @@ class KernelEmitter {
   void emit_update(Block& block);
   // Squares of the middle and the inner loop.
   void emit_tiles();
+  std::int64_t tile_side() const;
   void turn(std::size_t number, Block& band);
   void read_turned(std::size_t number, Block& block);
   void emit_rows();

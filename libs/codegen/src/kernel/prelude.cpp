@@ -414,6 +414,9 @@ std::string Prelude::text() const {
     if (repeated_) {
       out += replaced(kRepeatedMemory, {{"$T", memory}, {"$V", vector}});
     }
+    if (turned_.contains(dtype)) {
+      out += replaced(turn_text(dtype, lanes_), {{"$T", memory}, {"$V", vector}});
+    }
     if (scattered_) {
       out += replaced(kScatteredMemory, {{"$T", memory}, {"$V", vector}});
     }

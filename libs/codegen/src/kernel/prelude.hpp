@@ -35,6 +35,8 @@ class Prelude {
   void use_scattered();
   /// Loads of each element several times in a row, of every type in memory.
   void use_repeated() { repeated_ = true; }
+  /// Tiles of elements of `dtype` that are turned.
+  void use_turned(ir::DType dtype) { turned_.insert(dtype); }
   /// The vector type of `dtype`.
   void use_vector(ir::DType dtype);
   /// A function of vectors by its name: "exp", "maximum", … .
@@ -48,11 +50,16 @@ class Prelude {
   bool scattered_ = false;
   bool repeated_ = false;
   std::set<ir::DType> memory_;
+  std::set<ir::DType> turned_;
   std::set<ir::DType> vectors_;
   std::set<std::string, std::less<>> float_functions_;
   std::set<std::string, std::less<>> double_functions_;
   std::set<std::pair<std::string, ir::DType>> generic_functions_;
 };
+
+/// `turn`, which copies columns into the rows of a tile; `$T` is the type in memory, `$V` its
+/// vector.
+[[nodiscard]] std::string turn_text(ir::DType dtype, int lanes);
 
 /// A function of float vectors and what it calls.
 struct MathFunction {

@@ -11,9 +11,6 @@
 
 namespace kiln::codegen {
 
-/// Elements along a square's side.
-constexpr std::int64_t kTile = 32;
-
 /// Makes a kernel of a group with the loops' extents.
 using Expand = std::function<std::optional<LoopKernel>(const Group&, std::vector<ir::Expr>)>;
 
