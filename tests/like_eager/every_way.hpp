@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/autograd_dispatch/plan_bytes.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/ir/canonical.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "kiln/partitioner/partition.hpp"
@@ -29,13 +31,24 @@ inline std::pair<ir::Graph, ir::Graph> by_minimum_cut(const ir::Graph& joint) {
   return {std::move(halves.forward), std::move(halves.backward)};
 }
 
-/// `function` traced at each call and run by the interpreter.
+/// What the cache knows a trace by.
+inline std::string identity_of(const autograd_dispatch::JointTrace& trace) {
+  return ir::canonical_bytes(trace.graph, {.user_names = false}) +
+         autograd_dispatch::to_bytes(trace.plan);
+}
+
+/// `function` traced at each call and run by the interpreter. Its trace does not depend on whether
+/// values are computed.
 inline TensorFunction interpreted(const TensorFunction& function,
                                   bool keep_mutations_in_graph = true,
                                   autograd_dispatch::PartitionFunction partition = by_minimum_cut) {
   return [=](const Tensors& arguments) {
-    autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(
-        function, arguments, {.keep_mutations_in_graph = keep_mutations_in_graph});
+    autograd_dispatch::TraceOptions options{.keep_mutations_in_graph = keep_mutations_in_graph};
+    autograd_dispatch::JointTrace trace =
+        autograd_dispatch::trace_joint(function, arguments, options);
+    options.without_values = false;
+    CHECK(identity_of(trace) ==
+          identity_of(autograd_dispatch::trace_joint(function, arguments, options)));
     Tensors all = arguments;
     all.insert(all.end(), trace.captured.begin(), trace.captured.end());
     return autograd_dispatch::dispatch(std::move(trace), {.partition = partition})(all);

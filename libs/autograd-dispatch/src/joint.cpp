@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "joint_program.hpp"
+#include "kiln/base/log.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/dead_code.hpp"
@@ -182,15 +183,25 @@ JointTrace trace_joint(const TensorFunction& function,
                        const TraceOptions& options) {
   InputLayout layout(inputs);
   std::optional<WithoutOneDnn> without_onednn;
+  bool without_values = options.without_values && c10::GradMode::is_enabled();
   while (true) {
     JointProgram program(function, layout);
     capture::RecordOptions record_options;
+    record_options.without_values = without_values;
     record_options.on_capture = [&](const at::Tensor& tensor) { program.note_capture(tensor); };
     capture::Recording recording;
     try {
       recording = capture::record([&](const Tensors& sources) { return program.run(sources); },
                                   layout.sources(),
                                   record_options);
+    } catch (const std::exception& failure) {
+      program.restore_captured();
+      if (!without_values) {
+        throw;
+      }
+      KILN_LOG(kDebug, "autograd-dispatch", "traced again, with values: " << failure.what());
+      without_values = false;
+      continue;
     } catch (...) {
       program.restore_captured();
       throw;
@@ -210,7 +221,7 @@ JointTrace trace_joint(const TensorFunction& function,
     trace.graph = ir::functionalize(std::move(recording.graph));
     place_writes(
         trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
-    if (is_a_call(trace.graph, trace.plan)) {
+    if (!without_values && is_a_call(trace.graph, trace.plan)) {
       const Tensors& returned = program.outputs().outputs();
       trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
     }

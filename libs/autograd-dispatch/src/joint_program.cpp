@@ -22,13 +22,6 @@ std::string argument_name(std::size_t position) {
   return "argument " + std::to_string(position);
 }
 
-// Ones in the layout of `output`: some tangent, so that the backward can be recorded.
-at::Tensor tangent_for(const at::Tensor& output) {
-  const capture::PauseRecording unrecorded;
-  const at::NoGradGuard no_grad;
-  return at::ones_like(output.detach());
-}
-
 // Autograd has a new idea of where `now` comes from.
 bool has_new_history(const TensorState& before, const TensorState& now) {
   return now.requires_grad && !now.leaf && now.history.function != before.history.function;
@@ -79,7 +72,12 @@ Tensors JointProgram::call(const Tensors& arguments) {
   {
     const at::AutoGradMode mode(c10::GradMode::is_enabled());
     const bool before = c10::GradMode::is_enabled();
-    outputs = function_(arguments);
+    try {
+      outputs = function_(arguments);
+    } catch (...) {
+      autocast.restore();
+      throw;
+    }
     if (c10::GradMode::is_enabled() != before) {
       grad_mode_after_ = !before;
     }
@@ -268,7 +266,8 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
   const auto add = [&](const at::Tensor& result, std::size_t position) {
     tangents_.push_back(static_cast<std::uint32_t>(position));
     differentiable.push_back(result);
-    tangents.push_back(tangent_for(result));
+    // Some tangent, so that the backward can be recorded.
+    tangents.push_back(capture::some_like(result));
     capture::declare_input(tangents.back(), ir::InputKind::kTangent);
   };
   const Tensors& computed = outputs_->computed();

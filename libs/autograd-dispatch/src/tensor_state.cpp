@@ -66,7 +66,8 @@ void CapturedStates::restore() {
     } else if (now.requires_grad != entry.before.requires_grad && entry.tensor.is_leaf()) {
       entry.tensor.set_requires_grad(entry.before.requires_grad);
     }
-    if (now.geometry != entry.before.geometry || !now.storage.is_alias_of(entry.before.storage)) {
+    if (now.geometry != entry.before.geometry ||
+        now.storage.unsafeGetStorageImpl() != entry.before.storage.unsafeGetStorageImpl()) {
       const Geometry& geometry = entry.before.geometry;
       entry.tensor.set_(entry.before.storage, geometry.offset, geometry.sizes, geometry.strides);
     }

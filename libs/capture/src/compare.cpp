@@ -16,7 +16,7 @@ bool is_known_equal(const c10::IValue* arguments) {
   const at::Tensor& a = arguments[0].toTensor();
   const at::Tensor& b = arguments[1].toTensor();
   return a.sizes() != b.sizes() ||
-         (a.has_storage() && b.has_storage() && a.is_alias_of(b) && a.strides() == b.strides() &&
+         (memory_of(a) != nullptr && memory_of(a) == memory_of(b) && a.strides() == b.strides() &&
           a.storage_offset() == b.storage_offset() && a.scalar_type() == b.scalar_type() &&
           a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
 }
@@ -31,9 +31,9 @@ void Recorder::compare(const c10::OperatorHandle& op,
   const c10::IValue* arguments = stack.data() + stack.size() - 2;
   const at::Tensor a = arguments[0].toTensor(), b = arguments[1].toTensor();
   const bool known = is_known_equal(arguments);
-  if (!known && options_.skip_products) {
+  if (!known && (uncomputed_.contains(a) || uncomputed_.contains(b))) {
     throw Error(ErrorCode::kUnsupported,
-                "the program compares tensors (at::equal), whose values are not computed");
+                "the program compares tensors (at::equal) that the trace has not computed");
   }
   {
     const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);

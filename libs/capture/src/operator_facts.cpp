@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include "foretell.hpp"
 #include "kiln/capture/convert.hpp"
 
 namespace kiln::capture {
@@ -58,6 +59,7 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
   facts.shape_from_data = op.hasTag(at::Tag::dynamic_output_shape);
   facts.in_place_view = op.hasTag(at::Tag::inplace_view);
   facts.asserts = facts.target == "aten._assert_async.msg";
+  facts.same_on_meta = is_same_on_meta(op, facts.target);
   return facts;
 }
 

@@ -21,7 +21,8 @@ struct OperatorFacts {
   bool reads_value = false;  ///< Its result is a number taken out of a tensor.
   bool shape_from_data = false;
   bool in_place_view = false;
-  bool asserts = false;  ///< It throws or does nothing.
+  bool asserts = false;       ///< It throws or does nothing.
+  bool same_on_meta = false;  ///< The geometry of its results can be had without computing them.
   std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
   /// Position of the probability with which attention drops. At 0 it draws nothing, whatever the
   /// schema says.

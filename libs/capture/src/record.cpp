@@ -49,6 +49,7 @@ Recorder& current() {
 Recording trace(const TensorFunction& function,
                 const Tensors& inputs,
                 const RecordOptions& options) {
+  ensure(options.on_twins || !options.without_values, "a call returns what it computes");
   const auto recorder = std::make_shared<Recorder>(options);
   Tensors arguments = inputs;
   if (options.on_twins) {
@@ -130,6 +131,10 @@ bool is_written(const c10::Storage& storage) {
 
 void declare_input(const at::Tensor& tensor, ir::InputKind kind) {
   current().add_input(tensor, kind);
+}
+
+at::Tensor some_like(const at::Tensor& tensor) {
+  return current().some_like(tensor);
 }
 
 PauseRecording::PauseRecording()

@@ -14,7 +14,6 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "nested.hpp"
-#include "products.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -35,10 +34,6 @@ void for_each_tensor(const c10::IValue* arguments, std::size_t count, Visit&& vi
       }
     }
   }
-}
-
-const c10::StorageImpl* memory_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
 // An operator that only calls others. It arrives whole where autograd did not take it apart
@@ -371,9 +366,12 @@ void Recorder::call(const c10::OperatorHandle& op,
 
   const bool draws = node.random;
   const auto run = [&] {
-    if (!options_.skip_products || !skip_product(op, known.target, stack)) {
+    if (!options_.without_values) {
       op.redispatchBoxed(below, &stack);
+      return;
     }
+    const bool by_autograd = torch::autograd::get_current_node() != nullptr;
+    uncomputed_.call({op, known, below, node.mutates, by_autograd}, stack, external_);
   };
   if (draws && options_.on_twins) {
     generator_.run(stack, count, known.generator, run);
@@ -462,6 +460,15 @@ void Recorder::call_region(std::string target,
   for (std::size_t i = 0; i < results.size(); ++i) {
     values_.set(results[i], graph_.node(id).results[i]);
   }
+}
+
+at::Tensor Recorder::some_like(const at::Tensor& tensor) {
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+  const at::NoGradGuard no_grad;
+  const at::Tensor detached = tensor.detach();
+  return options_.without_values
+             ? uncomputed_.make_like(at::empty_like(detached, detached.options().device(at::kMeta)))
+             : at::ones_like(detached);
 }
 
 void Recorder::run_privately(const std::function<void()>& call) {

@@ -18,6 +18,7 @@
 #include "kiln/ir/graph.hpp"
 #include "operator_facts.hpp"
 #include "randomness.hpp"
+#include "uncomputed.hpp"
 #include "value_table.hpp"
 
 namespace kiln::capture {
@@ -64,6 +65,9 @@ class Recorder : public c10::DebugInfoBase {
                    std::vector<ir::Graph> bodies,
                    const std::vector<Tensors>& lists,
                    const Tensors& results);
+  /// Some tensor in the layout of `tensor`: ones, or without elements where none are computed.
+  at::Tensor some_like(const at::Tensor& tensor);
+
   /// The value of `tensor` in this trace, captured if it is new.
   ir::ValueId value_of(const at::Tensor& tensor);
 
@@ -123,6 +127,7 @@ class Recorder : public c10::DebugInfoBase {
   std::unordered_map<const c10::StorageImpl*, Snapshot> snapshots_;
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;
+  Uncomputed uncomputed_;
   // What a node of the forward said of itself, by autograd's number.
   std::unordered_map<std::int64_t, ir::Provenance> origins_;
   std::size_t names_ = 0;

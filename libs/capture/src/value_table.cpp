@@ -3,13 +3,10 @@
 #include <algorithm>
 
 namespace kiln::capture {
-namespace {
 
-const c10::StorageImpl* storage_address(const at::Tensor& tensor) {
+const c10::StorageImpl* memory_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
-
-}  // namespace
 
 bool ValueTable::Entry::matches(const at::Tensor& tensor) const {
   return offset == tensor.storage_offset() && dtype == tensor.scalar_type() &&
@@ -29,7 +26,7 @@ ValueTable::StorageEntry* ValueTable::entry_of(const at::Tensor& tensor) {
 }
 
 void ValueTable::set(const at::Tensor& tensor, ir::ValueId value) {
-  if (storage_address(tensor) == nullptr) {
+  if (memory_of(tensor) == nullptr) {
     without_storage_[tensor.unsafeGetTensorImpl()] = {tensor, value};
     return;
   }
@@ -50,7 +47,7 @@ void ValueTable::set(const at::Tensor& tensor, ir::ValueId value) {
 }
 
 std::optional<ir::ValueId> ValueTable::find(const at::Tensor& tensor) const {
-  const c10::StorageImpl* address = storage_address(tensor);
+  const c10::StorageImpl* address = memory_of(tensor);
   if (address == nullptr) {
     const auto found = without_storage_.find(tensor.unsafeGetTensorImpl());
     return found == without_storage_.end() ? std::nullopt : std::optional(found->second.value);
@@ -66,7 +63,7 @@ std::optional<ir::ValueId> ValueTable::find(const at::Tensor& tensor) const {
 }
 
 ir::StorageId ValueTable::storage_of(const at::Tensor& tensor, ir::Graph& graph) {
-  if (storage_address(tensor) == nullptr) {
+  if (memory_of(tensor) == nullptr) {
     return {};
   }
   StorageEntry& entry = *entry_of(tensor);
@@ -77,11 +74,11 @@ ir::StorageId ValueTable::storage_of(const at::Tensor& tensor, ir::Graph& graph)
 }
 
 bool ValueTable::knows_storage_of(const at::Tensor& tensor) const {
-  return storages_.contains(storage_address(tensor));
+  return storages_.contains(memory_of(tensor));
 }
 
 std::optional<ir::ValueId> ValueTable::any_on_storage_of(const at::Tensor& tensor) const {
-  const auto storage = storages_.find(storage_address(tensor));
+  const auto storage = storages_.find(memory_of(tensor));
   if (storage == storages_.end()) {
     return std::nullopt;
   }

@@ -16,6 +16,9 @@
 
 namespace kiln::capture {
 
+/// Where the elements of `tensor` are, to tell it from others; null if it has none.
+const c10::StorageImpl* memory_of(const at::Tensor& tensor);
+
 class ValueTable {
  public:
   /// `tensor` is `value` from now on.

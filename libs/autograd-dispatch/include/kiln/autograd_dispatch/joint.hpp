@@ -20,8 +20,8 @@ struct JointTrace {
   ir::Graph graph;
   Tensors captured;  ///< What it touched that is no argument, by identity.
   Plan plan;         ///< What the runtime does round the graph.
-  /// What the function returned, where a call returns just that: nothing is differentiable,
-  /// written, drawn at random or shared with an argument.
+  /// What the function returned, where it was computed and a call returns just that: nothing is
+  /// differentiable, written, drawn at random or shared with an argument.
   std::optional<Tensors> outputs = {};
 
   /// Whether any result has a gradient.
@@ -33,6 +33,10 @@ struct TraceOptions {
   /// Let the graph write inputs itself where autograd does not see it; otherwise all new contents
   /// are results, which the runtime copies.
   bool keep_mutations_in_graph = true;
+  /// Where grad mode is on, record without computing (`RecordOptions::without_values`): a call that
+  /// can be differentiated takes nothing from its trace but the graph. A program that cannot be
+  /// recorded so is run a second time, with values; so is one that throws, for what it throws then.
+  bool without_values = true;
 };
 
 /// Runs `function` on twins of `inputs`, differentiates what it returns and what it wrote, and

@@ -41,11 +41,12 @@ struct RecordOptions {
   /// number is only made a little smaller. Random numbers are the same in both runs. Captured
   /// tensors have the other data while the second run lasts: no other thread may use them then.
   bool check_hidden_reads = false;
-  /// Do not compute matrix products, convolutions and attention: their results are zeros of the
-  /// right geometry. For programs that are known to do the same whatever their data are, as an
-  /// archive's graph is: nothing but the graph is then of use, and where the program compares
-  /// tensors (`at::equal`) `record` throws.
-  bool skip_products = false;
+  /// Compute next to nothing: for who wants the graph alone, in a trace on twins. Results have
+  /// sizes, strides and a type but no elements, and whoever asks for those gets an exception, so
+  /// that the graph is that of a trace with values or there is none. Computed are integers and
+  /// booleans, as far as they do not come from numbers that are not, and what indices or numbers
+  /// are refused by. A program that looks at elements throws, and is to be recorded with values.
+  bool without_values = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
 };
@@ -57,7 +58,8 @@ struct Recording {
   ir::Graph graph;
   /// Tensors that the function used and that were no inputs, in order of first use.
   Tensors captured;
-  /// What the function returned (computed from the twins, if it ran on twins).
+  /// What the function returned (computed from the twins, if it ran on twins; without elements, if
+  /// there are no values).
   Tensors outputs;
 };
 
@@ -87,6 +89,10 @@ void note_use(const at::Tensor& tensor);
 
 /// Likewise: makes `tensor`, new to the trace, a further graph input of `kind`.
 void declare_input(const at::Tensor& tensor, ir::InputKind kind);
+
+/// Likewise: some tensor in the layout of `tensor` that the trace does not know yet. It is ones, or
+/// has no elements in a trace without values.
+[[nodiscard]] at::Tensor some_like(const at::Tensor& tensor);
 
 /// While it lives, nothing that this thread does is recorded.
 class PauseRecording {

@@ -1,0 +1,170 @@
+#include "foretell.hpp"
+
+#include <ATen/OpMathType.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rehearsal.hpp"
+
+namespace kiln::capture {
+namespace {
+
+using Results = std::optional<std::vector<at::Tensor>>;
+using Rule = Results (*)(std::span<const c10::IValue> arguments);
+
+// Rows one after the other, without memory.
+at::Tensor dense(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::empty(sizes, at::TensorOptions().dtype(type).device(at::kMeta));
+}
+
+bool is_row_major(const at::Tensor& tensor) {
+  return is_plain(tensor) && tensor.is_contiguous() &&
+         tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+}
+
+// Input, weight, bias, stride, padding, dilation, transposed, output padding, groups.
+Results convolution(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const at::Tensor& weight = arguments[1].toTensor();
+  const std::int64_t groups = arguments[8].toInt();
+  const auto rank = static_cast<std::size_t>(input.dim());
+  if (arguments[6].toBool() || rank < 3 || weight.dim() != input.dim() || groups < 1 ||
+      input.numel() == 0 || input.size(1) != weight.size(1) * groups ||
+      weight.size(0) % groups != 0 || input.scalar_type() != weight.scalar_type() ||
+      !is_row_major(input) || !is_row_major(weight)) {
+    return std::nullopt;
+  }
+  if (arguments[2].isTensor() && arguments[2].toTensor().defined()) {
+    const at::Tensor& bias = arguments[2].toTensor();
+    if (bias.dim() != 1 || bias.size(0) != weight.size(0) ||
+        bias.scalar_type() != input.scalar_type()) {
+      return std::nullopt;
+    }
+  }
+  const std::vector<std::int64_t> strides = arguments[3].toIntVector();
+  const std::vector<std::int64_t> padding = arguments[4].toIntVector();
+  const std::vector<std::int64_t> dilation = arguments[5].toIntVector();
+  // One number may stand for all dimensions.
+  const auto at = [](const std::vector<std::int64_t>& numbers, std::size_t dimension) {
+    return numbers.size() == 1 ? numbers[0] : numbers.at(dimension);
+  };
+  std::vector<std::int64_t> sizes{input.size(0), weight.size(0)};
+  for (std::size_t i = 0; i + 2 < rank; ++i) {
+    const auto dimension = static_cast<std::int64_t>(i + 2);
+    const std::int64_t room = input.size(dimension) + 2 * at(padding, i) -
+                              at(dilation, i) * (weight.size(dimension) - 1) - 1;
+    if (room < 0 || at(strides, i) < 1 || at(padding, i) < 0 || at(dilation, i) < 1) {
+      return std::nullopt;
+    }
+    sizes.push_back(room / at(strides, i) + 1);
+  }
+  return std::vector{dense(sizes, input.scalar_type())};
+}
+
+// Gradient, input, weight, bias sizes, …, transposed, output padding, groups, which are wanted.
+// Whether the gradient fits is left to the forward.
+Results convolution_backward(std::span<const c10::IValue> arguments) {
+  const at::Tensor& gradient = arguments[0].toTensor();
+  const at::Tensor& input = arguments[1].toTensor();
+  const at::Tensor& weight = arguments[2].toTensor();
+  if (arguments[7].toBool() || input.dim() < 4 || gradient.dim() != input.dim() ||
+      weight.dim() != input.dim() || input.numel() == 0 || gradient.numel() == 0 ||
+      gradient.scalar_type() != input.scalar_type() ||
+      weight.scalar_type() != input.scalar_type() || !is_row_major(gradient) ||
+      !is_row_major(input) || !is_row_major(weight)) {
+    return std::nullopt;
+  }
+  const c10::List<bool> wanted = arguments[10].toBoolList();
+  std::vector<at::Tensor> gradients(3);
+  for (const std::size_t i : {0, 1}) {
+    if (wanted.get(i)) {
+      gradients[i] = dense(arguments[i + 1].toTensor().sizes(), input.scalar_type());
+    }
+  }
+  if (wanted.get(2)) {
+    gradients[2] = dense({weight.size(0)}, input.scalar_type());
+  }
+  return gradients;
+}
+
+// Query, key, value, …: the result, and the logarithms of the sums that a backward would need.
+Results attention(std::span<const c10::IValue> arguments) {
+  const at::Tensor& query = arguments[0].toTensor();
+  const at::Tensor& key = arguments[1].toTensor();
+  const at::Tensor& value = arguments[2].toTensor();
+  for (const at::Tensor& operand : {query, key, value}) {
+    if (!is_plain(operand) || operand.dim() != 4 || operand.size(0) != query.size(0) ||
+        operand.size(1) != query.size(1) || operand.size(3) != query.size(3) ||
+        operand.scalar_type() != query.scalar_type() || operand.numel() == 0) {
+      return std::nullopt;
+    }
+  }
+  if (key.size(2) != value.size(2)) {
+    return std::nullopt;
+  }
+  const std::array<std::int64_t, 3> sums{query.size(0), query.size(2), query.size(1)};
+  return std::vector{at::empty_like(query, query.options().device(at::kMeta)),
+                     dense(sums, at::toOpMathType(query.scalar_type())).transpose(1, 2)};
+}
+
+// Gradient, indices, rows of the table.
+Results embedding_backward(std::span<const c10::IValue> arguments) {
+  const at::Tensor& gradient = arguments[0].toTensor();
+  if (!is_plain(gradient) || gradient.dim() != arguments[1].toTensor().dim() + 1) {
+    return std::nullopt;
+  }
+  return std::vector{dense({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
+}
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> table = {
+      {"aten.convolution.default", convolution},
+      {"aten.convolution_backward.default", convolution_backward},
+      {"aten.embedding_dense_backward.default", embedding_backward},
+      {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention}};
+  return table;
+}
+
+// Those that choose what they call by the device, or look at elements where there are some.
+const std::unordered_set<std::string_view>& other_on_meta() {
+  static const std::unordered_set<std::string_view> names = {"aten.convolution.default",
+                                                             "aten.convolution_backward.default",
+                                                             "aten._convolution.default",
+                                                             "aten.mkldnn_convolution.default",
+                                                             "aten.linalg_lstsq.default",
+                                                             "aten._efficientzerotensor.default",
+                                                             "aten._pack_padded_sequence.default",
+                                                             "aten._ctc_loss.default",
+                                                             "aten._ctc_loss.Tensor"};
+  return names;
+}
+
+}  // namespace
+
+// An operator with a kernel for the device and one for the CPU has its geometry from a function
+// that both share. One that only calls others calls the same on either. Programs' own operators may
+// look at elements, of which there are none.
+bool is_same_on_meta(const c10::OperatorHandle& op, const std::string& target) {
+  using c10::DispatchKey;
+  if (!target.starts_with("aten.") || other_on_meta().contains(target)) {
+    return false;
+  }
+  return op.hasKernelForDispatchKey(DispatchKey::Meta) ||
+         (!op.hasKernelForDispatchKey(DispatchKey::CPU) &&
+          (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+           op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)));
+}
+
+std::optional<std::vector<at::Tensor>> foretell(const std::string& target,
+                                                std::span<const c10::IValue> arguments) {
+  const auto rule = rules().find(target);
+  return rule == rules().end() ? std::nullopt : rule->second(arguments);
+}
+
+}  // namespace kiln::capture
