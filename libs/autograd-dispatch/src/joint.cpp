@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "joint_program.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/capture/record.hpp"
@@ -176,60 +177,90 @@ class WithoutOneDnn {
   WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
 };
 
+// One run of the function, with what was learned from those before.
+struct Attempt {
+  const TensorFunction& function;
+  const TraceOptions& options;
+  InputLayout layout;
+  bool without_values;
+  std::optional<WithoutOneDnn> without_onednn = {};
+  std::vector<capture::WeakStorage> uncomputed = {};
+
+  // Nothing if it must be run again.
+  std::optional<JointTrace> run();
+  // Whether a tensor that was not computed lives on after the trace.
+  [[nodiscard]] bool is_kept() const {
+    return std::any_of(uncomputed.begin(), uncomputed.end(), [](const auto& storage) {
+      return !storage.expired();
+    });
+  }
+};
+
+std::optional<JointTrace> Attempt::run() {
+  JointProgram program(function, layout);
+  capture::RecordOptions record_options;
+  record_options.without_values = without_values;
+  record_options.on_capture = [&](const at::Tensor& tensor) { program.note_capture(tensor); };
+  capture::Recording recording;
+  try {
+    recording = capture::record([&](const Tensors& sources) { return program.run(sources); },
+                                layout.sources(),
+                                record_options);
+  } catch (...) {
+    program.restore_captured();
+    throw;
+  }
+  if (program.must_merge()) {
+    layout.merge(*program.must_merge());
+    return std::nullopt;
+  }
+  if (needs_grad_mode(recording.graph, program) && !without_onednn) {
+    without_onednn.emplace();
+    return std::nullopt;
+  }
+
+  JointTrace trace;
+  trace.plan = plan_of(program, layout, recording.captured);
+  arrange(recording.graph, program, trace.plan);
+  trace.graph = ir::functionalize(std::move(recording.graph));
+  place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
+  if (!without_values && is_a_call(trace.graph, trace.plan)) {
+    const Tensors& returned = program.outputs().outputs();
+    trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
+  }
+  trace.graph = ir::remove_dead_code(trace.graph);
+  capture::complete_signatures(trace.graph);
+  trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
+  trace.captured = std::move(recording.captured);
+  uncomputed = std::move(recording.uncomputed);
+  return trace;
+}
+
 }  // namespace
 
 JointTrace trace_joint(const TensorFunction& function,
                        const Tensors& inputs,
                        const TraceOptions& options) {
-  InputLayout layout(inputs);
-  std::optional<WithoutOneDnn> without_onednn;
-  bool without_values = options.without_values && c10::GradMode::is_enabled();
+  Attempt attempt{.function = function,
+                  .options = options,
+                  .layout = InputLayout(inputs),
+                  .without_values = options.without_values && c10::GradMode::is_enabled()};
   while (true) {
-    JointProgram program(function, layout);
-    capture::RecordOptions record_options;
-    record_options.without_values = without_values;
-    record_options.on_capture = [&](const at::Tensor& tensor) { program.note_capture(tensor); };
-    capture::Recording recording;
     try {
-      recording = capture::record([&](const Tensors& sources) { return program.run(sources); },
-                                  layout.sources(),
-                                  record_options);
+      if (std::optional<JointTrace> trace = attempt.run()) {
+        if (!attempt.is_kept()) {
+          return std::move(*trace);
+        }
+        throw Error(ErrorCode::kUnsupported, "the function keeps a tensor that it has computed");
+      }
     } catch (const std::exception& failure) {
-      program.restore_captured();
-      if (!without_values) {
+      if (!attempt.without_values) {
         throw;
       }
       KILN_LOG(kDebug, "autograd-dispatch", "traced again, with values: " << failure.what());
-      without_values = false;
-      continue;
-    } catch (...) {
-      program.restore_captured();
-      throw;
+      attempt.without_values = false;
+      attempt.uncomputed.clear();
     }
-    if (program.must_merge()) {
-      layout.merge(*program.must_merge());
-      continue;
-    }
-    if (needs_grad_mode(recording.graph, program) && !without_onednn) {
-      without_onednn.emplace();
-      continue;
-    }
-
-    JointTrace trace;
-    trace.plan = plan_of(program, layout, recording.captured);
-    arrange(recording.graph, program, trace.plan);
-    trace.graph = ir::functionalize(std::move(recording.graph));
-    place_writes(
-        trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
-    if (!without_values && is_a_call(trace.graph, trace.plan)) {
-      const Tensors& returned = program.outputs().outputs();
-      trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
-    }
-    trace.graph = ir::remove_dead_code(trace.graph);
-    capture::complete_signatures(trace.graph);
-    trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
-    trace.captured = std::move(recording.captured);
-    return trace;
   }
 }
 

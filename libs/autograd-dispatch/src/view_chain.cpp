@@ -47,6 +47,8 @@ std::optional<ir::Graph> view_chain(const ir::Graph& graph, ir::ValueId from, ir
     const ir::Value& value = graph.value(step);
     const ir::Node& node = graph.node(value.producer);
     ir::Node copy = node;
+    // A plan is the same in every process: autograd's numbers count what happened before.
+    copy.provenance.sequence = -1;
     copy.arguments[*viewed_argument(node, value.result_index)] = last;
     std::vector<std::optional<ir::ValueMeta>> metas;
     for (const ir::ValueId result : node.results) {

@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "kiln/base/error.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -41,6 +43,43 @@ TEST_CASE("nodes of the gradients are marked as backward", "[autograd-dispatch][
   }
   CHECK(forward_unmarked);
   CHECK(backward_marked);
+}
+
+TEST_CASE("what a function keeps of its trace has elements", "[autograd-dispatch][joint]") {
+  torch::Tensor mask, last;
+  const auto function = [&](const Tensors& in) {
+    if (!mask.defined()) {
+      mask = torch::ones_like(in[0]).tril() * 2;
+    }
+    last = in[0].sin();
+    return Tensors{last * mask};
+  };
+  const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad());
+
+  CHECK(trace_joint(function, {x}).differentiable());
+
+  CHECK(torch::equal(mask, torch::ones({3, 3}).tril() * 2));
+  CHECK(torch::equal(last, x.sin()));
+}
+
+TEST_CASE("a function that reads values is traced with them", "[autograd-dispatch][joint]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor y = in[0].exp();
+    return Tensors{y.data_ptr<float>()[0] > 0 ? y.sin() : y.cos()};
+  };
+  const JointTrace trace = trace_joint(function, {torch::ones({2}, torch::requires_grad())});
+  CHECK(std::any_of(trace.graph.nodes().begin(), trace.graph.nodes().end(), [](const auto& node) {
+    return node.target == "aten.sin.default";
+  }));
+}
+
+TEST_CASE("what a trace returns as the results of a call was computed",
+          "[autograd-dispatch][joint]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].exp()}; };
+  const torch::Tensor x = torch::randn({3});
+  CHECK_FALSE(trace_joint(function, {x}).outputs);
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::equal(trace_joint(function, {x}).outputs.value()[0], x.exp()));
 }
 
 TEST_CASE("eager's own errors come out unchanged", "[autograd-dispatch][joint]") {

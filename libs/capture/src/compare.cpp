@@ -35,20 +35,22 @@ void Recorder::compare(const c10::OperatorHandle& op,
     throw Error(ErrorCode::kUnsupported,
                 "the program compares tensors (at::equal) that the trace has not computed");
   }
+  if (known) {
+    stack.resize(stack.size() - 2);
+    stack.emplace_back(a.sizes() == b.sizes());
+    return;
+  }
   {
     const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
     op.redispatchBoxed(below, &stack);
   }
-  const bool equal = known ? a.sizes() == b.sizes() : stack.back().toBool();
-  stack.back() = equal;
-  if (!known) {
-    const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    at::_assert_async(equal ? a.eq(b).all() : a.ne(b).any(),
-                      equal ? "the program was compiled for two tensors that are equal, and they "
-                              "differ now (at::equal)"
-                            : "the program was compiled for two tensors that differ, and they are "
-                              "equal now (at::equal)");
-  }
+  const bool equal = stack.back().toBool();
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  at::_assert_async(equal ? a.eq(b).all() : a.ne(b).any(),
+                    equal ? "the program was compiled for two tensors that are equal, and they "
+                            "differ now (at::equal)"
+                          : "the program was compiled for two tensors that differ, and they are "
+                            "equal now (at::equal)");
 }
 
 }  // namespace kiln::capture

@@ -57,7 +57,7 @@ Recording trace(const TensorFunction& function,
     arguments = make_twins(inputs);
   }
   for (const at::Tensor& argument : arguments) {
-    recorder->add_input(argument);
+    recorder->add_argument(argument);
   }
 
   Recording recording;
@@ -79,6 +79,7 @@ Recording trace(const TensorFunction& function,
   recorder->restore_captured();
   recording.graph = recorder->take_graph();
   recording.captured = recorder->take_captured();
+  recording.uncomputed = recorder->take_uncomputed();
   return recording;
 }
 

@@ -103,6 +103,13 @@ void Recorder::add_input(const at::Tensor& tensor, ir::InputKind kind) {
   }
 }
 
+void Recorder::add_argument(const at::Tensor& tensor) {
+  add_input(tensor, ir::InputKind::kUser);
+  if (tensor.defined()) {
+    uncomputed_.add_argument(tensor);
+  }
+}
+
 void Recorder::add_output(const at::Tensor& tensor) {
   ir::Output output{.value = {}, .kind = ir::OutputKind::kUser, .input = 0, .name = {}};
   if (tensor.defined()) {

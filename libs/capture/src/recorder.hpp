@@ -44,7 +44,8 @@ class Recorder : public c10::DebugInfoBase {
   [[nodiscard]] c10::DispatchKey key() const { return key_; }
   [[nodiscard]] const RecordOptions& options() const { return options_; }
 
-  void add_input(const at::Tensor& tensor, ir::InputKind kind = ir::InputKind::kUser);
+  void add_input(const at::Tensor& tensor, ir::InputKind kind);
+  void add_argument(const at::Tensor& tensor);
   void add_output(const at::Tensor& tensor);
   void note_use(const at::Tensor& tensor) { value_of(tensor); }
 
@@ -81,6 +82,7 @@ class Recorder : public c10::DebugInfoBase {
   [[nodiscard]] const Tensors& captured() const { return captured_; }
   ir::Graph take_graph() { return std::move(graph_); }
   Tensors take_captured() { return std::move(captured_); }
+  std::vector<WeakStorage> take_uncomputed() { return uncomputed_.take_storages(); }
 
   bool backward = false;
   std::string module_path;

@@ -10,7 +10,6 @@
 
 #include "foretell.hpp"
 #include "kiln/base/error.hpp"
-#include "value_table.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -99,11 +98,25 @@ bool is_among(const at::Tensor& tensor, const std::vector<at::Tensor>& tensors) 
   });
 }
 
-// Whether what is written lies in part where another operand does.
+// Tensors like another one, of which they take no element.
+bool is_factory(std::string_view name) {
+  return name.starts_with("new_") || name.ends_with("_like");
+}
+
+// Whether libtorch may see that what is written lies in part where another operand does.
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  const auto end = [](const at::Tensor& tensor) {
+    return tensor.storage_offset() + tensor.numel();
+  };
+  return !a.is_same(b) && memory_of(a) == memory_of(b) && a.is_non_overlapping_and_dense() &&
+         b.is_non_overlapping_and_dense() && a.storage_offset() < end(b) &&
+         b.storage_offset() < end(a);
+}
+
 bool overlaps(const std::vector<at::Tensor>& operands, const std::vector<at::Tensor>& written) {
   return std::any_of(operands.begin(), operands.end(), [&](const at::Tensor& operand) {
     return std::any_of(written.begin(), written.end(), [&](const at::Tensor& target) {
-      return !operand.is_same(target) && memory_of(operand) == memory_of(target);
+      return overlap(operand, target);
     });
   });
 }
@@ -118,6 +131,10 @@ bool has_integers(const Outcome& outcome, const std::vector<at::Tensor>& written
                      return result.geometry.defined() && is_integral(result.geometry);
                    });
              });
+}
+
+WeakStorage weak(c10::StorageImpl* storage) {
+  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
 }
 
 }  // namespace
@@ -143,6 +160,7 @@ at::Tensor Uncomputed::make_like(const at::Tensor& tensor, Storages& storages) {
     storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
         "the trace has not computed this tensor");
     storages_.insert(storage);
+    made_.push_back(weak(storage));
   }
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(entry->second), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
@@ -207,17 +225,23 @@ std::optional<Outcome> Uncomputed::on_zeros(const Call& call,
   return indexes ? outcome : known_outcomes_.emplace(key, std::move(*outcome)).first->second;
 }
 
+void Uncomputed::forget(const at::Tensor& written,
+                        const std::unordered_set<const c10::StorageImpl*>& external) {
+  c10::StorageImpl* storage = written.storage().unsafeGetStorageImpl();
+  if (storages_.insert(storage).second && !external.contains(storage)) {
+    storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        "the trace has not computed what was written to this tensor");
+    made_.push_back(weak(storage));
+  }
+}
+
 void Uncomputed::apply(const Outcome& outcome,
                        const std::vector<at::Tensor>& operands,
                        const std::vector<at::Tensor>& written,
                        torch::jit::Stack& stack,
                        const std::unordered_set<const c10::StorageImpl*>& external) {
   for (const at::Tensor& tensor : written) {
-    c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-    if (storages_.insert(storage).second && !external.contains(storage)) {
-      storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-          "the trace has not computed what was written to this tensor");
-    }
+    forget(tensor, external);
   }
   Storages storages;
   for (const Outcome::Return& one : outcome.returns) {
@@ -240,9 +264,35 @@ void Uncomputed::call(const Call& call,
                       const std::unordered_set<const c10::StorageImpl*>& external) {
   const std::size_t base = stack.size() - call.op.schema().arguments().size();
   const std::span<const c10::IValue> arguments = std::span(stack).subspan(base);
-  const auto run = [&] { call.op.redispatchBoxed(call.keys, &stack); };
+  const std::vector<at::Tensor> operands = tensors_among(arguments);
+  const bool varies =
+      call.by_autograd ||
+      (!is_factory(name_of(call.facts.target)) &&
+       std::any_of(operands.begin(), operands.end(), [this](const at::Tensor& operand) {
+         return varying_.contains(memory_of(operand));
+       }));
+  if (!varies) {
+    call.op.redispatchBoxed(call.keys, &stack);
+    return;
+  }
+  std::vector<at::Tensor> changed = written_by(call, arguments);
+  run(call, stack, external);
+  for (at::Tensor& result : tensors_among(std::span(stack).subspan(base))) {
+    changed.push_back(std::move(result));
+  }
+  for (const at::Tensor& tensor : changed) {
+    varying_.insert(memory_of(tensor));
+  }
+}
+
+void Uncomputed::run(const Call& call,
+                     torch::jit::Stack& stack,
+                     const std::unordered_set<const c10::StorageImpl*>& external) {
+  const std::size_t base = stack.size() - call.op.schema().arguments().size();
+  const std::span<const c10::IValue> arguments = std::span(stack).subspan(base);
+  const auto dispatch = [&] { call.op.redispatchBoxed(call.keys, &stack); };
   if (call.facts.in_place_view || (call.mutates.empty() && !call.facts.may_alias.empty())) {
-    run();
+    dispatch();
     return;
   }
 
@@ -255,7 +305,7 @@ void Uncomputed::call(const Call& call,
       throw Error(ErrorCode::kUnsupported,
                   call.facts.target + " looks at a tensor that the trace has not computed");
     }
-    run();
+    dispatch();
   };
 
   const bool only_looks = call.op.schema().returns().empty() && call.mutates.empty();
@@ -268,7 +318,7 @@ void Uncomputed::call(const Call& call,
   std::optional<Outcome> outcome = indexes ? std::nullopt : on_meta(call, arguments);
   const bool is_view = outcome && outcome->is_view;
   if (!missing && (!outcome || is_view || has_integers(*outcome, written))) {
-    run();
+    dispatch();
     return;
   }
   if (!outcome) {
@@ -281,7 +331,7 @@ void Uncomputed::call(const Call& call,
     }
   }
   if (outcome && outcome->is_view && written.empty()) {
-    run();
+    dispatch();
     return;
   }
   if (!outcome || outcome->is_view) {

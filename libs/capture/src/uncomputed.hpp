@@ -12,8 +12,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "kiln/capture/record.hpp"
 #include "operator_facts.hpp"
 #include "rehearsal.hpp"
+#include "value_table.hpp"
 
 namespace kiln::capture {
 
@@ -32,9 +34,10 @@ class Uncomputed {
     bool by_autograd;                        ///< Part of a gradient.
   };
 
-  /// Replaces the arguments of `call` on `stack` by its results: computed where that costs nothing
-  /// or where what comes later may have to look at them (integers and booleans), else without
-  /// elements. `external` are storages of the caller's own, which must stay as they are.
+  /// Replaces the arguments of `call` on `stack` by its results: computed where they do not depend
+  /// on an argument of the program or where what comes later may have to look at them (integers and
+  /// booleans), else without elements. `external` are storages of the caller's own, which must stay
+  /// as they are.
   ///
   /// Throws `Error` with `kUnsupported` where the call looks at elements that there are not.
   void call(const Call& call,
@@ -47,11 +50,22 @@ class Uncomputed {
   /// A tensor like `tensor`, without elements.
   at::Tensor make_like(const at::Tensor& tensor);
 
+  /// What depends on `tensor` need not be computed.
+  void add_argument(const at::Tensor& tensor) { varying_.insert(memory_of(tensor)); }
+
+  /// All storages without memory that were made.
+  std::vector<WeakStorage> take_storages() { return std::move(made_); }
+
  private:
   using Storages = std::unordered_map<const c10::StorageImpl*, c10::Storage>;
 
   std::optional<Outcome> on_meta(const Call& call, std::span<const c10::IValue> arguments);
   std::optional<Outcome> on_zeros(const Call& call, std::span<const c10::IValue> arguments);
+  void run(const Call& call,
+           torch::jit::Stack& stack,
+           const std::unordered_set<const c10::StorageImpl*>& external);
+  void forget(const at::Tensor& written,
+              const std::unordered_set<const c10::StorageImpl*>& external);
   void apply(const Outcome& outcome,
              const std::vector<at::Tensor>& operands,
              const std::vector<at::Tensor>& written,
@@ -63,6 +77,10 @@ class Uncomputed {
 
   // Addresses stay unique: the trace holds weak references to all of its storages.
   std::unordered_set<const c10::StorageImpl*> storages_;
+  // Of what depends on the arguments. The rest is the same in every call, so that a program may
+  // keep it: it is computed.
+  std::unordered_set<const c10::StorageImpl*> varying_;
+  std::vector<WeakStorage> made_;
   std::unordered_set<const c10::FunctionSchema*> not_on_meta_;
   std::unordered_map<std::string, Outcome> known_outcomes_;
 };

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <functional>
 #include <source_location>
@@ -19,6 +21,8 @@ namespace kiln::capture {
 
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
+
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 /// How a function is recorded.
 struct RecordOptions {
@@ -43,9 +47,9 @@ struct RecordOptions {
   bool check_hidden_reads = false;
   /// Compute next to nothing: for who wants the graph alone, in a trace on twins. Results have
   /// sizes, strides and a type but no elements, and whoever asks for those gets an exception, so
-  /// that the graph is that of a trace with values or there is none. Computed are integers and
-  /// booleans, as far as they do not come from numbers that are not, and what indices or numbers
-  /// are refused by. A program that looks at elements throws, and is to be recorded with values.
+  /// that the graph is that of a trace with values or there is none. Computed is what does not
+  /// depend on an input, and integers and booleans as far as they do not come from numbers that are
+  /// not. A program that looks at elements throws, and is to be recorded with values.
   bool without_values = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
@@ -61,6 +65,9 @@ struct Recording {
   /// What the function returned (computed from the twins, if it ran on twins; without elements, if
   /// there are no values).
   Tensors outputs;
+  /// Memory that is none, of tensors that were not computed. Where it outlives the recording, the
+  /// program has kept such a tensor.
+  std::vector<WeakStorage> uncomputed;
 };
 
 /// Runs `function` on `inputs` and records it.
