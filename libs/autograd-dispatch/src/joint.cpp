@@ -1,6 +1,7 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -177,6 +178,14 @@ class WithoutOneDnn {
   WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
 };
 
+// Casts that autocast keeps are of one trace, with its history: none is found there, and none left.
+struct OwnAutocastCache {
+  OwnAutocastCache() { at::autocast::clear_cache(); }
+  ~OwnAutocastCache() { at::autocast::clear_cache(); }
+  OwnAutocastCache(const OwnAutocastCache&) = delete;
+  OwnAutocastCache& operator=(const OwnAutocastCache&) = delete;
+};
+
 // One run of the function, with what was learned from those before.
 struct Attempt {
   const TensorFunction& function;
@@ -197,6 +206,7 @@ struct Attempt {
 };
 
 std::optional<JointTrace> Attempt::run() {
+  const OwnAutocastCache casts;
   JointProgram program(function, layout);
   capture::RecordOptions record_options;
   record_options.without_values = without_values;
