@@ -3,6 +3,7 @@
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 
 #include <array>
 #include <optional>
@@ -122,11 +123,29 @@ Results embedding_backward(std::span<const c10::IValue> arguments) {
   return std::vector{dense({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
 }
 
+// Input, weights, biases, hidden state, cell state, …, hidden size, without a gradient to come.
+Results recurrent_layer(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const at::Tensor& state = arguments[5].toTensor();
+  const std::int64_t hidden = arguments[10].toInt();
+  const std::array<std::int64_t, 2> sizes{input.dim() == 3 ? input.size(1) : 0, hidden};
+  if (c10::GradMode::is_enabled() || arguments[15].toBool() || input.dim() != 3 ||
+      input.scalar_type() != at::kFloat || input.numel() == 0 || !is_plain(input) ||
+      state.sizes() != at::IntArrayRef(sizes) || arguments[6].toTensor().sizes() != state.sizes()) {
+    return std::nullopt;
+  }
+  return std::vector{dense({input.size(0), sizes[0], hidden}, at::kFloat),
+                     dense(sizes, at::kFloat),
+                     dense(sizes, at::kFloat),
+                     at::Tensor()};
+}
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
       {"aten.convolution.default", convolution},
       {"aten.convolution_backward.default", convolution_backward},
       {"aten.embedding_dense_backward.default", embedding_backward},
+      {"aten.mkldnn_rnn_layer.default", recurrent_layer},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention}};
   return table;
 }

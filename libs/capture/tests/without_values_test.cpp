@@ -130,7 +130,8 @@ std::vector<Product> layers() {
        {x}},
       {"pools",
        [](const Tensors& in) {
-         return Tensors{torch::max_pool2d(in[0].exp(), 2), torch::adaptive_avg_pool2d(in[0], {3, 3})};
+         return Tensors{torch::max_pool2d(in[0].exp(), 2),
+                        torch::adaptive_avg_pool2d(in[0], {3, 3})};
        },
        {image}},
       {"writes and views",
@@ -203,6 +204,22 @@ TEST_CASE("a trace without values has the graph of one with them", "[capture][wi
       const torch::NoGradGuard no_grad;
       check_same_graph(product);
     }
+  }
+}
+
+TEST_CASE("a recurrent layer is not computed for its graph", "[capture][without_values]") {
+  const torch::NoGradGuard no_grad;
+  for (const bool both : {false, true}) {
+    torch::nn::LSTM lstm(
+        torch::nn::LSTMOptions(6, 5).num_layers(2).bidirectional(both).batch_first(true));
+    lstm->eval();
+    const Product layers{"LSTM",
+                         [&](const Tensors& in) {
+                           const auto [y, state] = lstm(in[0].sin());
+                           return Tensors{y, std::get<0>(state), std::get<1>(state)};
+                         },
+                         {torch::randn({3, 4, 6})}};
+    check_same_graph(layers);
   }
 }
 

@@ -410,8 +410,11 @@ std::string Emission::pointer(BufferId id, const ir::Expr& offset) const {
   if (offset == ir::Expr(0)) {
     return base;
   }
-  return "(char*)" + base + " + " +
-         number(offset * ir::Expr(ir::size_of(program_.buffer(id).dtype)));
+  return "(char*)" + base + " + " + byte_offset(id, offset);
+}
+
+std::string Emission::byte_offset(BufferId id, const ir::Expr& offset) const {
+  return number(offset * ir::Expr(ir::size_of(program_.buffer(id).dtype)));
 }
 
 std::string Emission::declare(const std::string& name, const std::string& parameters) {

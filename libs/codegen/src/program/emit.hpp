@@ -73,6 +73,8 @@ class Emission {
   [[nodiscard]] std::string scratch();
   /// Writes what frees every `scratch` since the last call.
   void release_scratch();
+  /// Where element `offset` of a buffer is, in bytes.
+  [[nodiscard]] std::string byte_offset(BufferId buffer, const ir::Expr& offset) const;
   /// A pointer to element `offset` of a buffer.
   [[nodiscard]] std::string pointer(BufferId buffer, const ir::Expr& offset) const;
   /// The instance's own handle on a buffer that is allocated in each run.

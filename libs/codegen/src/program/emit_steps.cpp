@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,21 @@ namespace {
 
 // A compiler's time grows faster than the function it is given.
 constexpr std::size_t kStepsPerFunction = 100;
+
+// Calls of kernels in a row from which on they are data: compilers take longer over code.
+constexpr std::size_t kCallsInTable = 8;
+
+constexpr const char* kTable = R"(
+struct Operand {
+  int buffer;
+  Int64 offset;
+};
+struct Call {
+  void (*kernel)(void* const*, const Int64*);
+  const Int64* sizes;
+  int operands;
+};
+)";
 
 class StepEmitter {
  public:
@@ -36,13 +52,20 @@ class StepEmitter {
 
   std::vector<std::string> run() {
     std::vector<std::string> functions;
-    const std::vector<Step>& steps = program_.schedule->steps;
-    for (std::size_t begin = 0; begin < steps.size(); begin += kStepsPerFunction) {
+    const std::size_t count = program_.schedule->steps.size();
+    const std::vector<std::size_t> runs = plain_runs();
+    declare_table(runs);
+    for (std::size_t i = 0; i < count;) {
       functions.push_back("steps" + std::to_string(functions.size()));
       text_.line().open("static __attribute__((noinline)) int " + functions.back() +
                         "(Instance& m, KilnCall& call) {");
-      for (std::size_t i = begin; i < std::min(begin + kStepsPerFunction, steps.size()); ++i) {
-        step(static_cast<std::uint32_t>(i));
+      for (std::size_t written = 0; i < count && written < kStepsPerFunction; ++written) {
+        if (runs[i] >= kCallsInTable) {
+          table(i, runs[i]);
+          i += runs[i];
+        } else {
+          step(static_cast<std::uint32_t>(i++));
+        }
       }
       text_.line("return 0;");
       text_.close();
@@ -51,6 +74,68 @@ class StepEmitter {
   }
 
  private:
+  // A call of a kernel whose operands are known when the library is made, and nothing else.
+  [[nodiscard]] bool is_plain(std::size_t index) const {
+    const auto* call = std::get_if<KernelCall>(&program_.schedule->steps[index]);
+    return call != nullptr && !program_.dynamic() && !emission_.record_kernels &&
+           first_at_[index].empty() && last_at_[index].empty() &&
+           !program_.schedule->kernels[call->kernel].checks_indices &&
+           !kernel_names_[call->kernel].starts_with("chosen[");
+  }
+
+  // For each step how many plain ones there are from it on.
+  [[nodiscard]] std::vector<std::size_t> plain_runs() const {
+    std::vector<std::size_t> runs(program_.schedule->steps.size() + 1, 0);
+    for (std::size_t i = runs.size() - 1; i-- > 0;) {
+      runs[i] = is_plain(i) ? runs[i + 1] + 1 : 0;
+    }
+    return runs;
+  }
+
+  void declare_table(const std::vector<std::size_t>& runs) {
+    if (std::none_of(
+            runs.begin(), runs.end(), [](std::size_t run) { return run >= kCallsInTable; })) {
+      return;
+    }
+    std::size_t most = 1;
+    for (const Step& step : program_.schedule->steps) {
+      if (const auto* call = std::get_if<KernelCall>(&step)) {
+        most = std::max(most, call->operands.size());
+      }
+    }
+    text_.verbatim(kTable);
+    text_.open(
+        "static void run_calls(Instance& m, const Call* call, int count, const Operand* operand) "
+        "{");
+    text_.line("void* buffers[" + std::to_string(most) + "];");
+    text_.open("for (const Call* const end = call + count; call != end; ++call) {");
+    text_.line("for (int i = 0; i < call->operands; ++i, ++operand)");
+    text_.line("  buffers[i] = (char*)m.at[operand->buffer] + operand->offset;");
+    text_.line("call->kernel(buffers, call->sizes);");
+    text_.close();
+    text_.close();
+  }
+
+  void table(std::size_t first, std::size_t count) {
+    std::string operands;
+    text_.open("{");
+    text_.open("static const Call calls[] = {");
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto& call = std::get<KernelCall>(program_.schedule->steps[i]);
+      for (const KernelCall::Operand& operand : call.operands) {
+        operands += (operands.empty() ? "{" : ", {") + std::to_string(operand.buffer.index()) +
+                    ", " + emission_.byte_offset(operand.buffer, operand.offset) + "}";
+      }
+      text_.line("{" + kernel_names_[call.kernel] + ", " + emission_.list(call.sizes) + ", " +
+                 std::to_string(call.operands.size()) + "},  // " +
+                 comment_line(program_.schedule->kernels[call.kernel].comment));
+    }
+    text_.close("};");
+    text_.line("static const Operand operands[] = {" + (operands.empty() ? "{}" : operands) + "};");
+    text_.line("run_calls(m, calls, " + std::to_string(count) + ", operands);");
+    text_.close();
+  }
+
   void step(std::uint32_t index) {
     for (const BufferId buffer : first_at_[index]) {
       emission_.allocate(buffer);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -69,6 +70,19 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
   }
 }
 
+// So that the last ones are short, and no core waits long for another. Without loops to vectorise a
+// compiler takes a third of the time.
+std::vector<std::size_t> longest_first(const std::vector<Unit>& units) {
+  const auto cost = [&](std::size_t i) {
+    const bool vectorised = std::ranges::find(units[i].flags, "-O3") != units[i].flags.end();
+    return units[i].source.size() * (vectorised ? 3 : 1);
+  };
+  std::vector<std::size_t> order(units.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return cost(a) > cost(b); });
+  return order;
+}
+
 // A file beside `library` that is renamed to it in the end, or removed.
 class PendingFile {
  public:
@@ -106,7 +120,8 @@ class Build {
 
   BuildReport run(const fs::path& library) {
     const Clock::time_point start = Clock::now();
-    for_each_in_parallel(plan_.units.size(), [&](std::size_t i) { compile(plan_.units[i]); });
+    const std::vector<std::size_t> order = longest_first(plan_.units);
+    for_each_in_parallel(order.size(), [&](std::size_t i) { compile(plan_.units[order[i]]); });
     report_.compile_ms = milliseconds_since(start);
 
     const Clock::time_point link_start = Clock::now();
