@@ -12,10 +12,7 @@ using testing::graph_of;
 using testing::LoadedModel;
 using testing::Scheduler;
 using testing::Tensors;
-
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
+using testing::with_constants;
 
 TEST_CASE("CG-01 a multi-layer perceptron equals eager", "[codegen][compile]") {
   const ir::Graph graph = graph_of(R"(graph mlp {
@@ -36,11 +33,9 @@ TEST_CASE("CG-01 a multi-layer perceptron equals eager", "[codegen][compile]") {
   const at::Tensor w1 = torch::randn({33, 19});
   const at::Tensor b1 = torch::randn({33});
   const at::Tensor w2 = torch::randn({7, 33});
-  Options options;
-  options.bind_constants = true;
-  options.constants = {{bytes_of(w1)}, {bytes_of(b1)}, {bytes_of(w2)}};
+  const Tensors weights = {w1, b1, w2};
 
-  LoadedModel model(graph, options, {w1, b1, w2}, Scheduler::kReal);
+  LoadedModel model(graph, with_constants(weights), weights, Scheduler::kReal);
 
   for (int i = 0; i < 3; ++i) {
     const at::Tensor x = torch::randn({5, 19});
@@ -110,13 +105,8 @@ TEST_CASE("a convolutional network runs channels last, its constants folded once
                              torch::randn({16, 16, 1, 1}),
                              torch::randn({16}),
                              torch::randn({5, 16, 3, 3})};
-  Options options;
-  options.bind_constants = true;
-  for (const at::Tensor& constant : constants) {
-    options.constants.push_back({bytes_of(constant)});
-  }
 
-  LoadedModel model(graph, options, constants, Scheduler::kReal);
+  LoadedModel model(graph, with_constants(constants), constants, Scheduler::kReal);
 
   const at::Tensor x = torch::randn({2, 3, 9, 8});
   const Tensors outputs = model({x});

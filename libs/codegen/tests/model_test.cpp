@@ -10,10 +10,7 @@ namespace {
 using testing::graph_of;
 using testing::LoadedModel;
 using testing::Tensors;
-
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
+using testing::with_constants;
 
 TEST_CASE("a product and a kernel make a model that equals eager", "[codegen][model]") {
   LoadedModel model(graph_of(R"(graph g {
@@ -73,9 +70,7 @@ TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][mod
   const at::Tensor b1 = torch::randn({32});
   const at::Tensor w2 = torch::randn({3, 32});
   const at::Tensor b2 = torch::randn({3});
-  Options options;
-  options.bind_constants = true;
-  options.constants = {{bytes_of(w1)}, {bytes_of(b1)}, {bytes_of(w2)}, {bytes_of(b2)}};
+  const Tensors sources = {w1, b1, w2, b2};
   const ir::Graph graph = graph_of(R"(graph mlp {
     input %x: f32[4, 16] user
     input %w1: f32[32, 16] parameter "fc1.weight"
@@ -89,7 +84,7 @@ TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][mod
     %y: f32[4, 3] = aten.addmm.default(%b2, %r, %t2, 1, 1)
     output %y user
   })");
-  LoadedModel model(graph, options, {w1, b1, w2, b2});
+  LoadedModel model(graph, with_constants(sources), sources);
   const at::Tensor x = torch::randn({4, 16});
 
   const at::Tensor expected = at::linear(torch::relu(at::linear(x, w1, b1)), w2, b2);
@@ -107,7 +102,7 @@ TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][mod
   CHECK((weights - file.data()) % 4096 == 0);
   for (int i = 0; i < 4; ++i) {
     const KilnConstant& constant = table.constants[i];
-    const at::Tensor source = std::vector{w1, b1, w2, b2}[static_cast<std::size_t>(i)];
+    const at::Tensor source = sources[static_cast<std::size_t>(i)];
     CHECK(constant.blob_offset % 64 == 0);
     CHECK(std::memcmp(weights + constant.blob_offset, source.data_ptr(), constant.bytes) == 0);
   }
@@ -116,8 +111,7 @@ TEST_CASE("weights stand behind the library, aligned, each once", "[codegen][mod
 TEST_CASE("constants that share storage have one place", "[codegen][model]") {
   const at::Tensor tied = torch::randn({16, 16});
   const at::Tensor other = torch::randn({16});
-  const std::vector<ConstantData> constants = {
-      {bytes_of(tied)}, {bytes_of(other)}, {bytes_of(tied)}};
+  const std::vector<ConstantData> constants = with_constants({tied, other, tied}).constants;
 
   const std::vector<std::uint64_t> offsets = weight_offsets(constants);
 

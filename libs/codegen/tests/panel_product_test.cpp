@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,17 +19,13 @@ using testing::graph_of;
 using testing::LoadedModel;
 using testing::Scheduler;
 using testing::Tensors;
+using testing::with_constants;
 
 // A model whose weights are packed whatever machine this is.
 struct PackedModel {
   PackedModel(const std::string& text, const Tensors& weights) {
-    Options options;
-    options.bind_constants = true;
-    for (const at::Tensor& weight : weights) {
-      const auto* bytes = static_cast<const std::byte*>(weight.data_ptr());
-      options.constants.push_back({std::span(bytes, weight.nbytes())});
-    }
-    model.emplace(turn_operands(graph_of(text), true), options, weights, Scheduler::kReal);
+    model.emplace(
+        turn_operands(graph_of(text), true), with_constants(weights), weights, Scheduler::kReal);
   }
   std::optional<LoadedModel> model;
 };

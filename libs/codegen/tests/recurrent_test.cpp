@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <span>
 #include <string>
 
 #include "kiln/testing/catch2.hpp"
@@ -15,6 +14,7 @@ using testing::graph_of;
 using testing::LoadedModel;
 using testing::Scheduler;
 using testing::Tensors;
+using testing::with_constants;
 
 constexpr std::int64_t kHidden = 16;
 
@@ -46,14 +46,8 @@ TEST_CASE("a written out LSTM gives what libtorch's gives, in both directions",
                            torch::randn({4 * kHidden, kHidden}),
                            torch::randn({4 * kHidden}),
                            torch::randn({4 * kHidden})};
-  Options options;
-  options.bind_constants = true;
-  for (const at::Tensor& weight : weights) {
-    options.constants.push_back(
-        {std::span(static_cast<const std::byte*>(weight.data_ptr()), weight.nbytes())});
-  }
   LoadedModel model(expand_recurrent_layers(graph_of(layer(reverse, biases))),
-                    options,
+                    with_constants(weights),
                     weights,
                     Scheduler::kReal);
   const at::Tensor x = torch::randn({3, 7, 12}).transpose(0, 1);

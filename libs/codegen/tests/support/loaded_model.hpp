@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <torch/torch.h>
 
+#include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,6 +24,17 @@ using Tensors = std::vector<at::Tensor>;
 
 inline AtenTensorOpaque* handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<AtenTensorOpaque*>(const_cast<at::Tensor*>(&tensor));
+}
+
+/// A model with `constants` in it, whose memory they stay.
+inline Options with_constants(const Tensors& constants) {
+  Options options;
+  options.bind_constants = true;
+  for (const at::Tensor& constant : constants) {
+    const auto* bytes = static_cast<const std::byte*>(constant.data_ptr());
+    options.constants.push_back({std::span(bytes, constant.nbytes())});
+  }
+  return options;
 }
 
 enum class Scheduler { kByHand, kReal };
