@@ -104,6 +104,23 @@ TEST_CASE("many kernels are spread over several files", "[codegen][program]") {
   CHECK(units.units.size() < 30);
 }
 
+std::string program_of(int kernels) {
+  std::string text = "graph g {\n input %v0: f32[4] user\n";
+  for (int i = 0; i < kernels; ++i) {
+    text += "%v" + std::to_string(i + 1) + ": f32[4] = aten.relu.default(%v" + std::to_string(i) +
+            ")\n";
+  }
+  const ir::Graph graph = ir::parse(text + "output %v" + std::to_string(kernels) + " user\n}");
+  const Schedule schedule = testing::schedule_by_hand(graph);
+  const std::vector<std::string> names = group_kernels(schedule.kernels, Target{}).names;
+  return emit_program(plan_program(graph, schedule, false), nullptr, {{"", names}}, {}).source;
+}
+
+TEST_CASE("many calls of kernels in a row are a table", "[codegen][program]") {
+  CHECK_THAT(program_of(4), !contains("run_calls"));
+  CHECK_THAT(program_of(20), contains("run_calls(m, calls, 19, operands)"));
+}
+
 TEST_CASE("CG-13 the spec of flat arguments is PyTorch's", "[codegen][program]") {
   CHECK(flat_output_spec(1) ==
         R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)"

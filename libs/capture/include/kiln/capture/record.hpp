@@ -22,6 +22,7 @@ namespace kiln::capture {
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
+/// A storage, to ask whether it is still there.
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 /// How a function is recorded.
