@@ -63,6 +63,15 @@ function (kiln_library)
   target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
 
   _kiln_install_package(${target} "${arg_PACKAGES}" "${arg_DEPENDS};${arg_PRIVATE_DEPENDS}")
+  kiln_installs(${target})
+endfunction ()
+
+# kiln_installs(<target>): what `cmake --install` wants is built by the target kiln-installed.
+function (kiln_installs target)
+  if (NOT TARGET kiln-installed)
+    add_custom_target(kiln-installed)
+  endif ()
+  add_dependencies(kiln-installed ${target})
 endfunction ()
 
 function (kiln_archive)
@@ -86,6 +95,7 @@ function (kiln_archive)
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
   install(TARGETS ${target} EXPORT ${PROJECT_NAME} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  kiln_installs(${target})
 endfunction ()
 
 # The workspace is a DAG: in a workspace build only libraries declared before this one exist as
