@@ -192,6 +192,28 @@ TEST_CASE("batches of transposed matrices are turned before they are multiplied"
   CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%s, %t)"));
 }
 
+TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepare]") {
+  // Too much to pack, and a product that is scaled.
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %q: f32[128, 1024, 64] user
+    input %k: f32[128, 32, 64] user
+    input %m: f32[128, 16, 64] user
+    input %b: f32[128, 16, 32] user
+    %t: f32[128, 64, 32]{2048, 1, 64} = aten.transpose.int(%k, 1, 2) view(0:0)
+    %y: f32[128, 1024, 32] = aten.bmm.default(%q, %t)
+    %z: f32[128, 16, 32] = aten.baddbmm.default(%b, %m, %t, 1, 2)
+    %n: f32[128, 16, 32] = aten.baddbmm.default(%b, %m, %t, 1, 1)
+    output %y user
+    output %z user
+    output %n user
+  })");
+
+  const std::string turned = ir::print(turn_operands(graph, false));
+  CHECK_THAT(turned, !contains("aten.bmm.default(%q, %t)"));
+  CHECK_THAT(turned, !contains("%t, 1, 2)"));
+  CHECK_THAT(turned, contains("%t, 1, 1)"));
+}
+
 TEST_CASE("a constant that the program writes is not folded", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
     input %x: f32[4] user

@@ -19,8 +19,9 @@ constexpr std::int64_t kFewestRows = 8;
 constexpr std::int64_t kMostRows = 1024;
 // A panel is on the stack.
 constexpr std::int64_t kDeepest = 4096;
-// The packed rows of all batches; where there would be more, libtorch multiplies.
-constexpr std::int64_t kMostScratch = 16 << 20;
+// Elements of the packed rows of all batches, 16 MiB; where there would be more, libtorch
+// multiplies.
+constexpr std::int64_t kMostPacked = 4 << 20;
 
 // The matrix that `value` repeats as a batch; invalid if it does not.
 ValueId unrepeated(const ir::Graph& graph, ValueId value) {
@@ -161,8 +162,9 @@ class Measure {
 
 }  // namespace
 
-bool packs_panels(std::int64_t rows, std::int64_t depth) {
-  return rows >= kFewestRows && rows <= kMostRows && depth <= kDeepest;
+bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth) {
+  return rows >= kFewestRows && rows <= kMostRows && depth <= kDeepest &&
+         batches <= kMostPacked / (rows * depth);
 }
 
 std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
@@ -178,9 +180,9 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
     return product;
   }
   const PanelLayout& layout = product->layout;
-  const bool pays = target.turns_operands && packs_panels(layout.rows, layout.depth) &&
-                    (layout.right_depth == 1 || layout.right_column == 1) &&
-                    4 * layout.scratch() <= kMostScratch;
+  const bool pays = target.turns_operands &&
+                    packs_panels(layout.left_batches(), layout.rows, layout.depth) &&
+                    (layout.right_depth == 1 || layout.right_column == 1);
   return pays ? product : std::nullopt;
 }
 

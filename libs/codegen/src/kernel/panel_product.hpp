@@ -53,8 +53,9 @@ struct PanelProduct {
   PanelLayout layout;
 };
 
-/// Whether panels of a right side are worth packing for a product with so many rows.
-[[nodiscard]] bool packs_panels(std::int64_t rows, std::int64_t depth);
+/// Whether panels of a right side are worth packing for `batches` products with so many rows, and
+/// the left sides not too much to pack.
+[[nodiscard]] bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth);
 
 /// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
 /// better left to `target`'s libtorch.

@@ -172,6 +172,22 @@ class Turner {
            !(meta.strides[2] == Expr(1)) && !(meta.sizes[2] == Expr(1));
   }
 
+  // Whether a batch will be a kernel that turns panels itself.
+  [[nodiscard]] bool is_batch_of_panels(NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    const bool added = node.target == "aten.baddbmm.default";
+    if (added && !(is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
+                   graph_.tensor(operand(node, 0)).strides.back() == Expr(1) &&
+                   graph_.tensor(operand(node, 0)).sizes.back() ==
+                       graph_.tensor(node.results[0]).sizes.back())) {
+      return false;
+    }
+    const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
+    const auto number = [&](std::size_t i) { return sizes[i].constant().value_or(0); };
+    return number(0) > 0 && number(1) > 0 && number(2) > 0 &&
+           packs_panels(number(0), number(1), number(2));
+  }
+
   // The argument of a product that is worth turning, if there is one and room for it.
   std::optional<std::size_t> turnable(NodeId id) {
     const std::string_view target = graph_.node(id).target;
@@ -182,11 +198,9 @@ class Turner {
     }
     const std::size_t left = added ? 1 : 0;
     if (batch) {
-      // Rows that are read once gain nothing, and many are multiplied by a kernel that turns
-      // panels.
-      const std::vector<Expr>& sizes = graph_.tensor(operand(graph_.node(id), left)).sizes;
-      const bool worth = !(sizes[1] == Expr(1)) && !packs_panels(sizes[1].constant().value_or(0),
-                                                                 sizes[2].constant().value_or(0));
+      // Rows that are read once gain nothing.
+      const bool worth = !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
+                         !is_batch_of_panels(id);
       return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
                  ? std::optional(left + 1)
                  : std::nullopt;
