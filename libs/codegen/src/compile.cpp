@@ -1,6 +1,7 @@
 #include "kiln/codegen/compile.hpp"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -99,6 +100,10 @@ Report compile(const ir::Graph& program,
     options.progress({"schedule", 0, 1});
   }
   const Clock::time_point start = Clock::now();
+  // Trying the compiler takes as long as the schedule.
+  std::future<void> tried = std::async(std::launch::async, [&options] {
+    static_cast<void>(find_compiler(options.compiler, options.compiler_timeout));
+  });
   const std::vector<Target> targets = resolve_targets(options.isa);
   const Prepared prepared = prepare(program, targets[0], options.bind_constants);
   const Schedule plan = schedule(prepared.graph, targets[0], options.bind_constants);
@@ -108,6 +113,7 @@ Report compile(const ir::Graph& program,
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
+  tried.get();
   Report report = compile_schedule(prepared.graph,
                                    plan,
                                    targets[0],

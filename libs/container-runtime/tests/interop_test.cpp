@@ -55,6 +55,9 @@ TEST_CASE("PyTorch runs Kiln's library and package", "[container-runtime][intero
   write_package(package, {.library = test_model("affine")});
 
   run_python("load_ours.py", {test_model("affine").string(), package.string()});
+
+  PackageWriter(package, 1 << 20, {}).finish({.library = test_model("affine")});
+  run_python("load_ours.py", {test_model("affine").string(), package.string()});
 }
 
 TEST_CASE("Kiln runs a package that AOTInductor compiled", "[container-runtime][interop]") {

@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <fstream>
+#include <span>
 
 #include "affine.hpp"
 #include "kiln/base/error.hpp"
@@ -45,6 +46,49 @@ TEST_CASE("weights behind the library are mapped from its file", "[container-run
   Runner runner(with_weights(directory.path()));
 
   CHECK(at::allclose(runner.run({x})[0], affine(x, kScale, kShift)));
+}
+
+TEST_CASE("weights are written before the library is there", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "affine.pt2";
+  const fs::path library = test_model("affine_without_weights");
+  constexpr std::uint64_t kRoom = 1 << 20;
+  const auto bytes_of = [](const at::Tensor& constant) {
+    const auto* const data = static_cast<const char*>(constant.const_data_ptr());
+    return std::as_bytes(std::span(data, constant.nbytes()));
+  };
+  const std::vector<std::byte> gap(64 - kScale.nbytes());
+  const KilnWeightsTrailer trailer{KILN_WEIGHTS_MAGIC, 128, {}};
+  const at::Tensor x = at::ones({2, 4});
+
+  {
+    PackageWriter writer(path, kRoom, {bytes_of(kScale), gap});
+    CHECK_FALSE(fs::exists(path));
+    writer.finish({.library = library,
+                   .weights = {bytes_of(kShift), gap, std::as_bytes(std::span(&trailer, 1))}});
+  }
+
+  CHECK(std::distance(fs::directory_iterator(directory.path()), {}) == 1);
+  CHECK(open_package(path).unpack("model", directory.path()).weights_offset.has_value());
+  CHECK(at::allclose(Runner(path).run({x})[0], affine(x, kScale, kShift)));
+}
+
+TEST_CASE("a package that is not finished leaves nothing behind", "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "affine.pt2";
+  const std::vector<std::byte> weights(std::size_t{32} << 20);
+
+  {
+    const PackageWriter given_up(path, 4096, {weights});
+  }
+  CHECK(fs::is_empty(directory.path()));
+
+  {
+    PackageWriter writer(path, 4096, {weights});
+    CHECK_THROWS_WITH(writer.finish({.library = test_model("affine")}),
+                      contains("has no place in the package"));
+  }
+  CHECK(fs::is_empty(directory.path()));
 }
 
 TEST_CASE("weights in a package stay in it", "[container-runtime][weights]") {

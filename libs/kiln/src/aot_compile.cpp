@@ -1,20 +1,16 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/serialization/pickle.h>
-#include <unistd.h>
-
-#include <tuple>
 
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
 #include "dump.hpp"
 #include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
-#include "kiln/container_runtime/package.hpp"
 #include "kiln/program.hpp"
 #include "model_library.hpp"
+#include "product.hpp"
 #include "stopwatch.hpp"
 
 namespace kiln {
@@ -23,10 +19,13 @@ namespace fs = std::filesystem;
 namespace {
 
 // The weights' bytes in the order of the graph's constant inputs, and the tensors that own them.
-std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(
-    const ExportedProgram& program) {
+struct Weights {
   std::vector<codegen::ConstantData> data;
   Tensors owners;
+};
+
+Weights weights_of(const ExportedProgram& program) {
+  Weights weights;
   for (const ir::Input& input : program.graph.inputs()) {
     if (!is_constant(input)) {
       continue;
@@ -41,11 +40,11 @@ std::pair<std::vector<codegen::ConstantData>, Tensors> constant_data(
       throw Error(ErrorCode::kUnsupported,
                   "the weight '" + input.name + "' is not a dense tensor on the CPU");
     }
-    data.push_back({std::as_bytes(
+    weights.data.push_back({std::as_bytes(
         std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
-    owners.push_back(weight);
+    weights.owners.push_back(weight);
   }
-  return {std::move(data), std::move(owners)};
+  return weights;
 }
 
 // Sample inputs travel in the package, so that `kiln run` has something to run on.
@@ -64,13 +63,6 @@ std::string pickled_samples(const ExportedProgram& program) {
   return {pickled.begin(), pickled.end()};
 }
 
-// What becomes a package: the library, its weights, and what it takes along.
-struct Product {
-  ModelLibrary library;
-  std::vector<codegen::ConstantData> constants;
-  std::string sample_inputs;
-};
-
 void require_supported(const fs::path& out, const CompileOptions& options) {
   if (out.extension() != ".so" && out.extension() != ".pt2") {
     throw Error(ErrorCode::kInvalidArgument, "'" + out.string() + "' ends in neither .pt2 nor .so");
@@ -88,17 +80,16 @@ codegen::Options generator_for(const CompileOptions& options, autograd_cache::Ca
   return generator;
 }
 
-// `owners` keep the constants alive.
 Product compile_program(const ExportedProgram& program,
+                        const Weights& weights,
                         const CompileOptions& options,
                         autograd_cache::Cache* cache,
                         const fs::path& scratch,
-                        Tensors& owners,
                         GraphReport& report) {
   codegen::Options generator = generator_for(options, cache);
   generator.in_spec = program.in_spec;
   generator.out_spec = program.out_spec;
-  std::tie(generator.constants, owners) = constant_data(program);
+  generator.constants = weights.data;
   const std::optional<Dump> dump = Dump::begin(program.graph);
   if (dump) {
     generator.keep_source = dump->source();
@@ -110,53 +101,7 @@ Product compile_program(const ExportedProgram& program,
   if (dump) {
     dump->write_report(report);
   }
-  return {std::move(library), std::move(generator.constants), pickled_samples(program)};
-}
-
-// Beside `out` until it is whole.
-void write_library(const Product& product,
-                   std::span<const codegen::ConstantData> folded,
-                   const fs::path& out) {
-  const auto overwrite = fs::copy_options::overwrite_existing;
-  const fs::path pending = out.string() + ".tmp." + std::to_string(getpid());
-  try {
-    fs::copy_file(product.library.path, pending, overwrite);
-    codegen::append_weights(pending, product.constants, folded);
-    fs::rename(pending, out);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(pending, ignored);
-    throw;
-  }
-  if (!product.library.extern_nodes.empty()) {
-    fs::copy_file(
-        product.library.extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
-  }
-}
-
-void write_product(const Product& product, const fs::path& out, std::size_t instances) {
-  if (out.has_parent_path()) {
-    fs::create_directories(out.parent_path());
-  }
-  const FoldedConstants folded(product.library.folding, product.constants);
-  if (out.extension() == ".so") {
-    write_library(product, folded.data(), out);
-    return;
-  }
-  const codegen::WeightsImage weights(
-      fs::file_size(product.library.path), product.constants, folded.data());
-  const fs::path& extern_nodes = product.library.extern_nodes;
-  container_runtime::PackageContents contents{
-      .library = product.library.path,
-      .weights = weights.parts(),
-      .instances = instances,
-      .source = product.library.source,
-      .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
-      .sample_inputs = product.sample_inputs};
-  if (!product.library.plan.empty()) {
-    contents.extra_files.emplace("plan.json", product.library.plan);
-  }
-  container_runtime::write_package(out, contents);
+  return {std::move(library), weights.data, pickled_samples(program)};
 }
 
 // A library may have a file beside it, and a package has not.
@@ -211,11 +156,13 @@ fs::path aot_compile(const ExportedProgram& program,
   const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
   GraphReport done;
   const TemporaryDirectory scratch("kiln-aot");
-  Tensors owners;
   const ExportedProgram dispatched = exporter::run_dispatch(program);
-  write_product(compile_program(dispatched, options, cache.get(), scratch.path(), owners, done),
+  const Weights weights = weights_of(dispatched);
+  WeightsAhead ahead(out, weights.data);
+  write_product(compile_program(dispatched, weights, options, cache.get(), scratch.path(), done),
                 out,
-                options.instances);
+                options.instances,
+                &ahead);
   if (report != nullptr) {
     *report = std::move(done);
   }
@@ -246,9 +193,10 @@ fs::path aot_compile(const fs::path& archive,
     const Stopwatch watch;
     const ExportedProgram program = load_program(archive);
     done.trace_ms = watch.milliseconds();
-    Tensors owners;
+    const Weights weights = weights_of(program);
+    WeightsAhead ahead(out, weights.data);
     const Product product =
-        compile_program(program, options, cache.get(), scratch.path(), owners, done);
+        compile_program(program, weights, options, cache.get(), scratch.path(), done);
     const auto places =
         product.library.entry ? locate_weights(archive, product.constants) : std::nullopt;
     if (places) {
@@ -257,7 +205,7 @@ fs::path aot_compile(const fs::path& archive,
       entry.blobs.emplace("weights", *places);
       cache->put(*key, entry);
     }
-    write_product(product, out, options.instances);
+    write_product(product, out, options.instances, &ahead);
     if (places) {
       note_product(*cache, *key, out);
     }

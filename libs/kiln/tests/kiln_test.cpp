@@ -112,6 +112,25 @@ TEST_CASE("FA-05 a model runs many inputs, and new weights take effect", "[kiln]
   CHECK(torch::allclose(model.run({x})[0], x.sum(1, true).expand({3, 2}), 1e-4, 1e-5));
 }
 
+TEST_CASE("many megabytes of weights are written while the compiler works", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Linear linear(2048, 2304);
+  const torch::Tensor x = torch::randn({3, 2048});
+  const ExportedProgram program = export_program(linear, {x});
+  const auto folder = scratch / "here";
+  std::filesystem::create_directory(folder);
+
+  CompileOptions wrong = scratch.options;
+  wrong.isa = "abacus";
+  CHECK_THROWS_AS(aot_compile(program, folder / "linear.pt2", wrong), Error);
+  CHECK(std::filesystem::is_empty(folder));
+
+  Model model = load(aot_compile(program, folder / "linear.pt2", scratch.options));
+
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::allclose(model.run({x})[0], linear(x), 1e-4, 1e-4));
+}
+
 TEST_CASE("constants that were folded follow new weights", "[kiln][kiln]") {
   const Scratch scratch;
   torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1)),

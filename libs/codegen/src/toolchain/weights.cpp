@@ -104,6 +104,7 @@ WeightsImage::WeightsImage(std::uint64_t code_bytes,
   };
   // On pages of their own, so that what is never written stays shared among processes.
   pad(code_bytes, kPage);
+  constants_begin_ = parts_.size();
   std::uint64_t placed = 0;
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (layout.offsets[i] != placed) {
@@ -112,6 +113,7 @@ WeightsImage::WeightsImage(std::uint64_t code_bytes,
     place(constants[i]);
     placed += aligned(constants[i].bytes.size(), kAlignment);
   }
+  constants_end_ = parts_.size();
   std::ranges::for_each(folded, place);
   const Trailer trailer{.weights_bytes = all_bytes};
   const auto bytes = std::as_bytes(std::span(&trailer, 1));

@@ -7,7 +7,11 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stop_token>
+#include <utility>
 
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
@@ -67,10 +71,16 @@ std::string metadata_json(const PackageContents& contents) {
   }
   metadata["AOTI_PLATFORM"] = "linux";
   metadata[kMachineKey] = system.machine;
-  return metadata.dump();
+  using Handler = nlohmann::json::error_handler_t;
+  return metadata.dump(-1, ' ', false, Handler::replace);
 }
 
-void write_records(StoredZip& zip, const PackageContents& contents) {
+std::string library_record(const std::string& model_name) {
+  return kRoot + model_folder(model_name) + model_name + kLibrarySuffix;
+}
+
+// What is in a package beside the library.
+void write_rest(StoredZip& zip, const PackageContents& contents) {
   const auto write = [&](const std::string& name, std::string_view bytes) {
     zip.add(kRoot + name, bytes);
   };
@@ -90,34 +100,95 @@ void write_records(StoredZip& zip, const PackageContents& contents) {
   if (!contents.sample_inputs.empty()) {
     write(kSampleInputsFolder + contents.model_name + ".pt", contents.sample_inputs);
   }
-  const MappedFile library(contents.library);
-  std::vector<Bytes> parts{library.bytes()};
-  parts.insert(parts.end(), contents.weights.begin(), contents.weights.end());
-  zip.add(kRoot + stem + kLibrarySuffix, parts);
   write(".data/version", kArchiveVersion);
   write(".data/serialization_id", zip.identification());
   zip.finish();
 }
 
+// A file beside `path` that takes its place once it is whole, or is removed.
+class PendingPackage {
+ public:
+  explicit PendingPackage(const fs::path& path)
+      : path_(path),
+        folder_(path.has_parent_path() ? path.parent_path() : fs::path(".")),
+        temporary_(folder_ / ("." + path.filename().string() + "." + std::to_string(getpid()))) {
+    std::error_code ignored;
+    fs::create_directories(folder_, ignored);
+    zip_.emplace(temporary_);
+  }
+  ~PendingPackage() {
+    std::error_code ignored;
+    fs::remove(temporary_, ignored);
+  }
+  PendingPackage(const PendingPackage&) = delete;
+  PendingPackage& operator=(const PendingPackage&) = delete;
+
+  [[nodiscard]] StoredZip& zip() { return *zip_; }
+
+  void commit() {
+    std::error_code failure;
+    fs::rename(temporary_, path_, failure);
+    if (failure) {
+      throw Error(ErrorCode::kIo, path_.string() + " cannot be written: " + failure.message());
+    }
+  }
+
+ private:
+  fs::path path_, folder_, temporary_;
+  std::optional<StoredZip> zip_;
+};
+
 }  // namespace
 
 void write_package(const fs::path& path, const PackageContents& contents) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const fs::path temporary =
-      folder / ("." + path.filename().string() + "." + std::to_string(getpid()));
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  try {
-    StoredZip zip(temporary);
-    write_records(zip, contents);
-    fs::rename(temporary, path);
-  } catch (const Error&) {
-    fs::remove(temporary, ignored);
-    throw;
-  } catch (const std::exception& error) {
-    fs::remove(temporary, ignored);
-    throw Error(ErrorCode::kIo, path.string() + " cannot be written: " + error.what());
+  const MappedFile library(contents.library);
+  std::vector<Bytes> parts{library.bytes()};
+  parts.insert(parts.end(), contents.weights.begin(), contents.weights.end());
+  PendingPackage pending(path);
+  pending.zip().add(library_record(contents.model_name), parts);
+  write_rest(pending.zip(), contents);
+  pending.commit();
+}
+
+struct PackageWriter::State {
+  PendingPackage pending;
+  std::uint64_t room;
+  std::vector<Bytes> weights;
+  std::string model_name;
+  std::stop_source stop = {};
+  std::future<void> written = {};
+};
+
+PackageWriter::PackageWriter(const fs::path& path,
+                             std::uint64_t room,
+                             std::vector<Bytes> weights,
+                             std::string model_name)
+    : state_(new State{PendingPackage(path), room, std::move(weights), std::move(model_name)}) {
+  StoredZip& zip = state_->pending.zip();
+  zip.begin(library_record(state_->model_name), room);
+  state_->written = std::async(
+      std::launch::async, [this, &zip] { zip.append(state_->weights, state_->stop.get_token()); });
+}
+
+PackageWriter::~PackageWriter() {
+  state_->stop.request_stop();
+  if (state_->written.valid()) {
+    state_->written.wait();
   }
+}
+
+void PackageWriter::finish(const PackageContents& contents) {
+  const MappedFile library(contents.library);
+  if (library.bytes().size() > state_->room || contents.model_name != state_->model_name) {
+    throw Error(ErrorCode::kInvalidArgument,
+                contents.library.string() + " has no place in the package that was begun");
+  }
+  StoredZip& zip = state_->pending.zip();
+  state_->written.get();
+  zip.append(contents.weights);
+  zip.complete(library.bytes());
+  write_rest(zip, contents);
+  state_->pending.commit();
 }
 
 }  // namespace kiln::container_runtime

@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <future>
 #include <numeric>
 #include <utility>
 
+#include "checksum.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::container_runtime {
@@ -46,12 +47,20 @@ Bytes bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-std::uint32_t checksum_of(std::span<const Bytes> parts) {
-  uLong sum = crc32_z(0, nullptr, 0);
+std::uint64_t size_of(std::span<const Bytes> parts) {
+  const auto add = [](std::uint64_t sum, const Bytes& part) { return sum + part.size(); };
+  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}, add);
+}
+
+std::uint32_t checksum_of(std::span<const Bytes> parts, const std::stop_token& stop) {
+  std::uint32_t sum = 0;
   for (const Bytes& part : parts) {
-    sum = crc32_z(sum, reinterpret_cast<const Bytef*>(part.data()), part.size());
+    if (stop.stop_requested()) {
+      break;
+    }
+    sum = checksum(sum, part);
   }
-  return static_cast<std::uint32_t>(sum);
+  return sum;
 }
 
 // The fields that local and central headers share.
@@ -102,9 +111,8 @@ void StoredZip::write(Bytes bytes) {
 }
 
 std::string StoredZip::local_header(const Member& member) {
-  const bool is_large = member.bytes >= kLargest;
   std::string fields;
-  if (is_large) {
+  if (member.is_large) {
     put(fields, kLargeNumbers);
     put(fields, std::uint16_t{16});
     put(fields, member.bytes);
@@ -112,7 +120,7 @@ std::string StoredZip::local_header(const Member& member) {
   }
   std::string header;
   put(header, std::uint32_t{0x04034B50});
-  put_common(header, member.checksum, member.bytes, is_large);
+  put_common(header, member.checksum, member.bytes, member.is_large);
   put(header, static_cast<std::uint16_t>(member.name.size()));
   const std::uint64_t end =
       member.offset + header.size() + 2 + member.name.size() + fields.size() + kFieldHeader;
@@ -125,7 +133,7 @@ std::string StoredZip::local_header(const Member& member) {
 }
 
 std::string StoredZip::directory_entry(const Member& member) {
-  const bool is_large = member.bytes >= kLargest;
+  const bool is_large = member.is_large;
   const bool is_far = member.offset >= kLargest;
   std::string fields;
   if (is_large || is_far) {
@@ -183,19 +191,56 @@ std::string StoredZip::directory_end(std::uint64_t begin) const {
   return text;
 }
 
+void StoredZip::put_member(Member member) {
+  position_ += local_header(member).size() + member.room;
+  members_.push_back(std::move(member));
+}
+
 void StoredZip::add(std::string name, std::span<const Bytes> parts) {
-  const auto add_size = [](std::uint64_t sum, const Bytes& part) { return sum + part.size(); };
-  Member member{.name = std::move(name), .offset = position_};
-  member.bytes = std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}, add_size);
-  const auto policy = member.bytes < kFew ? std::launch::deferred : std::launch::async;
-  std::future<std::uint32_t> checksum = std::async(policy, checksum_of, parts);
-  position_ += local_header(member).size();
+  put_member(
+      {.name = std::move(name), .offset = position_, .is_large = size_of(parts) >= kLargest});
+  append(parts);
+  complete({});
+}
+
+void StoredZip::begin(std::string name, std::uint64_t room) {
+  // Nobody knows yet how large it becomes.
+  put_member({.name = std::move(name),
+              .offset = position_,
+              .room = room,
+              .bytes = room,
+              .is_large = true});
+}
+
+void StoredZip::append(std::span<const Bytes> parts, const std::stop_token& stop) {
+  const std::uint64_t bytes = size_of(parts);
+  const auto policy = bytes < kFew ? std::launch::deferred : std::launch::async;
+  std::future<std::uint32_t> sum = std::async(policy, checksum_of, parts, stop);
   for (const Bytes& part : parts) {
+    if (stop.stop_requested()) {
+      return;
+    }
     write(part);
   }
-  member.checksum = checksum.get();
-  write_at(member.offset, bytes_of(local_header(member)));
-  members_.push_back(std::move(member));
+  Member& member = members_.back();
+  member.checksum = joined_checksum(member.checksum, sum.get(), bytes);
+  member.bytes += bytes;
+}
+
+void StoredZip::complete(Bytes head) {
+  Member& member = members_.back();
+  ensure(head.size() <= member.room, "a member's beginning is larger than the room for it");
+  std::uint32_t sum = checksum(0, head);
+  static constexpr std::array<std::byte, 4096> kZeros = {};
+  for (std::uint64_t left = member.room - head.size(); left != 0;) {
+    const Bytes zeros = std::span(kZeros).first(std::min(left, std::uint64_t{kZeros.size()}));
+    sum = checksum(sum, zeros);
+    left -= zeros.size();
+  }
+  member.checksum = joined_checksum(sum, member.checksum, member.bytes - member.room);
+  const std::string header = local_header(member);
+  write_at(member.offset, bytes_of(header));
+  write_at(member.offset + header.size(), head);
 }
 
 void StoredZip::add(std::string name, std::string_view bytes) {
@@ -211,8 +256,7 @@ std::string StoredZip::identification() const {
   }
   std::string text;
   for (const std::string& part : {names, sums}) {
-    const Bytes bytes = bytes_of(part);
-    const std::string digits = std::to_string(checksum_of(std::span(&bytes, 1)));
+    const std::string digits = std::to_string(checksum(0, bytes_of(part)));
     text += std::string(20 - digits.size(), '0') + digits;
   }
   return text;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,13 @@ class StoredZip {
   void add(std::string name, std::span<const Bytes> parts);
   void add(std::string name, std::string_view bytes);
 
+  /// A member whose first `room` bytes come last. Until `complete` there is no other.
+  void begin(std::string name, std::uint64_t room);
+  /// More of that member. Ends early once `stop` is requested: then only for being thrown away.
+  void append(std::span<const Bytes> parts, const std::stop_token& stop = {});
+  /// Its beginning: `head`, and zeros for what is left of the room.
+  void complete(Bytes head);
+
   /// A number that tells what was added so far from anything else: of the names, and of the bytes.
   [[nodiscard]] std::string identification() const;
 
@@ -39,13 +47,16 @@ class StoredZip {
   struct Member {
     std::string name;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-    std::uint32_t checksum = 0;
+    std::uint64_t room = 0;      // Bytes that come last,
+    std::uint64_t bytes = 0;     // and all of them.
+    bool is_large = false;       // Its size has 64 bits.
+    std::uint32_t checksum = 0;  // Of what is behind the room, until it is complete.
   };
 
   static std::string local_header(const Member& member);
   static std::string directory_entry(const Member& member);
   [[nodiscard]] std::string directory_end(std::uint64_t begin) const;
+  void put_member(Member member);
   void write(Bytes bytes);
   void write_at(std::uint64_t offset, Bytes bytes);
 

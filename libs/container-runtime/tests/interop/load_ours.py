@@ -4,6 +4,7 @@ usage: load_ours.py LIBRARY PACKAGE   (the model of tests/models/affine.cpp)
 """
 
 import sys
+import zipfile
 
 import torch
 
@@ -48,6 +49,7 @@ def check_runner(library):
 
 
 def check_package(package):
+    assert zipfile.ZipFile(package).testzip() is None
     model = torch._inductor.aoti_load_package(package)
     x = torch.rand(3, 4)
     shift = torch.tensor([10.0, 20, 30, 40])

@@ -118,7 +118,7 @@ void append_weights(const std::filesystem::path& library,
 /// between them.
 class WeightsImage {
  public:
-  /// `code_bytes`: the size of the library.
+  /// `code_bytes`: the size of the library, or of the room that is left for it.
   WeightsImage(std::uint64_t code_bytes,
                std::span<const ConstantData> constants,
                std::span<const ConstantData> folded = {});
@@ -126,9 +126,20 @@ class WeightsImage {
   /// In the order of the file. They live as long as this and what it was made of do.
   [[nodiscard]] const std::vector<std::span<const std::byte>>& parts() const { return parts_; }
 
+  /// Those of them that are the constants, which do not depend on what is folded,
+  [[nodiscard]] std::span<const std::span<const std::byte>> constants() const {
+    return std::span(parts_).first(constants_end_).last(constants_end_ - constants_begin_);
+  }
+  /// and those behind them.
+  [[nodiscard]] std::span<const std::span<const std::byte>> rest() const {
+    return std::span(parts_).subspan(constants_end_);
+  }
+
  private:
   std::vector<std::byte> trailer_;
   std::vector<std::span<const std::byte>> parts_;
+  std::size_t constants_begin_ = 0;
+  std::size_t constants_end_ = 0;
 };
 
 /// Where each of `constants` begins in the weights: with their sizes, all that `compile` wants to

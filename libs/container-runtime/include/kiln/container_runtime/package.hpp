@@ -37,6 +37,31 @@ struct PackageContents {
 /// Throws `Error` with `kIo` if a file cannot be read or written.
 void write_package(const std::filesystem::path& path, const PackageContents& contents);
 
+/// A package whose weights are written while its library is still being made.
+class PackageWriter {
+ public:
+  /// Begins to write `weights`, on a thread of its own, `room` bytes behind the beginning of the
+  /// library of `model_name`. They must live as long as this does. Nothing is at `path` before
+  /// `finish`, and what is beside it until then goes with this.
+  PackageWriter(const std::filesystem::path& path,
+                std::uint64_t room,
+                std::vector<std::span<const std::byte>> weights,
+                std::string model_name = "model");
+  ~PackageWriter();
+  PackageWriter(const PackageWriter&) = delete;
+  PackageWriter& operator=(const PackageWriter&) = delete;
+
+  /// Writes the rest: `contents.weights` are those behind the ones that were given before.
+  ///
+  /// Throws `Error`: `kIo` if a file cannot be read or written, `kInvalidArgument` if the library
+  /// is larger than the room for it.
+  void finish(const PackageContents& contents);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// A model that was unpacked.
 struct UnpackedModel {
   std::filesystem::path library;  ///< The model library.

@@ -1,0 +1,97 @@
+#include "product.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "folded_constants.hpp"
+#include "kiln/base/file.hpp"
+
+namespace kiln {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kRoomForLibrary = 1 << 20;  // Few are larger.
+constexpr std::size_t kFewBytes = 16 << 20;
+
+// Beside `out` until it is whole.
+void write_library(const Product& product,
+                   std::span<const codegen::ConstantData> folded,
+                   const fs::path& out) {
+  const auto overwrite = fs::copy_options::overwrite_existing;
+  const fs::path pending = out.string() + ".tmp." + std::to_string(getpid());
+  try {
+    fs::copy_file(product.library.path, pending, overwrite);
+    codegen::append_weights(pending, product.constants, folded);
+    fs::rename(pending, out);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(pending, ignored);
+    throw;
+  }
+  if (!product.library.extern_nodes.empty()) {
+    fs::copy_file(
+        product.library.extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
+  }
+}
+
+}  // namespace
+
+WeightsAhead::WeightsAhead(const fs::path& out, std::span<const codegen::ConstantData> constants)
+    : image_(kRoomForLibrary, constants) {
+  std::size_t bytes = 0;
+  for (const codegen::ConstantData& constant : constants) {
+    bytes += constant.bytes.size();
+  }
+  // A folder is not made for what may fail yet.
+  const fs::path folder = out.parent_path();
+  if (out.extension() == ".pt2" && bytes >= kFewBytes && (folder.empty() || fs::exists(folder))) {
+    const auto parts = image_.constants();
+    package_.emplace(out, kRoomForLibrary, std::vector(parts.begin(), parts.end()));
+  }
+}
+
+bool WeightsAhead::finish(container_runtime::PackageContents contents,
+                          std::span<const codegen::ConstantData> constants,
+                          std::span<const codegen::ConstantData> folded) {
+  if (!package_ || fs::file_size(contents.library) > kRoomForLibrary) {
+    return false;
+  }
+  const codegen::WeightsImage image(kRoomForLibrary, constants, folded);
+  contents.weights.assign(image.rest().begin(), image.rest().end());
+  package_->finish(contents);
+  return true;
+}
+
+void write_product(const Product& product,
+                   const fs::path& out,
+                   std::size_t instances,
+                   WeightsAhead* ahead) {
+  if (out.has_parent_path()) {
+    fs::create_directories(out.parent_path());
+  }
+  const FoldedConstants folded(product.library.folding, product.constants);
+  if (out.extension() == ".so") {
+    write_library(product, folded.data(), out);
+    return;
+  }
+  const fs::path& extern_nodes = product.library.extern_nodes;
+  container_runtime::PackageContents contents{
+      .library = product.library.path,
+      .instances = instances,
+      .source = product.library.source,
+      .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
+      .sample_inputs = product.sample_inputs};
+  if (!product.library.plan.empty()) {
+    contents.extra_files.emplace("plan.json", product.library.plan);
+  }
+  if (ahead == nullptr || !ahead->finish(contents, product.constants, folded.data())) {
+    const codegen::WeightsImage weights(
+        fs::file_size(product.library.path), product.constants, folded.data());
+    contents.weights = weights.parts();
+    container_runtime::write_package(out, contents);
+  }
+}
+
+}  // namespace kiln
