@@ -20,7 +20,7 @@ namespace {
                "(F32 x) {\n"             \
                "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n"}
 
-constexpr std::array kFunctions = {
+constexpr std::array kFloatFunctions = {
     KILN_LANEWISE("square_root", "__builtin_sqrtf"),
     KILN_LANEWISE("floor", "__builtin_floorf"),
     KILN_LANEWISE("ceil", "__builtin_ceilf"),
@@ -281,8 +281,8 @@ static inline F32 cos(F32 x) {
 
 }  // namespace
 
-std::span<const MathFunction> math_functions() {
-  return kFunctions;
+std::span<const MathFunction> float_functions() {
+  return kFloatFunctions;
 }
 
 }  // namespace kiln::codegen

@@ -291,43 +291,6 @@ static inline bool every_lane(Mask m) {
 }
 )";
 
-// Doubles take the C library's functions, lane by lane.
-constexpr std::string_view kDoubleFunction = R"(static inline F64 $N($P) {
-  for (int i = 0; i < kLanes; ++i) x[i] = $B;
-  return x;
-}
-)";
-
-struct DoubleFunction {
-  std::string_view name, expression;
-};
-
-constexpr DoubleFunction kDoubles[] = {
-    {"square_root", "__builtin_sqrt(x[i])"},
-    {"floor", "__builtin_floor(x[i])"},
-    {"ceil", "__builtin_ceil(x[i])"},
-    {"round", "__builtin_nearbyint(x[i])"},
-    {"truncate", "__builtin_trunc(x[i])"},
-    {"exp", "__builtin_exp(x[i])"},
-    {"exp2", "__builtin_exp2(x[i])"},
-    {"expm1", "__builtin_expm1(x[i])"},
-    {"log", "__builtin_log(x[i])"},
-    {"log2", "__builtin_log2(x[i])"},
-    {"log10", "__builtin_log10(x[i])"},
-    {"log1p", "__builtin_log1p(x[i])"},
-    {"sin", "__builtin_sin(x[i])"},
-    {"cos", "__builtin_cos(x[i])"},
-    {"tanh", "__builtin_tanh(x[i])"},
-    {"erf", "__builtin_erf(x[i])"},
-    {"gelu", "x[i] * 0.5 * (1 + __builtin_erf(x[i] * 0.70710678118654752))"},
-    {"sigmoid", "1 / (1 + __builtin_exp(-x[i]))"},
-};
-
-constexpr DoubleFunction kDoublesOfTwo[] = {
-    {"power", "__builtin_pow(x[i], y[i])"},
-    {"gated", "x[i] / (1 + __builtin_exp(y[i]))"},
-};
-
 }  // namespace
 
 std::string_view scalar_type(DType dtype) {
@@ -365,16 +328,13 @@ void Prelude::use_function(std::string_view name, DType dtype) {
       return;
     }
   }
-  if (dtype == DType::kFloat64) {
-    double_functions_.emplace(name);
-    return;
-  }
   if (name == to_string(ScalarOp::kRoundToHalf)) {
     use_memory(DType::kFloat16);
   } else if (name == to_string(ScalarOp::kRoundToBFloat16)) {
     use_memory(DType::kBFloat16);
   }
-  for (const MathFunction& function : math_functions()) {
+  const bool wide = dtype == DType::kFloat64;
+  for (const MathFunction& function : wide ? double_functions() : float_functions()) {
     if (function.name != name) {
       continue;
     }
@@ -385,7 +345,7 @@ void Prelude::use_function(std::string_view name, DType dtype) {
       uses = end == std::string_view::npos ? std::string_view() : uses.substr(end + 1);
     }
   }
-  float_functions_.emplace(name);
+  (wide ? double_functions_ : float_functions_).emplace(name);
 }
 
 std::string Prelude::text() const {
@@ -434,22 +394,15 @@ std::string Prelude::text() const {
   if (vectors_.contains(DType::kBool)) {
     out += kMaskLanes;
   }
-  for (const MathFunction& function : math_functions()) {
-    if (float_functions_.contains(function.name)) {
-      out += function.text;
-    }
-  }
-  const auto add_doubles = [&](std::span<const DoubleFunction> functions,
-                               std::string_view parameters) {
-    for (const DoubleFunction& function : functions) {
-      if (double_functions_.contains(function.name)) {
-        out += replaced(kDoubleFunction,
-                        {{"$N", function.name}, {"$P", parameters}, {"$B", function.expression}});
+  const auto add_functions = [&out](std::span<const MathFunction> functions, const Names& used) {
+    for (const MathFunction& function : functions) {
+      if (used.contains(function.name)) {
+        out += function.text;
       }
     }
   };
-  add_doubles(kDoubles, "F64 x");
-  add_doubles(kDoublesOfTwo, "F64 x, F64 y");
+  add_functions(double_functions(), double_functions_);
+  add_functions(float_functions(), float_functions_);
   return out;
 }
 

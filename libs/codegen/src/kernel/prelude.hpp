@@ -52,8 +52,9 @@ class Prelude {
   std::set<ir::DType> memory_;
   std::set<ir::DType> turned_;
   std::set<ir::DType> vectors_;
-  std::set<std::string, std::less<>> float_functions_;
-  std::set<std::string, std::less<>> double_functions_;
+  using Names = std::set<std::string, std::less<>>;
+  Names float_functions_;
+  Names double_functions_;
   std::set<std::pair<std::string, ir::DType>> generic_functions_;
 };
 
@@ -61,7 +62,7 @@ class Prelude {
 /// vector.
 [[nodiscard]] std::string turn_text(ir::DType dtype, int lanes);
 
-/// A function of float vectors and what it calls.
+/// A function of vectors of one type and what it calls.
 struct MathFunction {
   std::string_view name;
   std::string_view uses;  ///< Separated by blanks; each comes before this one in the list.
@@ -69,6 +70,8 @@ struct MathFunction {
 };
 
 /// Every function of float vectors, each after the ones it uses.
-[[nodiscard]] std::span<const MathFunction> math_functions();
+[[nodiscard]] std::span<const MathFunction> float_functions();
+/// The same for double vectors.
+[[nodiscard]] std::span<const MathFunction> double_functions();
 
 }  // namespace kiln::codegen
