@@ -58,73 +58,28 @@ const Function kFunctions[] = {
     {"round", std::nearbyint},
 };
 
-// Bits that look random, the same ones every time.
-class Bits {
- public:
-  std::uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15;
-    const std::uint64_t mixed = (state_ ^ state_ >> 30) * 0xbf58476d1ce4e5b9;
-    return mixed ^ mixed >> 27;
-  }
-  double between(double low, double high) {
-    return low + (high - low) * std::ldexp(static_cast<double>(next() >> 11), -53);
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
-
-std::vector<double> special_values() {
-  using Limits = std::numeric_limits<double>;
-  std::vector<double> values{0.0,
-                             Limits::denorm_min(),
-                             Limits::min() / 3,
-                             Limits::min(),
-                             1e-17,
-                             0.5,
-                             1.0,
-                             std::nextafter(1.0, 0.0),
-                             std::nextafter(1.0, 2.0),
-                             2.0,
-                             3.0,
-                             7.25,
-                             709.78,
-                             745.13,
-                             1e6,
-                             9007199254740993.0,
-                             1e22,
-                             Limits::max(),
-                             kInfinity,
-                             Limits::quiet_NaN()};
-  const std::size_t count = values.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    values.push_back(-values[i]);
-  }
-  return values;
-}
-
 std::vector<double> arguments() {
-  std::vector<double> values = special_values();
-  Bits bits;
+  std::vector<double> values = special_values<double>();
+  Draws draws;
   // Every exponent, those of subnormals, infinities and NaNs too.
   for (std::uint64_t high = 0; high < 4096; ++high) {
     for (int i = 0; i < 6; ++i) {
-      values.push_back(std::bit_cast<double>(high << 52 | bits.next() >> 12));
+      values.push_back(std::bit_cast<double>(high << 52 | draws.bits() >> 12));
     }
   }
   // Where functions change, overflow and vanish.
   for (int i = 0; i < 2000; ++i) {
-    values.push_back(bits.between(-0.4, 0.4));
-    values.push_back(bits.between(0.5, 1.5));
-    values.push_back(bits.between(-7, 7));
-    values.push_back(bits.between(-40, 40));
-    values.push_back(bits.between(705, 711));
-    values.push_back(bits.between(-750, -700));
-    values.push_back(bits.between(-1080, 1030));
+    values.push_back(draws.between(-0.4, 0.4));
+    values.push_back(draws.between(0.5, 1.5));
+    values.push_back(draws.between(-7, 7));
+    values.push_back(draws.between(-40, 40));
+    values.push_back(draws.between(705, 711));
+    values.push_back(draws.between(-750, -700));
+    values.push_back(draws.between(-1080, 1030));
     // Near a multiple of pi/2, all but the last digits of the sine or the cosine cancel.
     const auto quarters = static_cast<double>(i * i / 4);
     values.push_back(quarters * (std::numbers::pi / 2));
-    values.push_back(-quarters * (std::numbers::pi / 2) * (1 + bits.between(-1e-15, 1e-15)));
+    values.push_back(-quarters * (std::numbers::pi / 2) * (1 + draws.between(-1e-15, 1e-15)));
   }
   return values;
 }
@@ -140,57 +95,26 @@ TEST_CASE("math functions of doubles are within 4 units in the last place",
   const std::vector<double> input = arguments();
   for (const Function& function : kFunctions) {
     const std::vector<double> output = library.values(function.name, input, input);
-    double worst = 0;
-    double where = 0;
-    for (std::size_t i = 0; i < input.size(); ++i) {
-      const double least = input[i] < function.vanishes_below ? 0.125 : 0;
-      const double off = units_off(output[i], function.reference(input[i]), least);
-      if (off > worst) {
-        worst = off;
-        where = input[i];
-      }
-    }
-    INFO(function.name << " at " << where << " worst " << worst);
-    CHECK(worst <= 4);
+    const Worst worst = worst_of(
+        output,
+        [&](std::size_t i) { return function.reference(input[i]); },
+        [&](std::size_t i) { return input[i] < function.vanishes_below ? 0.125 : 0.0; });
+    INFO(function.name << " at " << input[worst.where]);
+    CHECK(worst.units <= 4);
+  }
+  for (const char* name : {"expm1", "log1p", "tanh", "erf", "sin"}) {
+    INFO(name);
+    CHECK(keeps_sign_of_zero<double>(library, name));
   }
 }
 
 TEST_CASE("powers of doubles are within 4 units in the last place", "[codegen][math_prelude]") {
   const MathLibrary library(ir::DType::kFloat64, {{"power", "power(x, y)"}});
-  std::vector<double> x, y;
-  for (const double base : special_values()) {
-    for (const double exponent : special_values()) {
-      x.push_back(base);
-      y.push_back(exponent);
-    }
-  }
-  // Vectors without a special value take another path.
-  Bits bits;
-  for (std::uint64_t high = 1; high < 2047; ++high) {
-    for (int i = 0; i < 8; ++i) {
-      x.push_back(std::bit_cast<double>(high << 52 | bits.next() >> 12));
-      // Up to where the result overflows or vanishes, and a little beyond.
-      y.push_back(bits.between(-1085, 1030) / std::log2(x.back()));
-    }
-  }
-  for (int i = 0; i < 8000; ++i) {
-    x.push_back(bits.between(0.6, 1.6));
-    y.push_back(bits.between(-1085, 1030) / std::log2(x.back()));
-    x.push_back(i % 3 == 0 ? 0.0 : bits.between(0, 100));
-    y.push_back(bits.between(0, 4));
-  }
-  const std::vector<double> output = library.values("power", x, y);
-  double worst = 0;
-  std::size_t where = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double off = units_off(output[i], std::pow<long double, long double>(x[i], y[i]));
-    if (off > worst) {
-      worst = off;
-      where = i;
-    }
-  }
-  INFO(x[where] << " to the power of " << y[where] << " at most " << worst);
-  CHECK(worst <= 4);
+  // Up to where they overflow or vanish, and a little beyond.
+  const auto [x, y] = power_arguments<double>(-1085, 1030);
+  const Worst worst = worst_power<long double>(library, x, y);
+  INFO(x[worst.where] << " to the power of " << y[worst.where]);
+  CHECK(worst.units <= 4);
 }
 
 }  // namespace

@@ -75,19 +75,25 @@ TEST_CASE("math functions are within 4 units in the last place", "[codegen][math
   }
   for (const Function& function : kFunctions) {
     const std::vector<float> output = library.values(function.name, input, input);
-    double worst = 0;
-    float where = 0;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const float least = input[i] < function.vanishes_below ? 0.125F : 0;
-      const double off = units_off(output[i], function.reference(input[i]), least);
-      if (off > worst) {
-        worst = off;
-        where = input[i];
-      }
-    }
-    INFO(function.name << " at " << where);
-    CHECK(worst <= 4);
+    const Worst worst = worst_of(
+        output,
+        [&](std::size_t i) { return function.reference(input[i]); },
+        [&](std::size_t i) { return input[i] < function.vanishes_below ? 0.125F : 0.0F; });
+    INFO(function.name << " at " << input[worst.where]);
+    CHECK(worst.units <= 4);
   }
+  for (const char* name : {"expm1", "log1p", "tanh", "erf", "sin"}) {
+    INFO(name);
+    CHECK(keeps_sign_of_zero<float>(library, name));
+  }
+}
+
+TEST_CASE("powers are within 4 units in the last place", "[codegen][math_prelude]") {
+  const MathLibrary library(ir::DType::kFloat32, {{"power", "power(x, y)"}});
+  const auto [x, y] = power_arguments<float>(-155, 130);
+  const Worst worst = worst_power<double>(library, x, y);
+  INFO(x[worst.where] << " to the power of " << y[worst.where]);
+  CHECK(worst.units <= 4);
 }
 
 }  // namespace

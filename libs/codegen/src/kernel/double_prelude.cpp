@@ -32,22 +32,22 @@ constexpr std::array kDoubleFunctions = {
 typedef long long HalfI64 __attribute__((vector_size(4 * kLanes)));
 typedef unsigned long long HalfU64 __attribute__((vector_size(4 * kLanes)));
 static inline HalfF64 halves_of(double x) { return x - HalfF64{}; }
-static inline F64 by_halves(F64 x, HalfF64 (*function)(HalfF64)) {
+union Halves {
+  F64 whole;
   HalfF64 half[2];
-  __builtin_memcpy(half, &x, sizeof x);
-  half[0] = function(half[0]);
-  half[1] = function(half[1]);
-  __builtin_memcpy(&x, half, sizeof x);
-  return x;
+};
+static inline F64 by_halves(F64 x, HalfF64 (*function)(HalfF64)) {
+  Halves both{x};
+  both.half[0] = function(both.half[0]);
+  both.half[1] = function(both.half[1]);
+  return both.whole;
 }
 static inline F64 by_halves(F64 x, F64 y, HalfF64 (*function)(HalfF64, HalfF64)) {
-  HalfF64 half_x[2], half_y[2];
-  __builtin_memcpy(half_x, &x, sizeof x);
-  __builtin_memcpy(half_y, &y, sizeof y);
-  half_x[0] = function(half_x[0], half_y[0]);
-  half_x[1] = function(half_x[1], half_y[1]);
-  __builtin_memcpy(&x, half_x, sizeof x);
-  return x;
+  Halves both{x};
+  const Halves other{y};
+  both.half[0] = function(both.half[0], other.half[0]);
+  both.half[1] = function(both.half[1], other.half[1]);
+  return both.whole;
 }
 // By bits where a compiler would make eight instructions of a choice that keeps NaN.
 static inline HalfF64 choose(HalfI64 mask, HalfF64 yes, HalfF64 no) {
@@ -68,8 +68,8 @@ static inline bool every_lane(HalfI64 mask) {
 static inline HalfF64 magnitude_of(HalfF64 x) {
   return (HalfF64)((HalfI64)x & 0x7fffffffffffffff);
 }
-static inline HalfF64 with_sign_of(HalfF64 x, HalfF64 magnitude) {
-  return (HalfF64)(((HalfU64)x & 0x8000000000000000) | (HalfU64)magnitude);
+static inline HalfF64 with_sign_of(HalfF64 x, HalfF64 y) {
+  return (HalfF64)(((HalfI64)y & 0x7fffffffffffffff) | ((HalfI64)x & ~0x7fffffffffffffff));
 }
 )"},
 
@@ -325,9 +325,8 @@ static inline HalfF64 sin_ahead(HalfF64 x, unsigned long long quarters) {
   return (HalfF64)((HalfU64)value ^ ((quarter & 2) << 62));
 }
 static inline bool all_below(F64 x, double limit) {
-  HalfF64 half[2];
-  __builtin_memcpy(half, &x, sizeof x);
-  return every_lane((magnitude_of(half[0]) < limit) & (magnitude_of(half[1]) < limit));
+  const Halves both{x};
+  return every_lane((magnitude_of(both.half[0]) < limit) & (magnitude_of(both.half[1]) < limit));
 }
 )"},
 

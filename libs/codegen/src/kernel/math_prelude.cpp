@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "power_text.hpp"
 #include "prelude.hpp"
 
 namespace kiln::codegen {
@@ -39,11 +40,7 @@ constexpr std::array kFloatFunctions = {
                  "",
                  "static inline F32 round_to_bfloat16(F32 x) { return from_Bf16(to_Bf16(x)); }\n"},
 
-    MathFunction{"power", "", R"(static inline F32 power(F32 x, F32 y) {
-  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_powf(x[i], y[i]);
-  return x;
-}
-)"},
+    MathFunction{"power", "", kPowerOfFloats, "log_reduced"},
 
     MathFunction{"exp_reduced", "", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
 static inline F32 exp_reduced(F32 r) {
@@ -229,11 +226,12 @@ static inline F32 reduce_quarter(F32 x, F32 n) {
   const WideF64 r = (wide_x - wide_n * 1.5707963267341256) - wide_n * 6.077100506506192e-11;
   return __builtin_convertvector(r, F32);
 }
+// The product keeps the sign of zero.
 static inline F32 sin_reduced(F32 r) {
   const F32 z = r * r;
   F32 p = z * -0.000195147848f + 0.00833215716f;
   p = p * z - 0.166666546f;
-  return p * (z * r) + r;
+  return r * (p * z + 1.0f);
 }
 static inline F32 cos_reduced(F32 r) {
   const F32 z = r * r;

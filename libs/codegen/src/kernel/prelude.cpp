@@ -317,6 +317,14 @@ void Prelude::use_scattered() {
   use_vector(DType::kInt64);
 }
 
+void Prelude::use_functions(std::string_view names, DType dtype) {
+  while (!names.empty()) {
+    const std::size_t end = names.find(' ');
+    use_function(names.substr(0, end), dtype);
+    names = end == std::string_view::npos ? std::string_view() : names.substr(end + 1);
+  }
+}
+
 void Prelude::use_function(std::string_view name, DType dtype) {
   use_vector(dtype);
   for (const GenericFunction& function : kGeneric) {
@@ -338,12 +346,8 @@ void Prelude::use_function(std::string_view name, DType dtype) {
     if (function.name != name) {
       continue;
     }
-    std::string_view uses = function.uses;
-    while (!uses.empty()) {
-      const std::size_t end = uses.find(' ');
-      use_function(uses.substr(0, end), dtype);
-      uses = end == std::string_view::npos ? std::string_view() : uses.substr(end + 1);
-    }
+    use_functions(function.uses, dtype);
+    use_functions(function.wide_uses, DType::kFloat64);
   }
   (wide ? double_functions_ : float_functions_).emplace(name);
 }

@@ -46,13 +46,16 @@ class Prelude {
   [[nodiscard]] std::string text() const;
 
  private:
+  using Names = std::set<std::string, std::less<>>;
+
+  void use_functions(std::string_view names, ir::DType dtype);
+
   int lanes_;
   bool scattered_ = false;
   bool repeated_ = false;
   std::set<ir::DType> memory_;
   std::set<ir::DType> turned_;
   std::set<ir::DType> vectors_;
-  using Names = std::set<std::string, std::less<>>;
   Names float_functions_;
   Names double_functions_;
   std::set<std::pair<std::string, ir::DType>> generic_functions_;
@@ -67,6 +70,7 @@ struct MathFunction {
   std::string_view name;
   std::string_view uses;  ///< Separated by blanks; each comes before this one in the list.
   std::string_view text;
+  std::string_view wide_uses = {};  ///< The same, of functions of double vectors.
 };
 
 /// Every function of float vectors, each after the ones it uses.
