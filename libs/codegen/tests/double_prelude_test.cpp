@@ -91,7 +91,8 @@ TEST_CASE("math functions of doubles are within 4 units in the last place",
     const std::string name = function.name;
     calls.push_back({name, function.call != nullptr ? function.call : name + "(x)"});
   }
-  const MathLibrary library(ir::DType::kFloat64, calls);
+  const bool fused = GENERATE(true, false);
+  const MathLibrary library(ir::DType::kFloat64, calls, fused);
   const std::vector<double> input = arguments();
   for (const Function& function : kFunctions) {
     const std::vector<double> output = library.values(function.name, input, input);
@@ -99,7 +100,7 @@ TEST_CASE("math functions of doubles are within 4 units in the last place",
         output,
         [&](std::size_t i) { return function.reference(input[i]); },
         [&](std::size_t i) { return input[i] < function.vanishes_below ? 0.125 : 0.0; });
-    INFO(function.name << " at " << input[worst.where]);
+    INFO(function.name << " at " << input[worst.where] << ", fused: " << fused);
     CHECK(worst.units <= 4);
   }
   for (const char* name : {"expm1", "log1p", "tanh", "erf", "sin"}) {
@@ -109,11 +110,12 @@ TEST_CASE("math functions of doubles are within 4 units in the last place",
 }
 
 TEST_CASE("powers of doubles are within 4 units in the last place", "[codegen][math_prelude]") {
-  const MathLibrary library(ir::DType::kFloat64, {{"power", "power(x, y)"}});
+  const bool fused = GENERATE(true, false);
+  const MathLibrary library(ir::DType::kFloat64, {{"power", "power(x, y)"}}, fused);
   // Up to where they overflow or vanish, and a little beyond.
   const auto [x, y] = power_arguments<double>(-1085, 1030);
   const Worst worst = worst_power<long double>(library, x, y);
-  INFO(x[worst.where] << " to the power of " << y[worst.where]);
+  INFO(x[worst.where] << " to the power of " << y[worst.where] << ", fused: " << fused);
   CHECK(worst.units <= 4);
 }
 

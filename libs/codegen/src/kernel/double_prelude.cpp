@@ -31,7 +31,7 @@ constexpr std::array kDoubleFunctions = {
     MathFunction{"halves", "", R"(typedef double HalfF64 __attribute__((vector_size(4 * kLanes)));
 typedef long long HalfI64 __attribute__((vector_size(4 * kLanes)));
 typedef unsigned long long HalfU64 __attribute__((vector_size(4 * kLanes)));
-static inline HalfF64 halves_of(double x) { return x - HalfF64{}; }
+static inline HalfF64 splat_half(double x) { return x - HalfF64{}; }
 union Halves {
   F64 whole;
   HalfF64 half[2];
@@ -49,18 +49,7 @@ static inline F64 by_halves(F64 x, F64 y, HalfF64 (*function)(HalfF64, HalfF64))
   both.half[1] = function(both.half[1], other.half[1]);
   return both.whole;
 }
-// By bits where a compiler would make eight instructions of a choice that keeps NaN.
-static inline HalfF64 choose(HalfI64 mask, HalfF64 yes, HalfF64 no) {
-#ifdef __aarch64__
-  return (HalfF64)(((HalfI64)yes & mask) | ((HalfI64)no & ~mask));
-#else
-  return mask ? yes : no;
-#endif
-}
-static inline HalfF64 choose(HalfI64 mask, double yes, HalfF64 no) {
-  return choose(mask, halves_of(yes), no);
-}
-static inline bool every_lane(HalfI64 mask) {
+static inline bool every_lane_of_half(HalfI64 mask) {
   long long every = -1;
   for (int i = 0; i < kLanes / 2; ++i) every &= mask[i];
   return every != 0;
@@ -107,8 +96,8 @@ static inline HalfF64 scaled(HalfF64 x, HalfF64 shifted) {
 )"},
 
     MathFunction{"exp", "exp_reduced", R"(static inline HalfF64 exp(HalfF64 x) {
-  x = choose(x > 710.0, 710.0, x);
-  x = choose(x < -746.0, -746.0, x);
+  x = x > 710.0 ? splat_half(710.0) : x;
+  x = x < -746.0 ? splat_half(-746.0) : x;
   const ExpParts parts = split_exp(x);
   return scaled(exp_reduced(parts.r) + 1.0, parts.shifted);
 }
@@ -116,8 +105,8 @@ static inline F64 exp(F64 x) { return by_halves(x, exp); }
 )"},
 
     MathFunction{"exp2", "exp_reduced", R"(static inline HalfF64 exp2(HalfF64 x) {
-  x = choose(x > 1025.0, 1025.0, x);
-  x = choose(x < -1076.0, -1076.0, x);
+  x = x > 1025.0 ? splat_half(1025.0) : x;
+  x = x < -1076.0 ? splat_half(-1076.0) : x;
   const HalfF64 shifted = x + 6755399441055744.0;
   const HalfF64 r = (x - (shifted - 6755399441055744.0)) * 0.6931471805599453;
   return scaled(exp_reduced(r) + 1.0, shifted);
@@ -135,12 +124,12 @@ static inline HalfF64 half_expm1(HalfF64 x) {
 
     MathFunction{"expm1", "half_expm1", R"(static inline HalfF64 expm1(HalfF64 x) {
   const HalfF64 given = x;
-  x = choose(x > 710.0, 710.0, x);
-  x = choose(x < -40.0, -40.0, x);
+  x = x > 710.0 ? splat_half(710.0) : x;
+  x = x < -40.0 ? splat_half(-40.0) : x;
   // The half does not overflow before the result does.
   const HalfF64 result = 2.0 * half_expm1(x);
   // Tiny arguments, and the sign of zero.
-  return choose(magnitude_of(given) < 1e-17, given, result);
+  return magnitude_of(given) < 1e-17 ? given : result;
 }
 static inline F64 expm1(F64 x) { return by_halves(x, expm1); }
 )"},
@@ -172,13 +161,13 @@ static inline HalfF64 unbiased(HalfU64 biased) {
 static inline HalfF64 log_to_base(HalfF64 x, double two, double two_low, double factor) {
   // Subnormals are scaled up first.
   const HalfI64 tiny = x < 2.2250738585072014e-308;
-  const LogParts parts = split_log(choose(tiny, x * 18014398509481984.0, x));
+  const LogParts parts = split_log(tiny ? x * 18014398509481984.0 : x);
   HalfF64 n = unbiased(parts.biased);
-  n = choose(tiny, n - 54.0, n);
+  n = tiny ? n - 54.0 : n;
   HalfF64 result = n * two + (n * two_low + log_reduced(parts.m - 1.0) * factor);
-  result = choose(x < __builtin_inf(), result, x);
-  result = choose(x == 0.0, -__builtin_inf(), result);
-  return choose(x < 0.0, __builtin_nan(""), result);
+  result = x < __builtin_inf() ? result : x;
+  result = x == 0.0 ? splat_half(-__builtin_inf()) : result;
+  return x < 0.0 ? splat_half(__builtin_nan("")) : result;
 }
 )"},
 
@@ -209,16 +198,16 @@ static inline F64 log10(F64 x) { return by_halves(x, log10); }
   const HalfF64 n = unbiased(parts.biased);
   HalfF64 result = n * 0.6931471805598903 + (n * 5.497923018708371e-14 + log_reduced(f));
   // Infinity, NaN, tiny arguments and the sign of zero.
-  result = choose((x < __builtin_inf()) & (magnitude_of(x) > 1e-17), result, x);
-  result = choose(x == -1.0, -__builtin_inf(), result);
-  return choose(x < -1.0, __builtin_nan(""), result);
+  result = ((x < __builtin_inf()) & (magnitude_of(x) > 1e-17)) ? result : x;
+  result = x == -1.0 ? splat_half(-__builtin_inf()) : result;
+  return x < -1.0 ? splat_half(__builtin_nan("")) : result;
 }
 static inline F64 log1p(F64 x) { return by_halves(x, log1p); }
 )"},
 
     MathFunction{"tanh", "half_expm1", R"(static inline HalfF64 tanh(HalfF64 x) {
   HalfF64 t = magnitude_of(x);
-  t = choose(t > 20.0, 20.0, t);
+  t = t > 20.0 ? splat_half(20.0) : t;
   t = half_expm1(t + t);
   return with_sign_of(x, t / (t + 1.0));
 }
@@ -226,8 +215,8 @@ static inline F64 tanh(F64 x) { return by_halves(x, tanh); }
 )"},
 
     MathFunction{"sigmoid", "exp_reduced", R"(static inline HalfF64 sigmoid(HalfF64 x) {
-  x = choose(x > 710.0, 710.0, x);
-  x = choose(x < -746.0, -746.0, x);
+  x = x > 710.0 ? splat_half(710.0) : x;
+  x = x < -746.0 ? splat_half(-746.0) : x;
   const ExpParts parts = split_exp(-x);
   // 1 / (1 + e^r 2^n), both sides times 2^(-n/2): so that subnormal results are rounded once.
   const HalfU64 biased = (HalfU64)parts.shifted - (0x4338000000000000 - 2046);
@@ -240,8 +229,8 @@ static inline F64 sigmoid(F64 x) { return by_halves(x, sigmoid); }
 
     MathFunction{"gated", "exp_reduced", R"(static inline HalfF64 gated(HalfF64 x, HalfF64 y) {
   // Below, e^y is nothing beside 1, and above it is infinite; where y is NaN, x is too.
-  y = choose(y > 710.0, 710.0, y);
-  y = choose(y < -700.0, -700.0, y);
+  y = y > 710.0 ? splat_half(710.0) : y;
+  y = y < -700.0 ? splat_half(-700.0) : y;
   const ExpParts parts = split_exp(y);
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3ff0000000000000);
   return x / ((exp_reduced(parts.r) + 1.0) * scale + 1.0);
@@ -274,7 +263,7 @@ static inline HalfF64 erf_exponent(HalfF64 t) {
 
     MathFunction{"erf", "erf_exponent", R"(static inline HalfF64 erf(HalfF64 x) {
   HalfF64 t = magnitude_of(x);
-  t = choose(t > 5.95, 5.95, t);
+  t = t > 5.95 ? splat_half(5.95) : t;
   return with_sign_of(x, -2.0 * half_expm1(-erf_exponent(t)));
 }
 static inline F64 erf(F64 x) { return by_halves(x, erf); }
@@ -286,7 +275,7 @@ static inline F64 erf(F64 x) { return by_halves(x, erf); }
   const HalfF64 magnitude = magnitude_of(x);
   HalfF64 t = magnitude * 0.7071067811865476;
   const HalfI64 near = t < 6.1;
-  t = choose(t > 6.1, 6.1, t);
+  t = t > 6.1 ? splat_half(6.1) : t;
   const ExpParts parts = split_exp(-erf_exponent(t));
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3fe0000000000000);
   const HalfF64 tail = magnitude * ((exp_reduced(parts.r) + 1.0) * scale);
@@ -321,12 +310,13 @@ static inline HalfF64 sin_ahead(HalfF64 x, unsigned long long quarters) {
   const HalfF64 r = ((x - n * 1.5707963267341256) - n * 6.077100506303966e-11) -
                     n * 2.0222662487959506e-21;
   const HalfU64 quarter = (HalfU64)shifted + quarters;
-  const HalfF64 value = choose((quarter & 1) != 0, cos_reduced(r), sin_reduced(r));
+  const HalfF64 value = (quarter & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
   return (HalfF64)((HalfU64)value ^ ((quarter & 2) << 62));
 }
 static inline bool all_below(F64 x, double limit) {
   const Halves both{x};
-  return every_lane((magnitude_of(both.half[0]) < limit) & (magnitude_of(both.half[1]) < limit));
+  return every_lane_of_half((magnitude_of(both.half[0]) < limit) &
+                            (magnitude_of(both.half[1]) < limit));
 }
 )"},
 

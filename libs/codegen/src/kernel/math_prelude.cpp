@@ -95,7 +95,7 @@ static inline F32 half_expm1(F32 x) {
   // The half does not overflow before the result does.
   const F32 result = 2.0f * half_expm1(x);
   // Tiny arguments, and the sign of zero.
-  return (given < 1e-7f) & (given > -1e-7f) ? given : result;
+  return ((given < 1e-7f) & (given > -1e-7f)) ? given : result;
 }
 )"},
 
@@ -133,7 +133,7 @@ static inline F32 half_expm1(F32 x) {
   const F32 difference = u - 1.0f;
   const F32 result = log(u) * (x / difference);
   const F32 at_pole = x == -1.0f ? splat(-__builtin_inff()) : result;
-  return (difference == 0.0f) | (x == __builtin_inff()) ? x : at_pole;
+  return ((difference == 0.0f) | (x == __builtin_inff())) ? x : at_pole;
 }
 )"},
 

@@ -1,4 +1,4 @@
-// The power functions that kernels carry. They are of their own, for being long.
+// The power functions that kernels carry, of floats and of doubles.
 //
 // x^y is 2^(y log2 x). Negative numbers, infinities and other rare arguments take the C library's
 // function, lane by lane and out of line.
@@ -58,8 +58,8 @@ static inline HalfF64 power(HalfF64 x, HalfF64 y) {
   const HalfF64 shifted = exponent + 6755399441055744.0;
   const HalfF64 r = ((high - (shifted - 6755399441055744.0)) + low) * 0.6931471805599453;
   HalfF64 result = scaled(exp_reduced(r) + 1.0, shifted);
-  result = choose(over, __builtin_inf(), result);
-  return choose(under | (x == 0.0), 0.0, result);
+  result = over ? splat_half(__builtin_inf()) : result;
+  return (under | (x == 0.0)) ? splat_half(0.0) : result;
 }
 // Positive numbers and finite exponents, and zero where the result is zero.
 static inline HalfI64 is_plain_power(HalfF64 x, HalfF64 y) {
@@ -72,9 +72,9 @@ __attribute__((noinline, cold)) static void any_power(F64& x, const F64& y) {
 }
 static inline F64 power(F64 x, F64 y) {
   const Halves xs{x}, ys{y};
-  if (every_lane(is_plain_power(xs.half[0], ys.half[0]) & is_plain_power(xs.half[1], ys.half[1]))) {
-    return by_halves(x, y, power);
-  }
+  const HalfI64 plain =
+      is_plain_power(xs.half[0], ys.half[0]) & is_plain_power(xs.half[1], ys.half[1]);
+  if (every_lane_of_half(plain)) return by_halves(x, y, power);
   any_power(x, y);
   return x;
 }
@@ -90,8 +90,8 @@ inline constexpr std::string_view kPowerOfFloats =
   const HalfF64 p = (z2 * 0.3407425569216101 + (z * 0.4116720009979601 + 0.577083597900938)) * z2 +
                     (z * 0.961796673267235 + 2.8853900817901534);
   HalfF64 exponent = (s * p + unbiased(parts.biased)) * y;
-  exponent = choose(exponent > 200.0, 200.0, exponent);
-  exponent = choose(exponent < -200.0, -200.0, exponent);
+  exponent = exponent > 200.0 ? splat_half(200.0) : exponent;
+  exponent = exponent < -200.0 ? splat_half(-200.0) : exponent;
   const HalfF64 shifted = exponent + 6755399441055744.0;
   const HalfF64 r = exponent - (shifted - 6755399441055744.0);
   const HalfF64 r2 = r * r;
@@ -100,7 +100,7 @@ inline constexpr std::string_view kPowerOfFloats =
   const HalfF64 q = (high * r2 + (r * 0.055503287119293074 + 0.24022646886083818)) * r2 +
                     (r * 0.6931472057670709 + 1.0000000005550505);
   const HalfF64 result = q * (HalfF64)(((HalfU64)shifted << 52) + 0x3ff0000000000000);
-  return choose(x == 0.0, 0.0, result);
+  return x == 0.0 ? splat_half(0.0) : result;
 }
 __attribute__((noinline, cold)) static void any_power(F32& x, const F32& y) {
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_powf(x[i], y[i]);

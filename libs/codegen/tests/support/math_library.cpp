@@ -11,7 +11,7 @@
 
 namespace kiln::codegen {
 
-MathLibrary::MathLibrary(ir::DType dtype, const std::vector<Function>& functions)
+MathLibrary::MathLibrary(ir::DType dtype, const std::vector<Function>& functions, bool fused)
     : directory_("kiln-math") {
   const Target target = resolve_target("native");
   Prelude prelude(target.vector_bytes);
@@ -36,7 +36,7 @@ MathLibrary::MathLibrary(ir::DType dtype, const std::vector<Function>& functions
                                    "-O2",
                                    "-fno-math-errno",
                                    "-fno-trapping-math",
-                                   "-ffp-contract=fast",
+                                   fused ? "-ffp-contract=fast" : "-ffp-contract=off",
                                    "-shared",
                                    "-fPIC",
                                    source,

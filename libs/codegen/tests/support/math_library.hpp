@@ -24,8 +24,9 @@ class MathLibrary {
     std::string call;
   };
 
-  /// Throws when the functions do not compile.
-  MathLibrary(ir::DType dtype, const std::vector<Function>& functions);
+  /// Without fused multiplications, as on processors that have none, if not `fused`. Throws when
+  /// the functions do not compile.
+  MathLibrary(ir::DType dtype, const std::vector<Function>& functions, bool fused = true);
   ~MathLibrary();
   MathLibrary(const MathLibrary&) = delete;
   MathLibrary& operator=(const MathLibrary&) = delete;
