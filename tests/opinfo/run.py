@@ -278,7 +278,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kiln")
     parser.add_argument("--slice", type=int, default=1, help="every N-th entry only")
-    parser.add_argument("--samples", type=int, default=1, help="samples of an entry")
+    parser.add_argument("--samples", type=int, default=6, help="samples of an entry, evenly among those it has")
     parser.add_argument("--only", nargs="*", help="these entries only")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--write", action="store_true", help="write refusals.txt anew")

@@ -73,6 +73,32 @@ TEST_CASE("operators without a kernel of their own are made of those that have o
   CHECK(model.report().extern_calls == 0);
 }
 
+TEST_CASE("group norms of channels that have no places, one, and many", "[codegen][compile]") {
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{3, 6}, {3, 6, 1}, {3, 6, 2}, {3, 6, 5}}) {
+    const std::string type =
+        "f32[3, 6" + (sizes.size() == 3 ? ", " + std::to_string(sizes[2]) : "") + "]";
+    const std::string places = std::to_string(sizes.size() == 3 ? sizes[2] : 1);
+    CAPTURE(type);
+    LoadedModel model(
+        graph_of("graph g {\n input %x: " + type + " user\n input %w: f32[6] user\n %n: " + type +
+                 ", %m: f32[3, 2], %s: f32[3, 2] = " +
+                 "aten.native_group_norm.default(%x, %w, none, 3, 6, " + places +
+                 ", 2, 1e-05)\n output %n user\n output %m user\n}"),
+        {},
+        {},
+        Scheduler::kReal);
+    const at::Tensor x = torch::randn(sizes);
+    const at::Tensor w = torch::rand({6});
+
+    const Tensors outputs = model({x, w});
+
+    CHECK(torch::allclose(outputs[0], at::group_norm(x, 2, w), 1e-4, 1e-5));
+    CHECK(torch::allclose(outputs[1], x.reshape({3, 2, -1}).mean(2), 1e-4, 1e-5));
+    CHECK(model.report().extern_calls == 0);
+  }
+}
+
 TEST_CASE("a convolutional network runs channels last, its constants folded once",
           "[codegen][compile]") {
   const ir::Graph graph = graph_of(R"(graph g {

@@ -52,6 +52,27 @@ TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") 
   CHECK_THAT(ir::print(split.run), contains("aten.t.default(%folded_v)"));
 }
 
+TEST_CASE("an assertion stays where its condition is computed", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[8] user
+    input %w: f32[8] parameter "w"
+    %positive: bool[8] = aten.gt.Scalar(%x, 0)
+    %all: bool[] = aten.all.default(%positive)
+    aten._assert_async.msg(%all, "negative") effectful
+    %e: f32[8] = aten.exp.default(%w)
+    %y: f32[8] = aten.mul.Tensor(%x, %e)
+    output %y user
+  })");
+
+  const SplitProgram split = split_constants(graph);
+
+  ir::verify(split.run);
+  ir::verify(split.fold);
+  CHECK(split.folded() == 1);
+  CHECK(count(split.run, "aten._assert_async.msg") == 1);
+  CHECK(count(split.fold, "aten._assert_async.msg") == 0);
+}
+
 TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
     input %x: f32[64, 510] user
@@ -190,6 +211,28 @@ TEST_CASE("batches of transposed matrices are turned before they are multiplied"
   CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%m, %t)"));
   // A single row reads each number once.
   CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%s, %t)"));
+}
+
+TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %one: f32[] user
+    input %x: f32[12, 64, 64] user
+    input %k: f32[12, 6, 64] user
+    input %r: f32[8, 512] user
+    input %w: f32[512, 512] parameter "w"
+    %t: f32[12, 64, 6]{384, 1, 64} = aten.transpose.int(%k, 1, 2) view(0:0)
+    %y: f32[12, 64, 6] = aten.baddbmm.default(%one, %x, %t, 1, 1)
+    %v: f32[512, 512]{1, 512} = aten.t.default(%w) view(0:0)
+    %z: f32[8, 512] = aten.addmm.default(%one, %r, %v, 1, 1)
+    output %y user
+    output %z user
+  })");
+
+  const ir::Graph turned = turn_operands(graph, true);
+
+  ir::verify(turned);
+  CHECK(count(turned, "aten.baddbmm.default") == 1);
+  CHECK(count(turned, "aten.addmm.default") == 1);
 }
 
 TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepare]") {

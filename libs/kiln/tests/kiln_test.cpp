@@ -3,6 +3,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <optional>
+
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -110,6 +112,33 @@ TEST_CASE("FA-05 a model runs many inputs, and new weights take effect", "[kiln]
   model.update_constants({{"weight", torch::ones({2, 4})}, {"bias", torch::zeros({2})}},
                          {.full = true});
   CHECK(torch::allclose(model.run({x})[0], x.sum(1, true).expand({3, 2}), 1e-4, 1e-5));
+}
+
+TEST_CASE("results that are constants outlive the model, and can be written", "[kiln][kiln]") {
+  const Scratch scratch;
+  const torch::Tensor weight = torch::randn({4, 8});
+  const torch::Tensor x = torch::randn({8});
+  const auto function = [&](const Tensors& in) {
+    return Tensors{weight + in[0], weight, weight.t(), weight.exp()};
+  };
+  const auto package =
+      aot_compile(export_program(function, {x}), scratch / "f.pt2", scratch.options);
+
+  std::optional<Model> model = load(package);
+  const Tensors outputs = model->run({x});
+  for (const torch::Tensor& output : outputs) {
+    output.add_(1);
+  }
+  const Tensors again = model->run({x});
+  model.reset();
+
+  const Tensors expected = function({x});
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO("result " << i);
+    CHECK(torch::allclose(outputs[i], expected[i] + 1, 1e-4, 1e-5));
+    CHECK(torch::allclose(again[i], expected[i], 1e-4, 1e-5));
+    CHECK(again[i].strides() == expected[i].strides());
+  }
 }
 
 TEST_CASE("many megabytes of weights are written while the compiler works", "[kiln][kiln]") {

@@ -13,7 +13,7 @@ namespace kiln::codegen {
 
 namespace {
 
-// The C library's function, lane by lane; compilers make one instruction of the first five.
+// The C library's function, lane by lane, of which compilers make one instruction.
 #define KILN_LANEWISE(name, builtin)     \
   MathFunction{name,                     \
                "",                       \
@@ -27,10 +27,6 @@ constexpr std::array kFloatFunctions = {
     KILN_LANEWISE("ceil", "__builtin_ceilf"),
     KILN_LANEWISE("round", "__builtin_nearbyintf"),
     KILN_LANEWISE("truncate", "__builtin_truncf"),
-    KILN_LANEWISE("tan", "__builtin_tanf"),
-    KILN_LANEWISE("atan", "__builtin_atanf"),
-    KILN_LANEWISE("sinh", "__builtin_sinhf"),
-    KILN_LANEWISE("cosh", "__builtin_coshf"),
 
     // The conversions come with the loads and stores of their types.
     MathFunction{"round_to_half",

@@ -74,10 +74,6 @@ double real_unary(ScalarOp op, double x) {
     case ScalarOp::kLog1p: return std::log1p(x);
     case ScalarOp::kSin: return std::sin(x);
     case ScalarOp::kCos: return std::cos(x);
-    case ScalarOp::kTan: return std::tan(x);
-    case ScalarOp::kAtan: return std::atan(x);
-    case ScalarOp::kSinh: return std::sinh(x);
-    case ScalarOp::kCosh: return std::cosh(x);
     case ScalarOp::kTanh: return std::tanh(x);
     case ScalarOp::kErf: return std::erf(x);
     case ScalarOp::kGelu: return x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);

@@ -67,10 +67,6 @@ enum class ScalarOp : std::uint8_t {
   kLog1p,
   kSin,
   kCos,
-  kTan,
-  kAtan,
-  kSinh,
-  kCosh,
   kTanh,
   kErf,
   kGelu,  ///< x times the chance that a normal variable is below it.

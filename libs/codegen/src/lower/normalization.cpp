@@ -210,8 +210,10 @@ std::function<Formula(Indices)> sum_of_group(Lowering& l, const Groups& g, const
     place.insert(place.end(), i.begin() + 3, i.end());
     return body(place);
   });
-  return [&l, sum, per = g.per, sizes = g.sizes](Indices i) {
-    return l.read(sum, {i[0], floor_div(i[1], per, sizes)});
+  // A channel is a dim of its own, or counted from the dims of the box.
+  const std::vector<Expr> bounds{g.sizes[0], g.sizes[1], g.per};
+  return [&l, sum, per = g.per, bounds](Indices i) {
+    return l.read(sum, {i[0], floor_div(i[1], per, bounds)});
   };
 }
 

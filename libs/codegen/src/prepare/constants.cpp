@@ -115,9 +115,10 @@ class Splitter {
   ir::Graph fold_graph() const {
     ir::Rewriter rewriter(graph_);
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      // Results of a node are known together; an assertion has none.
       const std::vector<ValueId>& results = graph_.node(NodeId(i)).results;
-      if (std::ranges::all_of(
-              results, [&](ValueId value) { return !value.valid() || known_[value.index()]; })) {
+      if (std::ranges::any_of(
+              results, [&](ValueId value) { return value.valid() && known_[value.index()]; })) {
         rewriter.copy(NodeId(i));
       }
     }

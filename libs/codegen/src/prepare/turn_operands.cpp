@@ -74,8 +74,8 @@ class Turner {
     }
     const ir::TensorMeta& added = graph_.tensor(operand(graph_.node(id), 0));
     return is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
-           added.strides.back() == Expr(1) &&
-           (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns});
+           (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns}) &&
+           added.strides.back() == Expr(1);
   }
 
   // left[m, k] * weight[k, n] as a batch over the panels of n, which lies as the product would.
@@ -177,15 +177,20 @@ class Turner {
     const ir::Node& node = graph_.node(id);
     const bool added = node.target == "aten.baddbmm.default";
     if (added && !(is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
-                   graph_.tensor(operand(node, 0)).strides.back() == Expr(1) &&
-                   graph_.tensor(operand(node, 0)).sizes.back() ==
-                       graph_.tensor(node.results[0]).sizes.back())) {
+                   has_rows_of(operand(node, 0), node.results[0]))) {
       return false;
     }
     const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
     const auto number = [&](std::size_t i) { return sizes[i].constant().value_or(0); };
     return number(0) > 0 && number(1) > 0 && number(2) > 0 &&
            packs_panels(number(0), number(1), number(2));
+  }
+
+  // Whether the last dim of `value`, if it has any, is that of `result`, and dense.
+  [[nodiscard]] bool has_rows_of(ValueId value, ValueId result) const {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    return !meta.sizes.empty() && meta.strides.back() == Expr(1) &&
+           meta.sizes.back() == graph_.tensor(result).sizes.back();
   }
 
   // The argument of a product that is worth turning, if there is one and room for it.

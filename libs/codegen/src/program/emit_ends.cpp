@@ -165,10 +165,13 @@ class OutputEmitter {
     }
     const Location& location = *program_.location(port.value);
     const Memory memory = program_.plan(location.buffer).memory;
-    const bool borrowed = memory == Memory::kInput || memory == Memory::kConstant;
-    const std::string list = memory == Memory::kInput ? "call.inputs[" : "call.constants[";
+    if (memory == Memory::kConstant) {
+      copy(port.value, slot);
+      return;
+    }
+    const bool borrowed = memory == Memory::kInput;
     const std::string base =
-        borrowed ? list + std::to_string(program_.buffer(location.buffer).index) + "]"
+        borrowed ? "call.inputs[" + std::to_string(program_.buffer(location.buffer).index) + "]"
                  : emission_.owned(location.buffer);
     if (!is_whole(location, program_.buffer(location.buffer))) {
       emission_.declare("aoti_torch__reinterpret_tensor",
@@ -185,6 +188,13 @@ class OutputEmitter {
       text_.line(base + " = nullptr;");
       handed_over_.insert(location.buffer);
     }
+  }
+
+  // What a caller holds may outlive the model, and constants are mapped with it, not to be written.
+  void copy(ir::ValueId constant, const std::string& slot) {
+    emission_.declare("aoti_torch_clone", "Handle, Handle*");
+    text_.line("TRY(aoti_torch_clone(" + emission_.tensor(constant, true) + ", &" + slot + "));");
+    emission_.release_scratch();
   }
 
   [[nodiscard]] bool is_wanted_later(BufferId buffer, std::size_t index) const {
