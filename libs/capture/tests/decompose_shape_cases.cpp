@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "decompose_cases.hpp"
 
 namespace kiln::capture {
@@ -81,6 +83,14 @@ std::vector<DecomposeCase> reduction_cases() {
       {"aten.addr.default",
        [](in t) { return Tensors{at::addr(t[0], t[1], t[2], 0.5, 2)}; },
        {matrix, torch::randn({3}), vector}},
+      {"aten.renorm.default",
+       [](in t) {
+         constexpr double kInfinity = std::numeric_limits<double>::infinity();
+         return Tensors{at::renorm(t[0], 2, 0, 1.5),
+                        at::renorm(t[0], 3, -1, 1),
+                        at::renorm(t[0], kInfinity, 1, 0.5)};
+       },
+       {matrix}},
       {"aten.baddbmm.default",
        [](in t) { return Tensors{at::baddbmm(t[0], t[1], t[2], 0.5, 2)}; },
        {torch::randn({1, 3, 5}), batch, other}},

@@ -57,6 +57,16 @@ Term norm(Term x, double order, const std::vector<std::size_t>& dimensions, bool
   return power(sum(power(abs(x), order), dimensions, keep), 1 / order);
 }
 
+/// Slices along a dimension, each scaled down to a norm.
+Expanded renorm(Expansion& e) {
+  const Term x = e.tensor(0);
+  std::vector<std::size_t> dimensions = all_dimensions(x);
+  std::erase(dimensions, e.dimension(2, x.rank()));
+  const Term length = norm(x, e.number(1), dimensions, true);
+  const double most = e.number(3);
+  return one(x * where(length > most, apply("reciprocal", length + 1e-7) * most, 1));
+}
+
 Expanded all_of(Expansion& e) {
   if (e.result(0).dtype != DType::kBool) {
     return std::nullopt;  // Bytes give bytes.
@@ -148,6 +158,7 @@ void add_reduction_decompositions(Decompositions& table) {
   table["aten.addmv.default"] = {
       [](Expansion& e) { return plus(e, matrix_times_vector(e, e.raw(1), e.raw(2))); }};
   table["aten.addr.default"] = {addr};
+  table["aten.renorm.default"] = {renorm};
   table["aten.baddbmm.default"] = {
       [](Expansion& e) { return plus(e, product(e, "aten.bmm.default", e.raw(1), e.raw(2))); }};
   table["aten.addbmm.default"] = {[](Expansion& e) {
