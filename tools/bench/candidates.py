@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -121,9 +122,14 @@ class Candidates:
         return call
 
     def kiln(self, package):
+        # The median of three: what else happens in such a second may take half of it.
         command = [KILN, "compile", self.archive, "-o", package, "--no-cache", "--json"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        self.compile_s["kiln"] = json.loads(done.stdout)["total_ms"] / 1e3
+        taken = []
+        for _ in range(3):
+            package.unlink(missing_ok=True)
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            taken.append(json.loads(done.stdout)["total_ms"] / 1e3)
+        self.compile_s["kiln"] = statistics.median(taken)
         return self.keep_package("kiln", package)
 
     def compiled(self, **options):
