@@ -443,5 +443,22 @@ TEST_CASE("softmax and its relatives are one kernel each", "[codegen][kernel]") 
   }
 }
 
+TEST_CASE("pictures of few channels are laid out without dividing", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const int channels : {2, 3, 5, 7}) {
+    const std::string size = std::to_string(channels);
+    const std::string strides = "{" + std::to_string(channels * 1599) + ", 1, " +
+                                std::to_string(channels * 41) + ", " + size + "}";
+    const std::string type = "f32[2, " + size + ", 39, 41]";
+    cases.push_back({graph("input %x: " + type + " user\n",
+                           "%y: " + type + strides + " = aten.clone.default(%x, none)\n",
+                           "output %y user\n")});
+  }
+  check(cases);
+  for (const KernelResult& result : run_cases(cases)) {
+    CHECK(result.schedule.kernels[0].source.find("lane_numbers(j)") == std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace kiln::codegen

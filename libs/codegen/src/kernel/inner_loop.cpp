@@ -99,7 +99,8 @@ int choose_chunks(const LoopKernel& kernel) {
 std::optional<LoopKernel> shape_kernel(LoopProgram& program,
                                        const FusionPlan& plan,
                                        const Group& group) {
-  // A vector of fewer elements than this is not worth an even walk.
+  // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as along
+  // the three channels of a picture, costs less than dividing every element's number.
   constexpr std::int64_t kShortest = 8;
   const Expand expand = [&](const Group& shape, std::vector<Expr> extents) {
     Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
@@ -121,7 +122,7 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
   }
   const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
   for (const std::int64_t length : lengths) {
-    if (length < kShortest) {
+    if (length < kShortest && group.fixed) {
       break;
     }
     // Without reductions the rest of a row is rows; with them it is a loop of its own.
