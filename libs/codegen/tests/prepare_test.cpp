@@ -129,6 +129,21 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
   CHECK(count(split.run, "aten.clone.default") == 0);
 }
 
+TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[8, 512] user
+    input %p: f32[8, 512] parameter "p"
+    input %w: f32[512, 512] parameter "w"
+    %e: f32[8, 512] = aten.exp.default(%p)
+    %t: f32[512, 512]{1, 512} = aten.t.default(%w) view(0:0)
+    %y: f32[8, 512] = aten.mm.default(%e, %t)
+    %z: f32[8, 512] = aten.mul.Tensor(%x, %y)
+    output %z user
+  })");
+
+  CHECK(ir::print(turn_operands(graph, true)) == ir::print(graph));
+}
+
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
   const auto copies = [](const std::string& rows, const std::string& columns) {
     return count(

@@ -35,11 +35,13 @@ class Turner {
   Turner(const ir::Graph& graph, bool bind_constants)
       : graph_(graph),
         fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
+        known_(fixed_),
         rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id(i);
+      note_known(id);
       const std::optional<std::size_t> which = turnable(id);
       if (!which) {
         rewriter_.copy(id);
@@ -60,6 +62,17 @@ class Turner {
   }
 
  private:
+  void note_known(NodeId id) {
+    bool known = true;
+    for_each_operand(graph_.node(id),
+                     [&](ValueId value) { known = known && known_[value.index()]; });
+    for (const ValueId result : graph_.node(id).results) {
+      if (result.valid()) {
+        known_[result.index()] = known;
+      }
+    }
+  }
+
   // Whether a product whose weight is worth turning can be a product of panels (products.hpp).
   [[nodiscard]] bool is_packable(NodeId id) const {
     const ir::Node& node = graph_.node(id);
@@ -202,6 +215,10 @@ class Turner {
       return std::nullopt;
     }
     const std::size_t left = added ? 1 : 0;
+    // Of constants alone: computed once, and not by a kernel that lays it out as a packed one does.
+    if (known_[operand(graph_.node(id), left).index()]) {
+      return std::nullopt;
+    }
     if (batch) {
       // Rows that are read once gain nothing.
       const bool worth = !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
@@ -246,6 +263,7 @@ class Turner {
 
   const ir::Graph& graph_;
   std::vector<bool> fixed_;
+  std::vector<bool> known_;  // By value: made of what is fixed.
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> turned_;
   std::unordered_map<ValueId, ValueId> packed_;
