@@ -73,6 +73,23 @@ TEST_CASE("weights are written before the library is there", "[container-runtime
   CHECK(at::allclose(Runner(path).run({x})[0], affine(x, kScale, kShift)));
 }
 
+TEST_CASE("a package is not disturbed by another that is being written in its place",
+          "[container-runtime][weights]") {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "affine.pt2";
+  const fs::path library = with_weights(directory.path());
+  const std::vector<std::byte> weights(std::size_t{64} << 20, std::byte{1});
+  const at::Tensor x = at::ones({2, 4});
+
+  {
+    const PackageWriter given_up(path, 4096, {weights});
+    write_package(path, {.library = library});
+  }
+
+  CHECK(fs::file_size(path) < weights.size());
+  CHECK(at::allclose(Runner(path).run({x})[0], affine(x, kScale, kShift)));
+}
+
 TEST_CASE("a package that is not finished leaves nothing behind", "[container-runtime][weights]") {
   const TemporaryDirectory directory;
   const fs::path path = directory.path() / "affine.pt2";

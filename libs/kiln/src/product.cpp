@@ -55,7 +55,10 @@ WeightsAhead::WeightsAhead(const fs::path& out, std::span<const codegen::Constan
 bool WeightsAhead::finish(container_runtime::PackageContents contents,
                           std::span<const codegen::ConstantData> constants,
                           std::span<const codegen::ConstantData> folded) {
-  if (!package_ || fs::file_size(contents.library) > kRoomForLibrary) {
+  if (package_ && fs::file_size(contents.library) > kRoomForLibrary) {
+    package_.reset();
+  }
+  if (!package_) {
     return false;
   }
   const codegen::WeightsImage image(kRoomForLibrary, constants, folded);

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -105,13 +106,19 @@ void write_rest(StoredZip& zip, const PackageContents& contents) {
   zip.finish();
 }
 
+// Of this process and in it: two writers may be at work on one package.
+std::string unique_suffix() {
+  static std::atomic<unsigned> counter{0};
+  return std::to_string(getpid()) + "." + std::to_string(counter++);
+}
+
 // A file beside `path` that takes its place once it is whole, or is removed.
 class PendingPackage {
  public:
   explicit PendingPackage(const fs::path& path)
       : path_(path),
         folder_(path.has_parent_path() ? path.parent_path() : fs::path(".")),
-        temporary_(folder_ / ("." + path.filename().string() + "." + std::to_string(getpid()))) {
+        temporary_(folder_ / ("." + path.filename().string() + "." + unique_suffix())) {
     std::error_code ignored;
     fs::create_directories(folder_, ignored);
     zip_.emplace(temporary_);
