@@ -81,6 +81,9 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {
+    if (target.turns_operands) {
+      prepared.graph = pack_convolutions(prepared.graph);
+    }
     SplitProgram split = split_constants(prepared.graph);
     if (split.folded() != 0) {
       Schedule constants = schedule(split.fold, target, true);

@@ -119,13 +119,15 @@ Report compile_schedule(const ir::Graph& graph,
       .weights_bytes = 0};
   description.folded = fold ? fold->outputs.size() : 0;
   place_constants(program, options.constants, options.store_folded, &description);
-  KernelUnits kernels = group_kernels(all_kernels, target);
+  KernelUnits kernels = group_kernels(all_kernels, target, {}, schedule.kernels.size());
   BuildPlan build;
   build.units = std::move(kernels.units);
   std::vector<KernelSet> sets{{target.cpu_features, kernels.names}};
   for (const KernelVariant& variant : variants) {
-    KernelUnits more =
-        group_kernels(variant.kernels, variant.target, "_" + std::to_string(sets.size()) + "_");
+    KernelUnits more = group_kernels(variant.kernels,
+                                     variant.target,
+                                     "_" + std::to_string(sets.size()) + "_",
+                                     schedule.kernels.size());
     ensure(std::ranges::equal(
                variant.kernels, all_kernels, {}, &Kernel::checks_indices, &Kernel::checks_indices),
            "the plan depends on the instruction set");

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "kernel/emit_kernel.hpp"
 #include "kernel/fuse.hpp"
 #include "kernel/inner_loop.hpp"
 #include "kernel/kernel_cost.hpp"
-#include "kernel/panel_product.hpp"
+#include "kernel/node_kernel.hpp"
 #include "kernel/window.hpp"
 #include "kiln/base/error.hpp"
 #include "lower/lowering.hpp"
@@ -38,8 +39,8 @@ class Scheduler {
       is_anchor_[anchor.index()] = true;
     }
     for (const PlannedStep& step : plan.steps) {
-      if (step.node && products_[step.node->index()]) {
-        add_product(*step.node, *products_[step.node->index()]);
+      if (step.node && node_kernels_[step.node->index()]) {
+        add_node_kernel(*step.node, *node_kernels_[step.node->index()]);
       } else if (step.node) {
         schedule_.steps.emplace_back(ExternCall{*step.node});
       } else {
@@ -104,28 +105,31 @@ class Scheduler {
     return root;
   }
 
-  void add_product(ir::NodeId node, const PanelProduct& product) {
+  void add_node_kernel(ir::NodeId node, NodeKernel& kernel) {
     KernelCall call;
-    for (const Window& operand : product.operands) {
+    for (const Window& operand : kernel.operands) {
       call.operands.push_back({buffer_of(operand.root), operand.offset, false});
     }
     call.operands.back().written = true;
-    const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
-                                         .dtype = ir::DType::kFloat32,
-                                         .sizes = {Expr(product.layout.scratch())},
-                                         .strides = {1}});
-    call.operands.push_back({scratch, 0, true});
+    if (kernel.scratch > 0) {
+      const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
+                                           .dtype = ir::DType::kFloat32,
+                                           .sizes = {Expr(kernel.scratch)},
+                                           .strides = {1}});
+      call.operands.push_back({scratch, 0, true});
+    }
+    call.sizes = std::move(kernel.sizes);
     call.nodes = {node};
     call.cost = cost_of(graph_, graph_.node(node));
     KernelText text;
-    text.source = emit_panel_product(product.layout, target_);
+    text.source = std::move(kernel.source);
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
   }
 
   void collect_requirements() {
     requirements_.of_node.resize(graph_.nodes().size());
-    products_.resize(graph_.nodes().size());
+    node_kernels_.resize(graph_.nodes().size());
     requirements_.ordered.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
@@ -133,9 +137,9 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      products_[i] = find_panel_product(graph_, program_, node, target_);
-      if (products_[i]) {
-        const std::vector<Window>& operands = products_[i]->operands;
+      node_kernels_[i] = find_node_kernel(graph_, program_, node, target_);
+      if (node_kernels_[i]) {
+        const std::vector<Window>& operands = node_kernels_[i]->operands;
         for (const Window& operand : std::span(operands).first(operands.size() - 1)) {
           requirements_.of_node[i].push_back(operand.root);
           requirements_.tensors.insert(operand.root);
@@ -291,9 +295,9 @@ class Scheduler {
   LoopProgram program_;
   Schedule schedule_;
   Requirements requirements_;
-  std::vector<std::optional<PanelProduct>> products_;  // By node.
-  std::vector<std::optional<BufferId>> buffers_;       // By tensor.
-  std::vector<bool> is_anchor_;                        // By tensor.
+  std::vector<std::optional<NodeKernel>> node_kernels_;  // By node.
+  std::vector<std::optional<BufferId>> buffers_;         // By tensor.
+  std::vector<bool> is_anchor_;                          // By tensor.
   std::map<std::string, std::uint32_t> by_source_;
 };
 

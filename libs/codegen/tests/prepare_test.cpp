@@ -388,6 +388,26 @@ TEST_CASE("an operator that is not known to take another layout gets the recorde
   }
 }
 
+TEST_CASE("what is packed is folded, and what unpacks it is not", "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[1, 4, 6, 6]{144, 1, 24, 4} user
+    input %w: f32[16, 4, 3, 3] parameter "w"
+    %y: f32[1, 16, 4, 4]{256, 1, 64, 16} = aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+    output %y user
+  })");
+
+  const ir::Graph packed = pack_convolutions(graph);
+  const SplitProgram split = split_constants(packed);
+
+  ir::verify(packed);
+  ir::verify(split.run);
+  CHECK(split.folded() == 1);
+  CHECK_THAT(ir::print(split.run), contains("%folded_clone: f32[2, 3, 3, 4, 8]"));
+  CHECK(count(split.run, "aten.view_copy.default") == 1);
+  // Packed already.
+  CHECK(ir::print(pack_convolutions(packed)) == ir::print(packed));
+}
+
 TEST_CASE("a complex number becomes a tensor of one element", "[codegen][prepare]") {
   ir::Graph graph = ir::parse(R"(graph g {
     input %x: c64[4] user

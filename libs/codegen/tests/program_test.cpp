@@ -1,5 +1,7 @@
 #include "program/program.hpp"
 
+#include <algorithm>
+
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
@@ -102,6 +104,21 @@ TEST_CASE("many kernels are spread over several files", "[codegen][program]") {
   CHECK(units.distinct == 300);
   CHECK(units.units.size() > 2);
   CHECK(units.units.size() < 30);
+}
+
+TEST_CASE("kernels that fold constants are compiled in less time", "[codegen][program]") {
+  const Kernel relu{testing::kReluKernel, "a"};
+  const Kernel other{std::string(testing::kReluKernel) + "// other", "b"};
+  const auto has = [](const Unit& unit, const char* flag) {
+    return std::ranges::find(unit.flags, flag) != unit.flags.end();
+  };
+
+  const KernelUnits units = group_kernels({relu, other, relu}, Target{}, {}, 1);
+
+  REQUIRE(units.units.size() == 2);
+  CHECK(has(units.units[0], "-O3"));
+  CHECK(has(units.units[1], "-O1"));
+  CHECK_THAT(units.units[0].source, contains(units.names[2]) && !contains(units.names[1]));
 }
 
 std::string program_of(int kernels) {

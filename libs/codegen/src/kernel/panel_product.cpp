@@ -5,6 +5,7 @@
 
 #include "../prepare/arguments.hpp"
 #include "../prepare/products.hpp"
+#include "node_kernel.hpp"
 
 namespace kiln::codegen {
 
@@ -68,13 +69,6 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
   }
   const bool plain = !adds || (is_one(node.arguments[3]) && is_one(node.arguments[4]));
   return plain ? std::optional(sides) : std::nullopt;
-}
-
-// Where `value` lies: as it is seen through views, or in memory of its own.
-Window window_of(const LoopProgram& program, ValueId value) {
-  const TensorId tensor = *program.of_value[value.index()];
-  const std::optional<Window> window = find_window(program, tensor);
-  return window ? *window : Window{tensor, 0, program[tensor].strides};
 }
 
 // Finds out where everything lies, as far as numbers say it.

@@ -44,21 +44,6 @@ bool follows_its_input(std::string_view target) {
   return target == "aten._adaptive_avg_pool2d.default";
 }
 
-// By value: a constant, or computed from constants alone, which `split_constants` makes one.
-std::vector<bool> fixed_values(const ir::Graph& graph) {
-  std::vector<bool> fixed = fixed_inputs(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    bool known = !node.random;
-    for_each_operand(node, [&](ValueId value) { known = known && fixed[value.index()]; });
-    for (const ValueId result : node.results) {
-      if (result.valid()) {
-        fixed[result.index()] = known;
-      }
-    }
-  }
-  return fixed;
-}
-
 class ChannelsLast {
  public:
   ChannelsLast(const ir::Graph& graph, bool bind_constants) : graph_(graph), rewriter_(graph) {

@@ -6,6 +6,7 @@
 
 #include "../lower/lowering.hpp"
 #include "../program/extern_call.hpp"
+#include "convolution.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/rewrite.hpp"
 
@@ -104,7 +105,9 @@ class Splitter {
       return;
     }
     const ir::Node& node = graph_.node(producer);
-    if (!is_view(node) && is_worth_it(value)) {
+    // A packed weight is what its kernel reads.
+    const bool unpacks = panels_of_weight(graph_, value).valid();
+    if (!is_view(node) && !unpacks && is_worth_it(value)) {
       folded_[value.index()] = true;
       return;
     }
@@ -169,6 +172,20 @@ std::vector<bool> fixed_inputs(const ir::Graph& graph) {
   for (const ir::Output& output : graph.outputs()) {
     if (output.kind == ir::OutputKind::kMutation) {
       fixed[graph.inputs()[output.input].value.index()] = false;
+    }
+  }
+  return fixed;
+}
+
+std::vector<bool> fixed_values(const ir::Graph& graph) {
+  std::vector<bool> fixed = fixed_inputs(graph);
+  for (const ir::Node& node : graph.nodes()) {
+    bool known = !node.random;
+    for_each_operand(node, [&](ValueId value) { known = known && fixed[value.index()]; });
+    for (const ValueId result : node.results) {
+      if (result.valid()) {
+        fixed[result.index()] = known;
+      }
     }
   }
   return fixed;

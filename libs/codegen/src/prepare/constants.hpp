@@ -17,6 +17,9 @@ namespace kiln::codegen {
 /// By value: whether it is a constant input that the program never writes.
 [[nodiscard]] std::vector<bool> fixed_inputs(const ir::Graph& graph);
 
+/// By value: whether it is one of those, or computed from them alone.
+[[nodiscard]] std::vector<bool> fixed_values(const ir::Graph& graph);
+
 /// A program in two: what depends on constants alone, and the rest.
 struct SplitProgram {
   /// The program, with a constant for each output of `fold` behind its own inputs.
@@ -30,7 +33,7 @@ struct SplitProgram {
 /// Splits off what can be computed when the constants are known.
 ///
 /// Views cost nothing and stay in `run`, and so does what would take much more memory than the
-/// constants that it is made of.
+/// constants that it is made of, and what only unpacks panels (`pack_convolutions`).
 [[nodiscard]] SplitProgram split_constants(const ir::Graph& graph);
 
 }  // namespace kiln::codegen

@@ -18,4 +18,13 @@ namespace kiln::codegen {
 /// if they are constants (`bind_constants`).
 [[nodiscard]] ir::Graph lay_out_channels_last(const ir::Graph& graph, bool bind_constants);
 
+/// `graph` with the constant weights of its convolutions packed in panels of `kPanelWidth` output
+/// channels (products.hpp), [panels, rows, columns, channels, 8], where the pictures are float32
+/// and channels-last: `schedule` has a kernel for those. `split_constants` packs them once.
+[[nodiscard]] ir::Graph pack_convolutions(const ir::Graph& graph);
+
+/// The panels that `weight` is taken from again, as `pack_convolutions` writes it; invalid if it
+/// is not.
+[[nodiscard]] ir::ValueId panels_of_weight(const ir::Graph& graph, ir::ValueId weight);
+
 }  // namespace kiln::codegen

@@ -40,10 +40,14 @@ const std::vector<std::string>& common_flags() {
   return flags;
 }
 
-std::vector<std::string> kernel_flags(const Target& target) {
+std::vector<std::string> kernel_flags(const Target& target, bool often) {
   std::vector<std::string> flags = common_flags();
   flags.insert(flags.end(),
-               {"-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp"});
+               {often ? "-O3" : "-O1",
+                "-ffp-contract=fast",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                "-fopenmp"});
   std::istringstream words(target.compiler_flags);
   for (std::string word; words >> word;) {
     flags.push_back(word);
@@ -63,7 +67,8 @@ std::string named(std::string source, const std::string& name) {
 
 KernelUnits group_kernels(const std::vector<Kernel>& kernels,
                           const Target& target,
-                          const std::string& mark) {
+                          const std::string& mark,
+                          std::size_t often) {
   KernelUnits result;
   const std::size_t most = bytes_per_unit(kernels);
   std::set<std::string> known;
@@ -72,18 +77,22 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
     if (!group.empty()) {
       result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
                               std::move(group),
-                              kernel_flags(target)});
+                              kernel_flags(target, result.names.size() <= often)});
       group.clear();
     }
   };
   for (const Kernel& kernel : kernels) {
-    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
-    result.names.push_back(name);
-    if (!known.insert(name).second) {
-      continue;
-    }
-    if (group.size() + kernel.source.size() > most) {
+    if (result.names.size() == often) {
       flush();
+    }
+    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
+    const bool is_new = known.insert(name).second;
+    if (is_new && group.size() + kernel.source.size() > most) {
+      flush();
+    }
+    result.names.push_back(name);
+    if (!is_new) {
+      continue;
     }
     // A namespace of its own: kernels may bring helpers of the same name.
     group += "// " + comment_line(kernel.comment) + "\nnamespace " + name + "_space {\n" +

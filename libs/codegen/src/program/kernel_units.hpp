@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,10 +21,12 @@ struct KernelUnits {
 };
 
 /// Names each kernel by the digest of its text and groups the distinct ones. `mark` tells the
-/// functions and units from those for other instruction sets.
+/// functions and units from those for other instruction sets. Kernels behind the first `often` fold
+/// constants: they run once, so they are compiled in less time.
 [[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels,
                                         const Target& target,
-                                        const std::string& mark = {});
+                                        const std::string& mark = {},
+                                        std::size_t often = SIZE_MAX);
 
 /// How the program itself is compiled: it runs once per call and not once per element.
 [[nodiscard]] std::vector<std::string> wrapper_flags();
