@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -215,6 +216,110 @@ TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][
     CAPTURE(i);
     CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4, /*equal_nan=*/true));
   }
+}
+
+// Sums of thousands of factors around one: compared in double, because libtorch's add up in another
+// order.
+bool equals_sums(const at::Tensor& result, const at::Tensor& expected) {
+  return torch::allclose(result.to(torch::kDouble), expected, 1e-5, 2e-4);
+}
+
+TEST_CASE("a product deeper than the caches is added up in parts", "[codegen][product]") {
+  // Two depths, of two and three parts, the last one shorter; several groups of panels, the last
+  // one smaller, and a tail; rows in whole blocks and a rest; a row, a matrix and nothing added.
+  const auto [depth, rows, columns] =
+      GENERATE(std::tuple(1301, 29, 117), std::tuple(2999, 8, 80), std::tuple(2050, 12, 7));
+  CAPTURE(depth, rows, columns);
+  const std::string d = std::to_string(depth);
+  const std::string r = std::to_string(rows);
+  const std::string c = std::to_string(columns);
+  const ir::Graph graph = graph_of(
+      "graph g {\n  input %x: f32[" + r + ", " + d + "] user\n  input %w: f32[" + d + ", " + c +
+      "] user\n  input %v: f32[" + c + ", " + d + "] user\n  input %b: f32[" + c +
+      "] user\n  input %m: f32[" + r + ", " + c + "] user\n  %vt: f32[" + d + ", " + c + "]{1, " +
+      d + "} = aten.t.default(%v) view(0:0)\n  %p: f32[" + r + ", " + c +
+      "] = aten.addmm.default(%b, %x, %w, 1, 1)\n  %q: f32[" + r + ", " + c +
+      "] = aten.addmm.default(%m, %x, %vt, 1, 1)\n  %s: f32[" + r + ", " + c +
+      "] = aten.mm.default(%x, %w)\n  %u: f32[" + r + ", " + c +
+      "] = aten.mm.default(%x, %vt)\n  output %p user\n  output %q user\n  output %s user\n"
+      "  output %u user\n}");
+  Target target;
+  target.turns_operands = true;
+  CHECK(schedule(graph, target, false).kernels.size() == 4);
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({rows, depth});
+  const at::Tensor w = torch::randn({depth, columns});
+  const at::Tensor v = torch::randn({columns, depth});
+  const at::Tensor b = torch::randn({columns});
+  const at::Tensor m = torch::randn({rows, columns});
+  const Tensors results = model({x, w, v, b, m});
+
+  const at::Tensor wide = x.to(torch::kDouble);
+  const at::Tensor by_w = wide.mm(w.to(torch::kDouble));
+  const at::Tensor by_v = wide.mm(v.t().to(torch::kDouble));
+  CHECK(equals_sums(results[0], by_w + b));
+  CHECK(equals_sums(results[1], by_v + m));
+  CHECK(equals_sums(results[2], by_w));
+  CHECK(equals_sums(results[3], by_v));
+}
+
+TEST_CASE("a batch of deep products is added up in parts", "[codegen][product]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[3, 13, 1100] user
+    input %w: f32[3, 1100, 43] user
+    input %v: f32[3, 43, 1100] user
+    input %m: f32[3, 13, 43] user
+    %vt: f32[3, 1100, 43]{47300, 1, 1100} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %p: f32[3, 13, 43] = aten.bmm.default(%x, %w)
+    %q: f32[3, 13, 43] = aten.baddbmm.default(%m, %x, %vt, 1, 1)
+    output %p user
+    output %q user
+  })");
+  Target target;
+  target.turns_operands = true;
+  CHECK(schedule(graph, target, false).kernels.size() == 2);
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({3, 13, 1100});
+  const at::Tensor w = torch::randn({3, 1100, 43});
+  const at::Tensor v = torch::randn({3, 43, 1100});
+  const at::Tensor m = torch::randn({3, 13, 43});
+  const Tensors results = model({x, w, v, m});
+
+  const at::Tensor wide = x.to(torch::kDouble);
+  CHECK(equals_sums(results[0], wide.bmm(w.to(torch::kDouble))));
+  CHECK(equals_sums(results[1], wide.bmm(v.permute({0, 2, 1}).to(torch::kDouble)) + m));
+}
+
+TEST_CASE("deep products with packed weights are added up in parts", "[codegen][product]") {
+  // Few rows take two panels at once, and the last one alone.
+  const at::Tensor weight = torch::randn({72, 2100});
+  const at::Tensor bias = torch::randn({72});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[72, 2100] parameter "w"
+    input %b: f32[72] parameter "b"
+    input %x: f32[3, 2100] user
+    input %y: f32[29, 2100] user
+    %t: f32[2100, 72]{1, 2100} = aten.t.default(%w) view(0:0)
+    %p: f32[3, 72] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %q: f32[29, 72] = aten.addmm.default(%b, %y, %t, 1, 1)
+    %s: f32[29, 72] = aten.mm.default(%y, %t)
+    output %p user
+    output %q user
+    output %s user
+  })",
+                     {weight, bias});
+  const at::Tensor x = torch::randn({3, 2100});
+  const at::Tensor y = torch::randn({29, 2100});
+  const Tensors results = (*packed.model)({x, y});
+
+  CHECK(packed.model->report().extern_calls == 0);
+  const at::Tensor wide = weight.t().to(torch::kDouble);
+  CHECK(equals_sums(results[0], x.to(torch::kDouble).mm(wide) + bias));
+  CHECK(equals_sums(results[1], y.to(torch::kDouble).mm(wide) + bias));
+  CHECK(equals_sums(results[2], y.to(torch::kDouble).mm(wide)));
 }
 
 TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[codegen][product]") {

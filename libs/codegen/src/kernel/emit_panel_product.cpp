@@ -14,9 +14,11 @@ namespace {
 constexpr std::int64_t kBlockRows = 8;
 // Operations on one core that are worth more threads, as in other kernels 40 microseconds.
 constexpr std::int64_t kParallelOperations = 1'200'000;
-// 64 KiB.
-constexpr std::int64_t kDeepTogether = 2048;
-constexpr std::int64_t kFewestPieces = 32;
+// Of a panel, 32 KiB: half of the first cache, through the rest of which the rows pass.
+constexpr std::int64_t kDeepestPart = 1024;
+// Of the panels of a group together, 128 KiB: they are on the stack, and in the second cache.
+constexpr std::int64_t kDeepTogether = 4096;
+constexpr std::int64_t kFewestPieces = 24;
 
 // What does not depend on the shape. The left side is read four rows at a time because that is
 // how an instruction takes a factor from a register.
@@ -26,129 +28,158 @@ constexpr int kBlock = 8;
 constexpr Index kBlocks = kRows / kBlock;
 constexpr int kRest = kRows % kBlock;
 constexpr int kRestWidth = kRest > 4 ? 8 : 4;
-constexpr Index kGroups = kPanels / kTogether;
-constexpr Index kPieces = kGroups + kPanels % kTogether + (kTail > 0);
 constexpr Index kLeftBlocks = kBlocks + (kRest > 0);
+constexpr Index kPieces = (kPanels + kTogether - 1) / kTogether + (kTail > 0);
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef float Quad __attribute__((vector_size(16)));
 typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
 
-template <int rows, int width>
-static inline void pack(const float* left, float* packed) {
-  for (Index k = 0; k < kDepth; ++k)
-    for (int r = 0; r < rows; ++r) packed[k * width + r] = left[r * kLeftRow + k * kLeftDepth];
+static inline Index smaller(Index a, Index b) { return a < b ? a : b; }
+
+// Four lines of four elements, turned.
+template <Index line, int width>
+static inline void turn(const float* from, float* to) {
+  const Quad a = *(const LooseQuad*)from, b = *(const LooseQuad*)(from + line);
+  const Quad c = *(const LooseQuad*)(from + 2 * line), d = *(const LooseQuad*)(from + 3 * line);
+  const Quad ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+  const Quad bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+  *(LooseQuad*)to = __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5);
+  *(LooseQuad*)(to + width) = __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7);
+  *(LooseQuad*)(to + 2 * width) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
+  *(LooseQuad*)(to + 3 * width) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
+}
+
+// Lines, which are rows of the left side or columns of the right one, side by side.
+template <int lines, int width, Index line, Index step>
+static inline void pack(const float* from, Index depth, float* packed) {
+  Index k = 0;
+  if constexpr (step == 1 && lines % 4 == 0)
+    for (; k + 4 <= depth; k += 4)
+      for (int i = 0; i < lines; i += 4) turn<line, width>(from + i * line + k, packed + k * width + i);
+  for (; k < depth; ++k)
+    for (int i = 0; i < width; ++i) packed[k * width + i] = i < lines ? from[i * line + k * step] : 0;
 }
 
 static inline void pack_block(Index block, const float* left, float* packed) {
   left += block * kBlock * kLeftRow;
   packed += block * kBlock * kDepth;
   if (block < kBlocks) {
-    pack<kBlock, kBlock>(left, packed);
+    pack<kBlock, kBlock, kLeftRow, kLeftDepth>(left, kDepth, packed);
   } else if constexpr (kRest > 0) {
-    pack<kRest, kRestWidth>(left, packed);
+    pack<kRest, kRestWidth, kLeftRow, kLeftDepth>(left, kDepth, packed);
   }
-}
-
-// A part of the result, or of sums that lie in rows of one panel.
-template <int rows, int width, int panels, bool is_result>
-static inline void tile(const float* left, const float* right, const float* added, float* result) {
-  Vector sum[rows][panels][kVectors];
-  for (int r = 0; r < rows; ++r)
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][p][v] = kAdds && is_result ? *(const LooseVector*)(added + r * kAddedRow + p * kAddedPanel + v * kLanes) : Vector{};
-  for (Index k = 0; k < kDepth; ++k) {
-    Vector column[panels][kVectors];
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        column[p][v] = *(const LooseVector*)(right + (p * kDepth + k) * kWidth + v * kLanes);
-    Quad row[width / 4];
-    for (int q = 0; q < width / 4; ++q) row[q] = *(const LooseQuad*)(left + k * width + 4 * q);
-    for (int r = 0; r < rows; ++r)
-      for (int p = 0; p < panels; ++p)
-        for (int v = 0; v < kVectors; ++v) sum[r][p][v] += column[p][v] * row[r / 4][r % 4];
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int p = 0; p < panels; ++p)
-      for (int v = 0; v < kVectors; ++v)
-        *(LooseVector*)(result + r * (is_result ? kResultRow : kWidth) + p * kResultPanel + v * kLanes) = sum[r][p][v];
-}
-
-// What is multiplied next lies far apart: it is fetched meanwhile, some of it for each block.
-static inline void fetch(Index block, const float* next) {
-  constexpr Index kEach = kBlocks == 0 ? kDepth : (kDepth + kBlocks - 1) / kBlocks;
-  if constexpr (kPacksRight && kRightColumn == 1)
-    for (Index k = block * kEach; k < (block + 1) * kEach; ++k)
-      for (Index c = 0; c < kTogether * kWidth; c += 16) __builtin_prefetch(next + k * kRightDepth + c, 0, 2);
-}
-
-// Few rows leave registers for several panels at once; with more they take turns.
-template <int count, int width, bool is_result, int panels>
-static inline void block_of(const float* left, const float* right, const float* added, float* result) {
-  if constexpr (kBlocks == 0 && kRest <= 4) {
-    tile<count, width, panels, is_result>(left, right, added, result);
-  } else {
-    for (int p = 0; p < panels; ++p)
-      tile<count, width, 1, is_result>(left, right + p * kDepth * kWidth, added + p * kAddedPanel, result + p * kResultPanel);
-  }
-}
-
-template <bool is_result, int panels>
-static inline void rows(const float* left, const float* right, const float* added, float* result, const float* next) {
-  for (Index block = 0; block < kBlocks; ++block) {
-    fetch(block, next);
-    block_of<kBlock, kBlock, is_result, panels>(left, right, added, result);
-    left += kBlock * kDepth;
-    added += kBlock * kAddedRow;
-    result += kBlock * (is_result ? kResultRow : kWidth);
-  }
-  if constexpr (kRest > 0) block_of<kRest, kRestWidth, is_result, panels>(left, right, added, result);
-}
-
-static inline void pack_right(const float* right, Index columns, Index first, Index last, float* packed) {
-  for (Index k = first; k < last; ++k)
-    for (int c = 0; c < kWidth; ++c)
-      packed[k * kWidth + c] = c < columns ? right[c * kRightColumn + k * kRightDepth] : 0;
 }
 
 // Panels beside each other share lines of the cache, unless each lies transposed.
-template <int panels>
-static inline void pack_panels(const float* right, float* packed) {
-  constexpr Index kStep = kRightColumn == 1 && panels > 1 ? 8 : kDepth;
-  for (Index k = 0; k < kDepth; k += kStep)
-    for (int p = 0; p < panels; ++p)
-      pack_right(right + p * kWidth * kRightColumn, kWidth, k, k + kStep < kDepth ? k + kStep : kDepth, packed + p * kDepth * kWidth);
+static inline void pack_panels(const float* right, Index panels, Index depth, float* packed) {
+  const Index step = kRightColumn == 1 ? 8 : depth;
+  for (Index k = 0; k < depth; k += step)
+    for (Index p = 0; p < panels; ++p)
+      pack<kWidth, kWidth, kRightColumn, kRightDepth>(right + k * kRightDepth + p * kWidth * kRightColumn,
+                                                      smaller(step, depth - k), packed + (p * depth + k) * kWidth);
 }
 
-template <int panels>
-static inline void columns(Index panel, const float* left, const float* right, const float* added, float* result) {
-  const float* const next = right + (panel + panels) * kWidth * kRightColumn;
-  float room[kPacksRight ? panels * kDepth * kWidth : 1];
-  if constexpr (kPacksRight) {
-    pack_panels<panels>(right + panel * kWidth * kRightColumn, room);
-    right = room;
-  } else {
-    right += panel * kDepth * kWidth;
+template <int rows, int width>
+__attribute__((noinline)) static void tile(const float* left, const float* right, Index depth, const float* from, Index from_row, float* to, Index to_row) {
+  Vector sum[rows][kVectors];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = *(const LooseVector*)(from + r * from_row + v * kLanes);
+  for (Index k = 0; k < depth; ++k) {
+    Vector column[kVectors];
+    for (int v = 0; v < kVectors; ++v) column[v] = *(const LooseVector*)(right + k * kWidth + v * kLanes);
+    Quad row[width / 4];
+    for (int q = 0; q < width / 4; ++q) row[q] = *(const LooseQuad*)(left + k * width + 4 * q);
+    // Rows come from the second or third cache, where the processor looks for them too late.
+    __builtin_prefetch(left + (k + 20) * width, 0, 3);
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += column[v] * row[r / 4][r % 4];
   }
-  rows<true, panels>(left, right, added + panel * kAddedPanel, result + panel * kResultPanel, next);
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < kVectors; ++v) *(LooseVector*)(to + r * to_row + v * kLanes) = sum[r][v];
+}
+
+// What is packed next lies far apart: it is fetched meanwhile, some of it for each block.
+static inline void fetch(Index block, const float* next) {
+  constexpr Index kEach = (kDeep + kLeftBlocks - 1) / kLeftBlocks;
+  if constexpr (kPacksRight && kRightColumn == 1) {
+    for (Index k = block * kEach; k < smaller((block + 1) * kEach, kDeep); ++k)
+      for (Index c = 0; c < kTogether * kWidth; c += 16) __builtin_prefetch(next + k * kRightDepth + c, 0, 2);
+  } else if constexpr (kPacksRight) {
+    constexpr Index kLong = (kEach + 15) / 16 * 16;
+    for (Index c = 0; c < kTogether * kWidth; ++c)
+      for (Index k = block * kLong; k < smaller((block + 1) * kLong, kDeep); k += 16)
+        __builtin_prefetch(next + c * kRightColumn + k, 0, 2);
+  }
+}
+
+// Where sums start, which may be at what was added up before, and where they go.
+struct Sums {
+  const float* from;
+  Index from_row, from_panel;
+  float* to;
+  Index to_row;
+};
+alignas(64) constexpr float kZeros[kWidth] = {};
+
+// A part of the depth, by all rows.
+static inline void multiply(const float* left, const float* right, Index panels, Index apart, Index start, Index depth, const Sums& sums, const float* next) {
+  for (Index block = 0; block < kLeftBlocks; ++block) {
+    fetch(block, next);
+    const float* const rows = left + block * kBlock * kDepth;
+    for (Index p = 0; p < panels; ++p) {
+      const float* const panel = right + p * apart;
+      const float* const from = sums.from + block * kBlock * sums.from_row + p * sums.from_panel;
+      float* const to = sums.to + block * kBlock * sums.to_row + p * kResultPanel;
+      if (block < kBlocks) {
+        tile<kBlock, kBlock>(rows + start * kBlock, panel, depth, from, sums.from_row, to, sums.to_row);
+      } else if constexpr (kRest > 0) {
+        tile<kRest, kRestWidth>(rows + start * kRestWidth, panel, depth, from, sums.from_row, to, sums.to_row);
+      }
+    }
+  }
+}
+
+static inline void columns(Index panel, Index panels, const float* left, const float* right, const float* added, float* result) {
+  float room[kPacksRight ? kTogether * kDeep * kWidth : 1];
+  result += panel * kResultPanel;
+  Sums sums{kZeros, 0, 0, result, kResultRow};
+  if (kAdds) sums = {added + panel * kAddedPanel, kAddedRow, kAddedPanel, result, kResultRow};
+  for (Index start = 0; start < kDepth; start += kDeep) {
+    const Index depth = smaller(kDeep, kDepth - start);
+    if constexpr (kPacksRight) {
+      const float* const group = right + panel * kWidth * kRightColumn + start * kRightDepth;
+      const bool is_last = start + kDeep >= kDepth;
+      pack_panels(group, panels, depth, room);
+      multiply(left, room, panels, depth * kWidth, start, depth, sums,
+               is_last ? right + (panel + panels) * kWidth * kRightColumn : group + kDeep * kRightDepth);
+    } else {
+      multiply(left, right + (panel * kDepth + start) * kWidth, panels, kDepth * kWidth, start, depth, sums, right);
+    }
+    sums = {result, kResultRow, kResultPanel, result, kResultRow};
+  }
 }
 
 static inline void last_columns(const float* left, const float* right, const float* added, float* result) {
-  float room[kDepth * kWidth], sums[kRows * kWidth];
-  pack_right(right + kPanels * kWidth * kRightColumn, kTail, 0, kDepth, room);
-  rows<false, 1>(left, room, added, sums, right);
+  float room[kDeep * kWidth], part[kRows * kWidth];
+  right += kPanels * kWidth * kRightColumn;
+  Sums sums{kZeros, 0, 0, part, kWidth};
+  for (Index start = 0; start < kDepth; start += kDeep) {
+    const Index depth = smaller(kDeep, kDepth - start);
+    pack<kTail, kWidth, kRightColumn, kRightDepth>(right + start * kRightDepth, depth, room);
+    multiply(left, room, 1, 0, start, depth, sums, right);
+    sums = {part, kWidth, 0, part, kWidth};
+  }
   for (Index r = 0; r < kRows; ++r)
     for (Index c = 0; c < kTail; ++c)
       result[r * kResultRow + kPanels * kResultPanel + c] =
-          sums[r * kWidth + c] + (kAdds ? added[r * kAddedRow + kPanels * kAddedPanel + c] : 0);
+          part[r * kWidth + c] + (kAdds ? added[r * kAddedRow + kPanels * kAddedPanel + c] : 0);
 }
 
 static inline void piece(Index index, const float* left, const float* right, const float* added, float* result) {
-  if (index < kGroups) {
-    columns<kTogether>(index * kTogether, left, right, added, result);
-  } else if (index < kPieces - (kTail > 0)) {
-    columns<1>(kGroups * kTogether + index - kGroups, left, right, added, result);
+  const Index panel = index * kTogether;
+  if (panel < kPanels) {
+    columns(panel, smaller(kTogether, kPanels - panel), left, right, added, result);
   } else if constexpr (kTail > 0) {
     last_columns(left, right, added, result);
   }
@@ -178,17 +209,21 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
   return result;
 }
 
-// Panels that are multiplied by one after the other, while what they are packed into is in the
-// first cache and enough is left for other threads; or at once, by few rows.
+// How deep the parts of a product are: all alike, but for the last one.
+std::int64_t deep(const PanelLayout& layout) {
+  const std::int64_t parts = (layout.depth + kDeepestPart - 1) / kDeepestPart;
+  const std::int64_t each = (layout.depth + parts - 1) / parts;
+  return parts == 1 ? each : (each + 3) / 4 * 4;
+}
+
+// Panels that are packed together because they share lines of the cache, while enough is left for
+// other threads. Rows that meet several panels are in the first cache from the second one on.
 std::int64_t panels_together(const PanelLayout& layout) {
-  if (layout.rows <= kBlockRows / 2) {
-    return 2;
-  }
   if (!layout.packs_right || layout.right_column != 1) {
     return 1;
   }
   std::int64_t together = 4;
-  while (together > 1 && (together * layout.depth > kDeepTogether ||
+  while (together > 1 && (together * deep(layout) > kDeepTogether ||
                           layout.batches * layout.panels / together < kFewestPieces)) {
     together /= 2;
   }
@@ -228,12 +263,13 @@ std::string emit_panel_product(const PanelLayout& layout, const Target& target) 
       constant("kLeftBatch", layout.left_batch) + constant("kRightBatch", layout.right_batch) +
       constant("kAddedBatch", layout.added_batch) + constant("kResultBatch", layout.result_batch) +
       constant("kPacked", layout.packed_rows() * layout.depth) + constant("kRows", layout.rows) +
-      constant("kDepth", layout.depth) + constant("kPanels", layout.panels) +
-      constant("kTail", layout.tail) + constant("kTogether", panels_together(layout)) +
-      constant("kLeftRow", layout.left_row) + constant("kLeftDepth", layout.left_depth) +
-      constant("kRightColumn", layout.right_column) + constant("kRightDepth", layout.right_depth) +
-      constant("kAddedPanel", layout.added_panel) + constant("kAddedRow", layout.added_row) +
-      constant("kResultPanel", layout.result_panel) + constant("kResultRow", layout.result_row) +
+      constant("kDepth", layout.depth) + constant("kDeep", deep(layout)) +
+      constant("kPanels", layout.panels) + constant("kTail", layout.tail) +
+      constant("kTogether", panels_together(layout)) + constant("kLeftRow", layout.left_row) +
+      constant("kLeftDepth", layout.left_depth) + constant("kRightColumn", layout.right_column) +
+      constant("kRightDepth", layout.right_depth) + constant("kAddedPanel", layout.added_panel) +
+      constant("kAddedRow", layout.added_row) + constant("kResultPanel", layout.result_panel) +
+      constant("kResultRow", layout.result_row) +
       "constexpr bool kPacksRight = " + (layout.packs_right ? "true" : "false") + ";\n" +
       "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   text += kProductParts;
