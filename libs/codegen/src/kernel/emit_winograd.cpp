@@ -217,10 +217,11 @@ std::int64_t band_tiles(const ConvolutionLayout& layout) {
 bool is_winograd(const ConvolutionLayout& layout) {
   using Pair = ConvolutionLayout::Pair;
   // Where pictures are so small that tiles reach far beyond them, nothing is gained.
+  const std::int64_t tiles = (tiles_of(layout) + kTogether - 1) / kTogether * kTogether;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels % 4 == 0 &&
          layout.channels >= kFewestChannels && layout.panels * kPanelWidth >= kFewestChannels &&
-         16 * tiles_of(layout) <= 6 * layout.pixels();
+         16 * tiles <= 6 * layout.pixels();
 }
 
 ConvolutionKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -22,6 +23,8 @@ namespace {
 
 // [panels, rows, columns, channels, kPanelWidth] to [panels, kPanelWidth, channels, rows, columns].
 const std::vector<Expr> kAsConvolutionTakesIt = {0, 4, 3, 1, 2};
+
+constexpr std::int64_t kFewestProducts = 128;
 
 class Packer {
  public:
@@ -55,8 +58,17 @@ class Packer {
     }
     const ir::TensorMeta& weight = graph_.tensor(operand(node, 1));
     const std::optional<std::int64_t> channels = weight.sizes[0].constant();
-    return channels && *channels % kPanelWidth == 0 && *channels > 0 &&
+    return channels && *channels % kPanelWidth == 0 && *channels > 0 && !is_shallow(node) &&
            is_picture(operand(node, 0)) && is_picture(node.results[0]);
+  }
+
+  // Sums of so few products that libtorch is as fast: it takes all pixels for rows of a matrix.
+  [[nodiscard]] bool is_shallow(const ir::Node& node) const {
+    const std::vector<Expr>& weight = graph_.tensor(operand(node, 1)).sizes;
+    const auto* stride = std::get_if<std::vector<Expr>>(&node.arguments[3]);
+    return weight[2] == Expr(1) && weight[3] == Expr(1) &&
+           weight[1].constant().value_or(0) < kFewestProducts && stride != nullptr &&
+           std::ranges::all_of(*stride, [](const Expr& step) { return step == Expr(1); });
   }
 
   // Of a known size, with the channels of a pixel side by side.
