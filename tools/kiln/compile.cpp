@@ -33,12 +33,14 @@ void apply_option(const std::string& pair, CompileOptions& options) {
     options.check_inputs = value == "true" || value == "1";
   } else if (name == "profile") {
     options.profile = value == "true" || value == "1";
+  } else if (name == "winograd") {
+    options.winograd = value == "true" || value == "1";
   } else if (name == "identity") {
     options.identity = value;
   } else {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        "there is no option '" + name + "'; known are isa, check_inputs, profile and identity");
+    throw Error(ErrorCode::kInvalidArgument,
+                "there is no option '" + name +
+                    "'; known are isa, check_inputs, profile, winograd and identity");
   }
 }
 
@@ -110,7 +112,7 @@ void add_compile(CLI::App& app, Session& session) {
       arguments->instances,
       "Calls that may run at once where the package is loaded (default: its cores)");
   command->add_option(
-      "--option", arguments->options, "name=value: isa, check_inputs, profile, identity");
+      "--option", arguments->options, "name=value: isa, check_inputs, profile, winograd, identity");
   command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
   command->footer(R"(Examples:

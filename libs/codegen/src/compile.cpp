@@ -46,6 +46,14 @@ ir::Graph expanded(const ir::Graph& graph) {
                        }});
 }
 
+std::vector<Target> targets_of(const Options& options) {
+  std::vector<Target> targets = resolve_targets(options.isa);
+  for (Target& target : targets) {
+    target.winograd = options.winograd;
+  }
+  return targets;
+}
+
 // A program in the form that is scheduled.
 struct Prepared {
   ir::Graph graph;
@@ -107,7 +115,7 @@ Report compile(const ir::Graph& program,
   std::future<void> tried = std::async(std::launch::async, [&options] {
     static_cast<void>(find_compiler(options.compiler, options.compiler_timeout));
   });
-  const std::vector<Target> targets = resolve_targets(options.isa);
+  const std::vector<Target> targets = targets_of(options);
   const Prepared prepared = prepare(program, targets[0], options.bind_constants);
   const Schedule plan = schedule(prepared.graph, targets[0], options.bind_constants);
   const std::vector<KernelVariant> variants =
@@ -132,7 +140,7 @@ Report compile(const ir::Graph& program,
 }
 
 std::string describe(const ir::Graph& program, const Options& options) {
-  const Target target = resolve_targets(options.isa)[0];
+  const Target target = targets_of(options)[0];
   const Prepared prepared = prepare(program, target, options.bind_constants);
   const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
   const KernelUnits kernels = group_kernels(plan.kernels, target);

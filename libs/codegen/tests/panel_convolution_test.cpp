@@ -138,6 +138,22 @@ TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][con
     return (result - exact).abs().max().item<double>();
   };
   CHECK(error(model({input})[0]) <= error(usual));
+
+  Options options = with_constants({weight});
+  options.winograd = false;
+  LoadedModel exactly(pack_convolutions(graph_of(graph_text(given, input, usual))),
+                      options,
+                      {weight},
+                      Scheduler::kReal);
+  CHECK(exactly.report().source != model.report().source);
+  // A pixel that is far larger than its neighbours, seen by results beside which it lies only in a
+  // tile.
+  input[0][0][9][9] = 1e9;
+  const at::Tensor beside = convolved(input.to(at::kDouble), weight.to(at::kDouble));
+  const auto beside_error = [&](LoadedModel& run) {
+    return (run({input})[0] - beside)[0].select(1, 7).abs().max().item<double>();
+  };
+  CHECK(beside_error(exactly) < 1e-4);
 }
 
 TEST_CASE("a weight that is taken twice is packed once, and others stay",

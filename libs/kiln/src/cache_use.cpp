@@ -124,7 +124,7 @@ autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
       .add("options",
            std::string(options.check_inputs ? "checked" : "unchecked") +
                (options.bind_constants ? " bound" : "") +
-               (options.record_kernels ? " recorded" : "") +
+               (options.record_kernels ? " recorded" : "") + (options.winograd ? " winograd" : "") +
                (options.store_folded ? " folded" : ""))
       .add("identity", identity);
   return builder;

@@ -98,6 +98,7 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   result.isa = options.isa;
   result.check_inputs = options.check_inputs;
   result.record_kernels = options.profile;
+  result.winograd = options.winograd;
   result.keep_source = options.keep_source;
   if (options.progress) {
     result.progress = [progress = options.progress](const codegen::Progress& step) {

@@ -66,6 +66,7 @@ TEST_CASE("CA-05 a change of any field of any key component is a miss", "[kiln][
   }
   change([](Situation& other) { other.identity = "model 2"; });
   change([](Situation& other) { other.options.check_inputs = false; });
+  change([](Situation& other) { other.options.winograd = false; });
   change([](Situation& other) { other.options.bind_constants = true; });
   change([](Situation& other) { other.options.in_spec = "[1]"; });
   change([](Situation& other) { other.options.out_spec = "[1]"; });

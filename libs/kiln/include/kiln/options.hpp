@@ -36,6 +36,7 @@ struct CompileOptions {
   bool check_hidden_reads = false;
   std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
   bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
+  bool winograd = true;       ///< 3x3 convolutions may be computed in tiles (docs/codegen.md).
   bool dynamic = false;       ///< Symbolic sizes: not supported yet, an error if set.
   /// Past `max_versions`, or where a function cannot be compiled, run it as it is instead of
   /// throwing.

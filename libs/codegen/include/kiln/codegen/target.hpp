@@ -19,6 +19,7 @@ struct Target {
   /// Whether libtorch is slow at multiplying by matrices that lie transposed: with OpenBLAS, not
   /// with MKL. They are turned or packed beforehand, or the products are kernels.
   bool turns_operands = false;
+  bool winograd = true;  ///< Whether convolutions may be computed in tiles (`Options::winograd`).
 };
 
 /// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an
