@@ -90,8 +90,7 @@ ConvolutionKernel convolution_kernel(const ConvolutionLayout& layout,
       "constexpr int kLanes = " +
       std::to_string(lanes) + ";\nconstexpr int kPixels = " + std::to_string(tile_pixels) +
       ";\nconstexpr Index kMostChannels = " + std::to_string(kMostConvolutionChannels) +
-      ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") +
-      ";\nconstexpr bool kByFours = " + (layout.channels % 4 == 0 ? "true" : "false") + ";\n";
+      ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   kernel.source += kPrologue;
   kernel.source += parts;
   kernel.source += kEntry;

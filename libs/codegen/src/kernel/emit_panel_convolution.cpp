@@ -46,14 +46,10 @@ IN_ORDER static void tile(const Shape& s, const float* const* at, Index pixels, 
   for (; at < end; at += kPixels) {
     const float* from[kPixels];
     for (int p = 0; p < kPixels; ++p) from[p] = at[p];
-    if constexpr (kByFours) {
-      for (Index c = 0; c < channels; c += 4, panel += 4 * kWidth) {
-        Quad quad[kPixels];
-        for (int p = 0; p < kPixels; ++p) quad[p] = load_quad(from[p] + c);
-        for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return quad[p][j]; }, sum);
-      }
-    } else {
-      for (Index c = 0; c < channels; ++c, panel += kWidth) multiply(panel, [&](int p) { return from[p][c]; }, sum);
+    for (Index c = 0; c < channels; c += 4, panel += 4 * kWidth) {
+      Quad quad[kPixels];
+      for (int p = 0; p < kPixels; ++p) quad[p] = load_quad(from[p] + c);
+      for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return quad[p][j]; }, sum);
     }
   }
 #pragma GCC unroll 8

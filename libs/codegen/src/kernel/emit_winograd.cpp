@@ -219,9 +219,8 @@ bool is_winograd(const ConvolutionLayout& layout) {
   // Where pictures are so small that tiles reach far beyond them, nothing is gained.
   const std::int64_t tiles = (tiles_of(layout) + kTogether - 1) / kTogether * kTogether;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
-         layout.dilation == Pair{1, 1} && layout.channels % 4 == 0 &&
-         layout.channels >= kFewestChannels && layout.panels * kPanelWidth >= kFewestChannels &&
-         16 * tiles <= 6 * layout.pixels();
+         layout.dilation == Pair{1, 1} && layout.channels >= kFewestChannels &&
+         layout.panels * kPanelWidth >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
 }
 
 ConvolutionKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {

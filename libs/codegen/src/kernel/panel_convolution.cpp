@@ -84,7 +84,7 @@ class ConvolutionMeasure {
     for (std::size_t i = 0; i < dense.size(); ++i) {
       fits_ = fits_ && (sizes[i] == Expr(1) || window.strides[i] == dense[i]);
     }
-    fits_ = fits_ && layout_.pixels() > 0 && layout_.channels > 0 &&
+    fits_ = fits_ && layout_.pixels() > 0 && layout_.channels > 0 && layout_.channels % 4 == 0 &&
             layout_.channels <= kMostConvolutionChannels;
   }
 
