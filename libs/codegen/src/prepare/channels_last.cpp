@@ -107,7 +107,8 @@ class ChannelsLast {
     }
     made.arguments[0] = as_channels_last(std::get<ValueId>(made.arguments[0]));
     const ValueId weight = std::get<ValueId>(node.arguments[1]);
-    if (!fixed_.empty() && fixed_[weight.index()]) {
+    const bool packed = panels_of_weight(graph_, weight).valid();
+    if (!packed && !fixed_.empty() && fixed_[weight.index()]) {
       made.arguments[1] = as_channels_last(std::get<ValueId>(made.arguments[1]));
     }
     relay_results(rewriter_.replace(id, std::move(made)));
