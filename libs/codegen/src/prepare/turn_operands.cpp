@@ -216,7 +216,7 @@ class Turner {
     }
     const std::size_t left = added ? 1 : 0;
     // Of constants alone: computed once, and not by a kernel that lays it out as a packed one does.
-    if (known_[operand(graph_.node(id), left).index()]) {
+    if (known_[graph_.node(id).results[0].index()]) {
       return std::nullopt;
     }
     if (batch) {
