@@ -22,6 +22,17 @@ struct CompileArguments {
   bool no_cache = false;
 };
 
+bool is_true(const std::string& name, const std::string& value) {
+  if (value == "true" || value == "1") {
+    return true;
+  }
+  if (value == "false" || value == "0") {
+    return false;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "the option '" + name + "' is true or false, not '" + value + "'");
+}
+
 // name=value pairs that the command line does not have switches for.
 void apply_option(const std::string& pair, CompileOptions& options) {
   const std::size_t equals = pair.find('=');
@@ -30,11 +41,11 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   if (name == "isa") {
     options.isa = value;
   } else if (name == "check_inputs") {
-    options.check_inputs = value == "true" || value == "1";
+    options.check_inputs = is_true(name, value);
   } else if (name == "profile") {
-    options.profile = value == "true" || value == "1";
+    options.profile = is_true(name, value);
   } else if (name == "winograd") {
-    options.winograd = value == "true" || value == "1";
+    options.winograd = is_true(name, value);
   } else if (name == "identity") {
     options.identity = value;
   } else {

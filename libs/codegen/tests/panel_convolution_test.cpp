@@ -125,6 +125,7 @@ TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][con
   const Case given = {{2, 64, 20, 20}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
   const at::Tensor input = channels_last(torch::randn(given.picture));
   const at::Tensor weight = torch::randn(given.weight);
+  weight.select(2, 2).zero_();
   const auto convolved = [](const at::Tensor& picture, const at::Tensor& taps) {
     return channels_last(at::conv2d(picture, taps, {}, 1, 1));
   };
@@ -146,14 +147,14 @@ TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][con
                       {weight},
                       Scheduler::kReal);
   CHECK(exactly.report().source != model.report().source);
-  // A pixel that is far larger than its neighbours, seen by results beside which it lies only in a
-  // tile.
+  // A pixel that is far larger than its neighbours, and results that take it times zero.
   input[0][0][9][9] = 1e9;
   const at::Tensor beside = convolved(input.to(at::kDouble), weight.to(at::kDouble));
   const auto beside_error = [&](LoadedModel& run) {
-    return (run({input})[0] - beside)[0].select(1, 7).abs().max().item<double>();
+    return (run({input})[0] - beside)[0].select(1, 8).abs().max().item<double>();
   };
   CHECK(beside_error(exactly) < 1e-4);
+  CHECK(beside_error(model) > 1);
 }
 
 TEST_CASE("a weight that is taken twice is packed once, and others stay",
@@ -185,9 +186,17 @@ TEST_CASE("a weight that is taken twice is packed once, and others stay",
   // Libtorch's are as fast.
   CHECK(packed(with("3, 3", "1, 1")) == 0);
   CHECK(packed(with("[8, 8, 3, 3]", "[8, 6, 3, 3]")) == 0);
+  CHECK(packed(with("[8, 8, 3, 3]", "[8, 8196, 3, 3]")) == 0);
   CHECK(packed(with("f32", "f64")) == 0);
   CHECK(packed(with("{288, 1, 48, 8}", "")) == 0);
   CHECK(packed(with("false, [0, 0]", "true, [0, 0]")) == 0);
+  // No picture, and its weight has no columns.
+  CHECK(packed(R"(graph g {
+    input %x: f32[1, 8, 6]{48, 1, 8} user
+    input %w: f32[8, 8, 1] parameter "w"
+    %y: f32[1, 8, 6]{48, 1, 8} = aten.convolution.default(%x, %w, none, [1], [0], [1], false, [0], 1)
+    output %y user
+  })") == 0);
 }
 
 }  // namespace

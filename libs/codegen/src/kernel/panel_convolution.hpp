@@ -69,8 +69,8 @@ struct ConvolutionKernel {
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
 [[nodiscard]] bool is_winograd(const ConvolutionLayout& layout);
 
-/// The kernel for those. Sums are rounded by the largest value of a tile's four by four pixels.
-/// Tiles with a result that is not finite are computed tap by tap.
+/// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
+/// a result that is not finite are computed tap by tap.
 [[nodiscard]] ConvolutionKernel emit_winograd(const ConvolutionLayout& layout,
                                               const Target& target);
 

@@ -59,7 +59,8 @@ struct Options {
   std::string compiler = {};  ///< Found in $KILN_CXX, $CXX, g++, clang++ if empty.
   std::chrono::milliseconds compiler_timeout = std::chrono::minutes(10);  ///< For each file.
   /// Convolutions of 3x3 taps may be computed in tiles, with less than half of the products. Each
-  /// result is then rounded by the largest of the 4x4 pixels of its tile, not of its own 3x3.
+  /// result is then rounded by its largest pixel times its largest weight, also where that pixel
+  /// meets a small weight.
   bool winograd = true;
   /// Each step of a run is a range of PyTorch's profiler, under the kernel's name and operators.
   /// Costs a tenth of a microsecond a step when no profiler listens, so nobody has it by default.
