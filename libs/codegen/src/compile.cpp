@@ -81,16 +81,16 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
   if (bind_constants) {
     prepared.graph = fold_batch_norms(prepared.graph);
   }
-  if (target.turns_operands) {
+  if (target.panel_width > 0) {
     if (bind_constants) {
       prepared.graph = expand_recurrent_layers(prepared.graph);
     }
-    prepared.graph = turn_operands(prepared.graph, bind_constants);
+    prepared.graph = turn_operands(prepared.graph, target, bind_constants);
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {
-    if (target.turns_operands) {
-      prepared.graph = pack_convolutions(prepared.graph);
+    if (target.panel_width > 0) {
+      prepared.graph = pack_convolutions(prepared.graph, target.panel_width);
     }
     SplitProgram split = split_constants(prepared.graph);
     if (split.folded() != 0) {

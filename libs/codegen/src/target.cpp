@@ -44,12 +44,14 @@ Target native_target() {
   target.cpu_features = native_features();
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
+  target.panel_width = 8;
   target.turns_operands = true;
 #elif defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw")) {
     target.vector_bytes = 64;
+    target.panel_width = 32;
     target.compiler_flags += " -mprefer-vector-width=512";
   } else if (__builtin_cpu_supports("avx2")) {
     target.vector_bytes = 32;
@@ -83,13 +85,15 @@ Target resolve_target(const std::string& isa) {
             .vector_bytes = 64,
             .threads = 0,
             .compiler_flags = "-march=x86-64-v4 -mprefer-vector-width=512",
-            .cpu_features = kLevel4};
+            .cpu_features = kLevel4,
+            .panel_width = 32};
   }
   if (isa == "neon") {
     return {.isa = isa,
             .vector_bytes = 16,
             .threads = 0,
             .compiler_flags = "-march=armv8-a+simd",
+            .panel_width = 8,
             .turns_operands = true};
   }
   if (isa == "sve") {
@@ -99,6 +103,7 @@ Target resolve_target(const std::string& isa) {
             .threads = 0,
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
             .cpu_features = "asimd atomics sve sve256",
+            .panel_width = 8,
             .turns_operands = true};
   }
   throw Error(ErrorCode::kInvalidArgument,
@@ -111,6 +116,7 @@ std::vector<Target> resolve_targets(const std::string& isas) {
   std::istringstream names(isas);
   for (std::string name; std::getline(names, name, ',');) {
     targets.push_back(resolve_target(name));
+    targets.back().panel_width = targets[0].panel_width;
   }
   if (targets.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "no instruction set is named");

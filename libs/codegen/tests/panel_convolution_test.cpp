@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/testing/catch2.hpp"
@@ -59,8 +60,9 @@ at::Tensor channels_last(const at::Tensor& tensor) {
 
 // What the kernel makes of `input` and what libtorch does, which are as close as sums in another
 // order can be.
-void check_like_libtorch(const Case& given, const at::Tensor& input) {
-  CAPTURE(given.picture, given.weight, given.stride, given.padding, given.dilation, given.bias);
+void check_like_libtorch(const Case& given, const at::Tensor& input, std::int64_t width) {
+  CAPTURE(
+      given.picture, given.weight, given.stride, given.padding, given.dilation, given.bias, width);
   Tensors weights = {torch::randn(given.weight)};
   if (given.bias) {
     weights.push_back(torch::randn({given.weight[0]}));
@@ -75,7 +77,7 @@ void check_like_libtorch(const Case& given, const at::Tensor& input) {
                                     false,
                                     {0, 0},
                                     1));
-  LoadedModel model(pack_convolutions(graph_of(graph_text(given, input, expected))),
+  LoadedModel model(pack_convolutions(graph_of(graph_text(given, input, expected)), width),
                     with_constants(weights),
                     weights,
                     Scheduler::kReal);
@@ -104,24 +106,31 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
       {{1, 20, 7, 9}, {24, 20, 3, 3}, {1, 1}, {0, 0}, {1, 1}, false},
       {{3, 32, 13, 6}, {64, 32, 3, 3}, {1, 1}, {2, 1}},
       {{2, 16, 34, 30}, {16, 16, 3, 3}, {1, 1}, {1, 1}},
+      {{2, 20, 9, 11}, {32, 20, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
   };
   for (const Case& given : cases) {
-    check_like_libtorch(given, channels_last(torch::randn(given.picture)));
+    for (const std::int64_t width : {8, 32}) {
+      if (given.weight[0] % width == 0) {
+        check_like_libtorch(given, channels_last(torch::randn(given.picture)), width);
+      }
+    }
   }
 }
 
 TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][convolution]") {
-  for (const std::int64_t channels : {8, 16}) {  // Tap by tap, and in tiles.
+  // Tap by tap, and in tiles, of short vectors and of long ones.
+  for (const auto& [channels, width] : {std::pair(8, 8), std::pair(16, 8), std::pair(32, 32)}) {
     const Case given = {{1, channels, 11, 10}, {channels, channels, 3, 3}, {1, 1}, {1, 1}};
     const at::Tensor input = channels_last(torch::randn(given.picture));
     input[0][3][2][2] = std::numeric_limits<float>::quiet_NaN();
     input[0][7][8][9] = std::numeric_limits<float>::infinity();
     input[0][1][10][3] = -std::numeric_limits<float>::infinity();
-    check_like_libtorch(given, input);
+    check_like_libtorch(given, input, width);
   }
 }
 
 TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][convolution]") {
+  const std::int64_t width = GENERATE(8, 32);
   const Case given = {{2, 64, 20, 20}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
   const at::Tensor input = channels_last(torch::randn(given.picture));
   const at::Tensor weight = torch::randn(given.weight);
@@ -131,7 +140,7 @@ TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][con
   };
   const at::Tensor exact = convolved(input.to(at::kDouble), weight.to(at::kDouble));
   const at::Tensor usual = convolved(input, weight);
-  LoadedModel model(pack_convolutions(graph_of(graph_text(given, input, usual))),
+  LoadedModel model(pack_convolutions(graph_of(graph_text(given, input, usual)), width),
                     with_constants({weight}),
                     {weight},
                     Scheduler::kReal);
@@ -142,7 +151,7 @@ TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][con
 
   Options options = with_constants({weight});
   options.winograd = false;
-  LoadedModel exactly(pack_convolutions(graph_of(graph_text(given, input, usual))),
+  LoadedModel exactly(pack_convolutions(graph_of(graph_text(given, input, usual)), width),
                       options,
                       {weight},
                       Scheduler::kReal);
@@ -167,7 +176,7 @@ TEST_CASE("a weight that is taken twice is packed once, and others stay",
     output %y user
   })";
   const auto packed = [](std::string text) {
-    const ir::Graph graph = pack_convolutions(graph_of(text));
+    const ir::Graph graph = pack_convolutions(graph_of(text), 8);
     std::size_t count = 0;
     for (const ir::Node& node : graph.nodes()) {
       count += node.target == "aten.clone.default" ? 1U : 0U;

@@ -22,42 +22,48 @@ using testing::Scheduler;
 using testing::Tensors;
 using testing::with_constants;
 
-// A model whose weights are packed whatever machine this is.
+// Where libtorch multiplies by way of OpenBLAS.
+const Target kOpenBlas = {.panel_width = 8, .turns_operands = true};
+
+// A model whose weights are packed whatever machine this is, in panels of `width` columns.
 struct PackedModel {
-  PackedModel(const std::string& text, const Tensors& weights) {
-    model.emplace(
-        turn_operands(graph_of(text), true), with_constants(weights), weights, Scheduler::kReal);
+  PackedModel(const std::string& text, const Tensors& weights, int width) {
+    model.emplace(turn_operands(graph_of(text), {.panel_width = width}, true),
+                  with_constants(weights),
+                  weights,
+                  Scheduler::kReal);
   }
   std::optional<LoadedModel> model;
 };
 
 TEST_CASE("products of any number of rows with packed weights equal libtorch's",
           "[codegen][product]") {
-  const at::Tensor weight = torch::randn({40, 37});
-  const at::Tensor bias = torch::randn({40});
-  const std::vector<std::int64_t> rows = {2, 3, 4, 5, 7, 8, 9, 16, 23};
+  const int width = GENERATE(8, 32);
+  const at::Tensor weight = torch::randn({96, 37});
+  const at::Tensor bias = torch::randn({96});
+  const std::vector<std::int64_t> rows = {2, 3, 4, 5, 7, 8, 9, 14, 16, 23, 29};
   std::string text =
-      "graph g {\n  input %w: f32[40, 37] parameter \"w\"\n  input %b: f32[40] parameter \"b\"\n";
-  std::string steps = "  %t: f32[37, 40]{1, 37} = aten.t.default(%w) view(0:0)\n";
+      "graph g {\n  input %w: f32[96, 37] parameter \"w\"\n  input %b: f32[96] parameter \"b\"\n";
+  std::string steps = "  %t: f32[37, 96]{1, 37} = aten.t.default(%w) view(0:0)\n";
   std::string outputs;
   Tensors inputs;
   for (const std::int64_t count : rows) {
     const std::string n = std::to_string(count);
     text += "  input %x" + n + ": f32[" + n + ", 37] user\n";
-    steps += "  %y" + n + ": f32[" + n + ", 40] = aten.addmm.default(%b, %x" + n + ", %t, 1, 1)\n";
+    steps += "  %y" + n + ": f32[" + n + ", 96] = aten.addmm.default(%b, %x" + n + ", %t, 1, 1)\n";
     outputs += "  output %y" + n + " user\n";
     inputs.push_back(torch::randn({count, 37}));
   }
   inputs[3][4][5] = std::numeric_limits<float>::quiet_NaN();
   inputs[4][6][0] = std::numeric_limits<float>::infinity();
 
-  PackedModel packed(text + steps + outputs + "}", {weight, bias});
+  PackedModel packed(text + steps + outputs + "}", {weight, bias}, width);
   const Tensors results = (*packed.model)(inputs);
 
   CHECK(packed.model->report().extern_calls == 0);
   REQUIRE(results.size() == inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    CAPTURE(rows[i]);
+    CAPTURE(rows[i], width);
     CHECK(torch::allclose(
         results[i], torch::addmm(bias, inputs[i], weight.t()), 1e-5, 1e-5, /*equal_nan=*/true));
   }
@@ -87,7 +93,8 @@ TEST_CASE("a packed product takes its rows and what it adds however they lie",
     output %d user
     output %e user
   })",
-                     {weight});
+                     {weight},
+                     GENERATE(8, 32));
   const at::Tensor x = torch::randn({64, 10}) / 8;  // Exponentials that stay near one.
   const at::Tensor s = torch::randn({10, 256}).slice(1, 0, std::nullopt, 2);
   const at::Tensor m = torch::randn({3, 10, 128});
@@ -116,7 +123,8 @@ TEST_CASE("a packed product that is worth threads gives the same with them", "[c
     %a: f32[19, 512] = aten.mm.default(%x, %t)
     output %a user
   })",
-                     {weight});
+                     {weight},
+                     GENERATE(8, 32));
   const at::Tensor x = torch::randn({19, 300});
 
   CHECK(torch::allclose((*packed.model)({x})[0], torch::mm(x, weight.t()), 1e-4, 1e-4));
@@ -141,14 +149,11 @@ TEST_CASE("the kernel packs a transposed right side that is no constant", "[code
     output %c user
     output %d user
   })");
-  Target target;
-  target.turns_operands = true;
-  const Schedule plan = schedule(graph, target, false);
+  const Schedule plan = schedule(graph, kOpenBlas, false);
   for (const Step& step : plan.steps) {
     CHECK(std::holds_alternative<KernelCall>(step));
   }
-  target.turns_operands = false;
-  CHECK(schedule(graph, target, false).kernels.empty());
+  CHECK(schedule(graph, {.panel_width = 32}, false).kernels.empty());
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({19, 130});
@@ -192,9 +197,7 @@ TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][
     output %d user
     output %e user
   })");
-  Target target;
-  target.turns_operands = true;
-  for (const Step& step : schedule(graph, target, false).steps) {
+  for (const Step& step : schedule(graph, kOpenBlas, false).steps) {
     CHECK(std::holds_alternative<KernelCall>(step));
   }
 
@@ -243,9 +246,7 @@ TEST_CASE("a product deeper than the caches is added up in parts", "[codegen][pr
       "] = aten.mm.default(%x, %w)\n  %u: f32[" + r + ", " + c +
       "] = aten.mm.default(%x, %vt)\n  output %p user\n  output %q user\n  output %s user\n"
       "  output %u user\n}");
-  Target target;
-  target.turns_operands = true;
-  CHECK(schedule(graph, target, false).kernels.size() == 4);
+  CHECK(schedule(graph, kOpenBlas, false).kernels.size() == 4);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({rows, depth});
@@ -276,9 +277,7 @@ TEST_CASE("a batch of deep products is added up in parts", "[codegen][product]")
     output %p user
     output %q user
   })");
-  Target target;
-  target.turns_operands = true;
-  CHECK(schedule(graph, target, false).kernels.size() == 2);
+  CHECK(schedule(graph, kOpenBlas, false).kernels.size() == 2);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({3, 13, 1100});
@@ -293,24 +292,25 @@ TEST_CASE("a batch of deep products is added up in parts", "[codegen][product]")
 }
 
 TEST_CASE("deep products with packed weights are added up in parts", "[codegen][product]") {
-  // Few rows take two panels at once, and the last one alone.
-  const at::Tensor weight = torch::randn({72, 2100});
-  const at::Tensor bias = torch::randn({72});
+  // Rows in one block, and in several.
+  const at::Tensor weight = torch::randn({96, 2100});
+  const at::Tensor bias = torch::randn({96});
 
   PackedModel packed(R"(graph g {
-    input %w: f32[72, 2100] parameter "w"
-    input %b: f32[72] parameter "b"
+    input %w: f32[96, 2100] parameter "w"
+    input %b: f32[96] parameter "b"
     input %x: f32[3, 2100] user
     input %y: f32[29, 2100] user
-    %t: f32[2100, 72]{1, 2100} = aten.t.default(%w) view(0:0)
-    %p: f32[3, 72] = aten.addmm.default(%b, %x, %t, 1, 1)
-    %q: f32[29, 72] = aten.addmm.default(%b, %y, %t, 1, 1)
-    %s: f32[29, 72] = aten.mm.default(%y, %t)
+    %t: f32[2100, 96]{1, 2100} = aten.t.default(%w) view(0:0)
+    %p: f32[3, 96] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %q: f32[29, 96] = aten.addmm.default(%b, %y, %t, 1, 1)
+    %s: f32[29, 96] = aten.mm.default(%y, %t)
     output %p user
     output %q user
     output %s user
   })",
-                     {weight, bias});
+                     {weight, bias},
+                     GENERATE(8, 32));
   const at::Tensor x = torch::randn({3, 2100});
   const at::Tensor y = torch::randn({29, 2100});
   const Tensors results = (*packed.model)({x, y});
@@ -323,8 +323,6 @@ TEST_CASE("deep products with packed weights are added up in parts", "[codegen][
 }
 
 TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[codegen][product]") {
-  Target target;
-  target.turns_operands = true;
   for (const char* batch : {"2, 7, 64", "2, 2048, 64", "70, 1024, 64"}) {
     CAPTURE(batch);
     const std::string left = batch;
@@ -334,7 +332,7 @@ TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[code
         graph_of("graph g {\n  input %x: f32[" + left + "] user\n  input %w: f32[" + count +
                  ", 64, 16] user\n  %a: f32[" + rows +
                  ", 16] = aten.bmm.default(%x, %w)\n  output %a user\n}");
-    CHECK(schedule(graph, target, false).kernels.empty());
+    CHECK(schedule(graph, kOpenBlas, false).kernels.empty());
   }
 }
 
@@ -342,11 +340,15 @@ TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
   CHECK(layout.scratch() == 12 * 4);
   for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
-    Target target;
-    target.vector_bytes = bytes;
-    const std::string text = emit_panel_product(layout, target);
+    const std::string text = emit_panel_product(layout, {.vector_bytes = bytes});
     CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
   }
+  PanelLayout wide = layout;
+  wide.width = 32;
+  wide.rows = 30;
+  const std::string text = emit_panel_product(wide, {.vector_bytes = 64});
+  CHECK(text.find("kLanes = 16;") != std::string::npos);
+  CHECK(text.find("kBlock = 10;") != std::string::npos);  // Three blocks, all alike.
 }
 
 }  // namespace

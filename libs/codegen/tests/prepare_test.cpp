@@ -15,6 +15,9 @@
 namespace kiln::codegen {
 namespace {
 
+// Where libtorch multiplies by way of OpenBLAS.
+const Target kOpenBlas = {.panel_width = 8, .turns_operands = true};
+
 using kiln::testing::contains;
 
 std::size_t count(const ir::Graph& graph, const std::string& target) {
@@ -91,9 +94,9 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
     output %n user
   })");
 
-  const ir::Graph turned = turn_operands(graph, true);
+  const ir::Graph turned = turn_operands(graph, kOpenBlas, true);
   ir::verify(turned);
-  CHECK(count(turn_operands(graph, false), "aten.clone.default") == 0);
+  CHECK(count(turn_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is no constant.
   CHECK(count(turned, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
@@ -117,7 +120,7 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
     output %n user
   })");
 
-  const ir::Graph packed = turn_operands(graph, true);
+  const ir::Graph packed = turn_operands(graph, kOpenBlas, true);
   ir::verify(packed);
   CHECK(count(packed, "aten.baddbmm.default") == 1);
   CHECK(count(packed, "aten.bmm.default") == 1);
@@ -141,7 +144,7 @@ TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]")
     output %z user
   })");
 
-  CHECK(ir::print(turn_operands(graph, true)) == ir::print(graph));
+  CHECK(ir::print(turn_operands(graph, kOpenBlas, true)) == ir::print(graph));
 }
 
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
@@ -152,6 +155,7 @@ TEST_CASE("a single row, many rows and a small weight leave it as it is", "[code
                       columns + ", 64] parameter \"w\"\n  %t: f32[64, " + columns +
                       "]{1, 64} = aten.t.default(%w) view(0:0)\n  %y: f32[" + rows + ", " +
                       columns + "] = aten.mm.default(%x, %t)\n  output %y user\n}"),
+            kOpenBlas,
             true),
         "aten.clone.default");
   };
@@ -219,7 +223,7 @@ TEST_CASE("batches of transposed matrices are turned before they are multiplied"
     output %r user
   })");
 
-  const ir::Graph turned = turn_operands(graph, false);
+  const ir::Graph turned = turn_operands(graph, kOpenBlas, false);
   ir::verify(turned);
   CHECK(count(turned, "aten.clone.default") == 1);
   // Many rows are multiplied by a kernel that turns panels.
@@ -243,7 +247,7 @@ TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
     output %z user
   })");
 
-  const ir::Graph turned = turn_operands(graph, true);
+  const ir::Graph turned = turn_operands(graph, kOpenBlas, true);
 
   ir::verify(turned);
   CHECK(count(turned, "aten.baddbmm.default") == 1);
@@ -266,7 +270,7 @@ TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepar
     output %n user
   })");
 
-  const std::string turned = ir::print(turn_operands(graph, false));
+  const std::string turned = ir::print(turn_operands(graph, kOpenBlas, false));
   CHECK_THAT(turned, !contains("aten.bmm.default(%q, %t)"));
   CHECK_THAT(turned, !contains("%t, 1, 2)"));
   CHECK_THAT(turned, contains("%t, 1, 1)"));
@@ -396,7 +400,7 @@ TEST_CASE("what is packed is folded, and what unpacks it is not", "[codegen][pre
     output %y user
   })");
 
-  const ir::Graph packed = pack_convolutions(graph);
+  const ir::Graph packed = pack_convolutions(graph, 8);
   const SplitProgram split = split_constants(packed);
 
   ir::verify(packed);
@@ -405,7 +409,7 @@ TEST_CASE("what is packed is folded, and what unpacks it is not", "[codegen][pre
   CHECK_THAT(ir::print(split.run), contains("%folded_clone: f32[2, 3, 3, 4, 8]"));
   CHECK(count(split.run, "aten.view_copy.default") == 1);
   // Packed already.
-  CHECK(ir::print(pack_convolutions(packed)) == ir::print(packed));
+  CHECK(ir::print(pack_convolutions(packed, 8)) == ir::print(packed));
 }
 
 TEST_CASE("a complex number becomes a tensor of one element", "[codegen][prepare]") {

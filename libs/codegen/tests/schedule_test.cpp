@@ -172,7 +172,7 @@ constexpr const char* kBatchNorm = R"(graph bn {
 
 TEST_CASE("an mlp is two products and one kernel between them", "[codegen][schedule]") {
   Target target = resolve_target("native");
-  target.turns_operands = false;  // Then products are libtorch's.
+  target.panel_width = 0;  // Then products are libtorch's.
   const std::vector<KernelResult> results =
       run_cases({{kForward}, {kBackward, 1e-4}, {kTwoNorms}}, target);
 

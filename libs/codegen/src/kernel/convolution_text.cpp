@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "../prepare/products.hpp"
-
 namespace kiln::codegen {
 namespace {
 
@@ -12,8 +10,13 @@ constexpr std::int64_t kFewestPanels = 4;
 // Operations on one core that are worth more threads, as in other kernels 40 microseconds.
 constexpr std::int64_t kOperationsWorthThreads = 1'200'000;
 
-constexpr std::string_view kPrologue = R"(constexpr Index kWidth = 8;
-constexpr int kVectors = kWidth / kLanes;
+// Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
+// too; AVX-512 does not have to.
+constexpr std::int64_t kFewPixels = 8;
+constexpr std::int64_t kManyPixels = 12;
+constexpr std::int64_t kLongVector = 16;
+
+constexpr std::string_view kPrologue = R"(constexpr int kVectors = kWidth / kLanes;
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef float Quad __attribute__((vector_size(16)));
@@ -35,14 +38,19 @@ struct __attribute__((may_alias)) Shape {
 #define IN_ORDER __attribute__((noinline, optimize("no-schedule-insns")))
 #endif
 
-// Loaded whole: a compiler that sees its elements used one by one would load them one by one.
-static inline Quad load_quad(const float* from) {
-  Quad quad = *(const LooseQuad*)from;
+// Four channels of a pixel. NEON's instructions take one from a register: all are loaded whole, and a
+// compiler that sees them used one by one would load them one by one. Others take it from memory.
 #if defined(__aarch64__)
+typedef Quad Factors;
+static inline Factors factors(const float* from) {
+  Quad quad = *(const LooseQuad*)from;
   asm("" : "+w"(quad));
-#endif
   return quad;
 }
+#else
+typedef const float* Factors;
+static inline Factors factors(const float* from) { return from; }
+#endif
 
 // One channel of each pixel by its row of the panel.
 template <class Pixel>
@@ -69,6 +77,11 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 
 }  // namespace
 
+std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target) {
+  return std::min<std::int64_t>(target.vector_bytes / 4, layout.width) == kLongVector ? kManyPixels
+                                                                                      : kFewPixels;
+}
+
 ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::int64_t enough) {
   ConvolutionPieces pieces{.bands = bands};
   while (bands * pieces.groups < enough && panels / (2 * pieces.groups) >= kFewestPanels) {
@@ -82,19 +95,20 @@ ConvolutionKernel convolution_kernel(const ConvolutionLayout& layout,
                                      std::int64_t tile_pixels,
                                      std::string_view parts,
                                      const Target& target) {
-  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, kPanelWidth);
+  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, layout.width);
   ConvolutionKernel kernel;
   kernel.source =
       "// convolution by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"
       "constexpr int kLanes = " +
-      std::to_string(lanes) + ";\nconstexpr int kPixels = " + std::to_string(tile_pixels) +
+      std::to_string(lanes) + ";\nconstexpr Index kWidth = " + std::to_string(layout.width) +
+      ";\nconstexpr int kPixels = " + std::to_string(tile_pixels) +
       ";\nconstexpr Index kMostChannels = " + std::to_string(kMostConvolutionChannels) +
       ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   kernel.source += kPrologue;
   kernel.source += parts;
   kernel.source += kEntry;
-  const std::int64_t operations = 2 * layout.pixels() * layout.panels * kPanelWidth *
+  const std::int64_t operations = 2 * layout.pixels() * layout.panels * layout.width *
                                   layout.kernel[0] * layout.kernel[1] * layout.channels;
   kernel.sizes = {
       layout.images,         layout.channels,      layout.panels,

@@ -16,6 +16,9 @@ struct ConvolutionPieces {
   std::int64_t groups = 1;
 };
 
+/// Pixels that are computed together, at most.
+[[nodiscard]] std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target);
+
 /// As many groups of panels as it takes to have `enough` pieces, if groups do not get too small.
 [[nodiscard]] ConvolutionPieces cut_convolution(std::int64_t bands,
                                                 std::int64_t panels,

@@ -7,9 +7,7 @@
 namespace kiln::codegen {
 namespace {
 
-// Pixels of a tile: with two vectors of a panel for each, and what they are made of, they fill the
-// registers; with fewer than four an addition would wait for the one before it.
-constexpr std::int64_t kMostPixels = 8;
+// Pixels of a tile: with fewer an addition would wait for the one before it.
 constexpr std::int64_t kFewestPixels = 4;
 // Pixels of a band, which all panels of a group are multiplied by in turn: their pictures stay in
 // the second cache, and panels are read again for each band.
@@ -47,12 +45,12 @@ IN_ORDER static void tile(const Shape& s, const float* const* at, Index pixels, 
     const float* from[kPixels];
     for (int p = 0; p < kPixels; ++p) from[p] = at[p];
     for (Index c = 0; c < channels; c += 4, panel += 4 * kWidth) {
-      Quad quad[kPixels];
-      for (int p = 0; p < kPixels; ++p) quad[p] = load_quad(from[p] + c);
-      for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return quad[p][j]; }, sum);
+      Factors four[kPixels];
+      for (int p = 0; p < kPixels; ++p) four[p] = factors(from[p] + c);
+      for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return four[p][j]; }, sum);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int p = 0; p < kPixels; ++p)
     if (p < pixels)
       for (int v = 0; v < kVectors; ++v) *(LooseVector*)(result + p * s.panels * kWidth + v * kLanes) = sum[p][v];
@@ -80,12 +78,12 @@ constexpr std::string_view kDirectBody = R"(#pragma omp parallel for if (s.paral
 }  // namespace KILN_KERNEL_parts
 )";
 
-// How many pixels a tile has: eight, or those that leave least to do for nothing. Another number is
-// another text to compile, so little is not worth it.
-std::int64_t tile_pixels(std::int64_t all) {
+// How many pixels a tile has: the most, or those that leave least to do for nothing. Another number
+// is another text to compile, so little is not worth it.
+std::int64_t tile_pixels(std::int64_t all, std::int64_t most) {
   const auto work = [&](std::int64_t pixels) { return (all + pixels - 1) / pixels * pixels; };
-  std::int64_t best = kMostPixels;
-  for (std::int64_t pixels = kMostPixels - 1; pixels >= kFewestPixels; --pixels) {
+  std::int64_t best = most;
+  for (std::int64_t pixels = most - 1; pixels >= kFewestPixels; --pixels) {
     best = work(pixels) + work(best) / kWorthAnother <= work(best) ? pixels : best;
   }
   return best;
@@ -95,11 +93,12 @@ std::int64_t tile_pixels(std::int64_t all) {
 
 ConvolutionKernel emit_panel_convolution(const ConvolutionLayout& layout, const Target& target) {
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
-  const std::int64_t band = std::clamp<std::int64_t>(kMostPlaces / taps, kMostPixels, kBandPixels);
+  const std::int64_t most = most_pixels(layout, target);
+  const std::int64_t band = std::clamp<std::int64_t>(kMostPlaces / taps, most, kBandPixels);
   const ConvolutionPieces pieces =
       cut_convolution((layout.pixels() + band - 1) / band, layout.panels, kEnoughPieces);
   ConvolutionKernel kernel =
-      convolution_kernel(layout, pieces, tile_pixels(layout.pixels()), kDirectParts, target);
+      convolution_kernel(layout, pieces, tile_pixels(layout.pixels(), most), kDirectParts, target);
   kernel.source += kDirectBody;
   return kernel;
 }

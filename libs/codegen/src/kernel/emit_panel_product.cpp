@@ -3,63 +3,32 @@
 #include <string>
 #include <string_view>
 
-#include "../prepare/products.hpp"
-#include "panel_product.hpp"
+#include "product_text.hpp"
 
 namespace kiln::codegen {
 namespace {
 
 // Rows that are computed together: with two vectors of a panel they need sixteen registers, which
-// hides how long an addition takes.
+// hides how long an addition takes. AVX-512 takes factors from memory, and has registers for more.
 constexpr std::int64_t kBlockRows = 8;
-// Operations on one core that are worth more threads, as in other kernels 40 microseconds.
-constexpr std::int64_t kParallelOperations = 1'200'000;
+constexpr std::int64_t kMostBlockRows = 14;
+constexpr std::int64_t kLongLanes = 16;
 // Of a panel, 32 KiB: half of the first cache, through the rest of which the rows pass.
 constexpr std::int64_t kDeepestPart = 1024;
 // Of the panels of a group together, 128 KiB: they are on the stack, and in the second cache.
 constexpr std::int64_t kDeepTogether = 4096;
 constexpr std::int64_t kFewestPieces = 24;
 
-// What does not depend on the shape. The left side is read four rows at a time because that is
-// how an instruction takes a factor from a register.
-constexpr std::string_view kProductParts = R"(constexpr Index kWidth = 8;
-constexpr int kVectors = kWidth / kLanes;
-constexpr int kBlock = 8;
+// What does not depend on the shape.
+constexpr std::string_view kProductParts = R"(constexpr int kVectors = kWidth / kLanes;
 constexpr Index kBlocks = kRows / kBlock;
 constexpr int kRest = kRows % kBlock;
-constexpr int kRestWidth = kRest > 4 ? 8 : 4;
+// With long vectors a packed panel is the larger side: the next one is fetched, a line in each step.
+constexpr bool kFetchesPanels = kLanes == 16 && !kPacksRight;
 constexpr Index kLeftBlocks = kBlocks + (kRest > 0);
 constexpr Index kPieces = (kPanels + kTogether - 1) / kTogether + (kTail > 0);
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-typedef float Quad __attribute__((vector_size(16)));
-typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
-
-static inline Index smaller(Index a, Index b) { return a < b ? a : b; }
-
-// Four lines of four elements, turned.
-template <Index line, int width>
-static inline void turn(const float* from, float* to) {
-  const Quad a = *(const LooseQuad*)from, b = *(const LooseQuad*)(from + line);
-  const Quad c = *(const LooseQuad*)(from + 2 * line), d = *(const LooseQuad*)(from + 3 * line);
-  const Quad ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-  const Quad bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-  *(LooseQuad*)to = __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5);
-  *(LooseQuad*)(to + width) = __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7);
-  *(LooseQuad*)(to + 2 * width) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
-  *(LooseQuad*)(to + 3 * width) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
-}
-
-// Lines, which are rows of the left side or columns of the right one, side by side.
-template <int lines, int width, Index line, Index step>
-static inline void pack(const float* from, Index depth, float* packed) {
-  Index k = 0;
-  if constexpr (step == 1 && lines % 4 == 0)
-    for (; k + 4 <= depth; k += 4)
-      for (int i = 0; i < lines; i += 4) turn<line, width>(from + i * line + k, packed + k * width + i);
-  for (; k < depth; ++k)
-    for (int i = 0; i < width; ++i) packed[k * width + i] = i < lines ? from[i * line + k * step] : 0;
-}
 
 static inline void pack_block(Index block, const float* left, float* packed) {
   left += block * kBlock * kLeftRow;
@@ -80,20 +49,42 @@ static inline void pack_panels(const float* right, Index panels, Index depth, fl
                                                       smaller(step, depth - k), packed + (p * depth + k) * kWidth);
 }
 
+// A factor for each row. NEON's instructions take one from a register of four, others from memory.
+#if defined(__aarch64__)
+template <int width>
+struct Factors {
+  Quad quads[width / 4];
+  explicit Factors(const float* from) {
+    for (int q = 0; q < width / 4; ++q) quads[q] = *(const LooseQuad*)(from + 4 * q);
+  }
+  float operator[](int r) const { return quads[r / 4][r % 4]; }
+};
+#else
+template <int width>
+struct Factors {
+  const float* from;
+  explicit Factors(const float* at) : from(at) {}
+  float operator[](int r) const { return from[r]; }
+};
+#endif
+
 template <int rows, int width>
-__attribute__((noinline)) static void tile(const float* left, const float* right, Index depth, const float* from, Index from_row, float* to, Index to_row) {
+__attribute__((noinline)) static void tile(const float* left, const float* right, Index depth, const float* from, Index from_row, float* to, Index to_row, const float* ahead) {
   Vector sum[rows][kVectors];
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = *(const LooseVector*)(from + r * from_row + v * kLanes);
   for (Index k = 0; k < depth; ++k) {
     Vector column[kVectors];
     for (int v = 0; v < kVectors; ++v) column[v] = *(const LooseVector*)(right + k * kWidth + v * kLanes);
-    Quad row[width / 4];
-    for (int q = 0; q < width / 4; ++q) row[q] = *(const LooseQuad*)(left + k * width + 4 * q);
-    // Rows come from the second or third cache, where the processor looks for them too late.
-    __builtin_prefetch(left + (k + 20) * width, 0, 3);
+    const Factors<width> factor(left + k * width);
+    if constexpr (kFetchesPanels) {
+      __builtin_prefetch(ahead + k * 16, 0, 2);
+    } else {
+      // Rows come from the second or third cache, where the processor looks for them too late.
+      __builtin_prefetch(left + (k + 20) * width, 0, 3);
+    }
     for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += column[v] * row[r / 4][r % 4];
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += column[v] * factor[r];
   }
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < kVectors; ++v) *(LooseVector*)(to + r * to_row + v * kLanes) = sum[r][v];
@@ -131,10 +122,11 @@ static inline void multiply(const float* left, const float* right, Index panels,
       const float* const panel = right + p * apart;
       const float* const from = sums.from + block * kBlock * sums.from_row + p * sums.from_panel;
       float* const to = sums.to + block * kBlock * sums.to_row + p * kResultPanel;
+      const float* const ahead = block < kWidth / 16 ? next + block * kDeep * 16 : rows;
       if (block < kBlocks) {
-        tile<kBlock, kBlock>(rows + start * kBlock, panel, depth, from, sums.from_row, to, sums.to_row);
+        tile<kBlock, kBlock>(rows + start * kBlock, panel, depth, from, sums.from_row, to, sums.to_row, ahead);
       } else if constexpr (kRest > 0) {
-        tile<kRest, kRestWidth>(rows + start * kRestWidth, panel, depth, from, sums.from_row, to, sums.to_row);
+        tile<kRest, kRestWidth>(rows + start * kRestWidth, panel, depth, from, sums.from_row, to, sums.to_row, ahead);
       }
     }
   }
@@ -154,7 +146,8 @@ static inline void columns(Index panel, Index panels, const float* left, const f
       multiply(left, room, panels, depth * kWidth, start, depth, sums,
                is_last ? right + (panel + panels) * kWidth * kRightColumn : group + kDeep * kRightDepth);
     } else {
-      multiply(left, right + (panel * kDepth + start) * kWidth, panels, kDepth * kWidth, start, depth, sums, right);
+      multiply(left, right + (panel * kDepth + start) * kWidth, panels, kDepth * kWidth, start, depth, sums,
+               right + ((panel + panels) * kDepth + start) * kWidth);
     }
     sums = {result, kResultRow, kResultPanel, result, kResultRow};
   }
@@ -201,19 +194,20 @@ $FOR    for (Index task = 0; task < kBatches * kPieces; ++task) {
 }  // namespace KILN_KERNEL_parts
 )";
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
-  std::string result(text);
-  for (std::size_t at = 0; (at = result.find(what, at)) != std::string::npos; at += by.size()) {
-    result.replace(at, what.size(), by);
-  }
-  return result;
-}
-
 // How deep the parts of a product are: all alike, but for the last one.
 std::int64_t deep(const PanelLayout& layout) {
   const std::int64_t parts = (layout.depth + kDeepestPart - 1) / kDeepestPart;
   const std::int64_t each = (layout.depth + parts - 1) / parts;
   return parts == 1 ? each : (each + 3) / 4 * 4;
+}
+
+// Rows of a block: all alike, but for the last one.
+std::int64_t block_rows(const PanelLayout& layout, std::int64_t lanes) {
+  if (lanes != kLongLanes) {
+    return kBlockRows;
+  }
+  const std::int64_t blocks = (layout.rows + kMostBlockRows - 1) / kMostBlockRows;
+  return (layout.rows + blocks - 1) / blocks;
 }
 
 // Panels that are packed together because they share lines of the cache, while enough is left for
@@ -233,9 +227,7 @@ std::int64_t panels_together(const PanelLayout& layout) {
 }  // namespace
 
 std::int64_t PanelLayout::packed_rows() const {
-  const std::int64_t rest = rows % kBlockRows;
-  const std::int64_t width = rest == 0 ? 0 : (rest > 4 ? 8 : 4);
-  return rows / kBlockRows * kBlockRows + width;
+  return (rows + 3) / 4 * 4;
 }
 
 std::int64_t PanelLayout::left_batches() const {
@@ -247,44 +239,20 @@ std::int64_t PanelLayout::scratch() const {
 }
 
 std::string emit_panel_product(const PanelLayout& layout, const Target& target) {
-  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, kPanelWidth);
-  const auto constant = [](std::string_view name, std::int64_t value) {
-    return "constexpr Index " + std::string(name) + " = " + std::to_string(value) + ";\n";
-  };
-  const std::int64_t operations =
-      2 * layout.batches * layout.rows * layout.depth * (layout.panels * kPanelWidth + layout.tail);
-  const bool parallel = operations > kParallelOperations;
-  std::string text =
-      "// product of panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
-      "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n";
-  text += "constexpr int kLanes = " + std::to_string(lanes) + ";\n";
-  text +=
-      constant("kBatches", layout.batches) + constant("kLeftBatches", layout.left_batches()) +
-      constant("kLeftBatch", layout.left_batch) + constant("kRightBatch", layout.right_batch) +
-      constant("kAddedBatch", layout.added_batch) + constant("kResultBatch", layout.result_batch) +
-      constant("kPacked", layout.packed_rows() * layout.depth) + constant("kRows", layout.rows) +
-      constant("kDepth", layout.depth) + constant("kDeep", deep(layout)) +
-      constant("kPanels", layout.panels) + constant("kTail", layout.tail) +
-      constant("kTogether", panels_together(layout)) + constant("kLeftRow", layout.left_row) +
-      constant("kLeftDepth", layout.left_depth) + constant("kRightColumn", layout.right_column) +
-      constant("kRightDepth", layout.right_depth) + constant("kAddedPanel", layout.added_panel) +
-      constant("kAddedRow", layout.added_row) + constant("kResultPanel", layout.result_panel) +
-      constant("kResultRow", layout.result_row) +
-      "constexpr bool kPacksRight = " + (layout.packs_right ? "true" : "false") + ";\n" +
-      "constexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
+  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, layout.width);
+  const std::int64_t block = block_rows(layout, lanes);
+  const std::int64_t rest = layout.rows % block;
+  const std::int64_t rest_width = lanes == kLongLanes ? rest : (rest + 3) / 4 * 4;
+  std::string text = product_prologue(layout, deep(layout));
+  text += "constexpr int kLanes = " + std::to_string(lanes) +
+          ";\nconstexpr int kBlock = " + std::to_string(block) +
+          ";\nconstexpr int kRestWidth = " + std::to_string(rest_width) + ";\n";
+  text += index_constant("kPacked", layout.packed_rows() * layout.depth) +
+          index_constant("kTogether", panels_together(layout));
   text += kProductParts;
-  text +=
-      "\nextern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes) {\n"
-      "  (void)sizes;\n"
-      "  const float* const left = (const float*)buffers[0];\n"
-      "  const float* const right = (const float*)buffers[1];\n";
-  const int next = layout.adds ? 3 : 2;
-  text += layout.adds ? "  const float* const added = (const float*)buffers[2];\n"
-                      : "  const float* const added = left;\n";
-  text += "  float* const result = (float*)buffers[" + std::to_string(next) + "];\n";
-  text += "  float* const packed = (float*)buffers[" + std::to_string(next + 1) + "];\n";
-  text += parallel ? "#pragma omp parallel\n  " : "  ";
-  text += replaced(kProductBody, "$FOR", parallel ? "#pragma omp for\n" : "");
+  text += product_entry(layout);
+  text += is_parallel(layout) ? "#pragma omp parallel\n  " : "  ";
+  text += replaced(kProductBody, "$FOR", is_parallel(layout) ? "#pragma omp for\n" : "");
   return text;
 }
 

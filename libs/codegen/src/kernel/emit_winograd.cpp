@@ -1,15 +1,13 @@
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
-#include "../prepare/products.hpp"
 #include "convolution_text.hpp"
 
 namespace kiln::codegen {
 namespace {
 
-// Tiles that are multiplied together, as pixels are elsewhere.
-constexpr std::int64_t kTogether = 8;
 // Tiles of a band. Its pictures stay in the second cache, and a panel is transformed for each band.
 constexpr std::int64_t kBandTiles = 64;
 constexpr std::int64_t kMostPictures = 512 << 10;  // Elements: 2 MiB.
@@ -22,6 +20,8 @@ constexpr std::int64_t kGap = 16;  // As in the text.
 constexpr std::int64_t kFewestChannels = 16;
 
 constexpr std::string_view kWinogradParts = R"(constexpr Index kGap = 16;
+typedef float Some __attribute__((vector_size(4 * kTogether)));
+typedef float LooseSome __attribute__((vector_size(4 * kTogether), aligned(4), may_alias));
 extern "C" int omp_get_max_threads();
 extern "C" int omp_get_thread_num();
 
@@ -50,7 +50,7 @@ static inline const float* pixel_at(const Shape& s, const float* input, Index im
   return inside ? input + image * s.input_image + row * s.input_row + column * s.input_pixel : zeros;
 }
 
-// The four by four pixels that a tile reads; of eight tiles four channels lie together.
+// The four by four pixels that a tile reads; of kPixels tiles kTogether channels lie together.
 static void transform_tile(const Shape& s, Index index, const float* input, float* to) {
   const Tile tile = tile_at(s, index);
   const Index step = steps_of(s).picture;
@@ -58,11 +58,11 @@ static void transform_tile(const Shape& s, Index index, const float* input, floa
   for (Index i = 0; i < 4; ++i)
     for (Index j = 0; j < 4; ++j)
       from[i][j] = pixel_at(s, input, tile.image, tile.row + i - s.padding_rows, tile.column + j - s.padding_columns);
-  for (Index c = 0; c < s.channels; c += 4, to += 4 * kPixels) {
-    Quad half[4][4];
+  for (Index c = 0; c < s.channels; c += kTogether, to += kTogether * kPixels) {
+    Some half[4][4];
     for (int j = 0; j < 4; ++j) {
-      Quad d[4];
-      for (int i = 0; i < 4; ++i) d[i] = *(const LooseQuad*)(from[i][j] + c);
+      Some d[4];
+      for (int i = 0; i < 4; ++i) d[i] = *(const LooseSome*)(from[i][j] + c);
       half[0][j] = d[0] - d[2];
       half[1][j] = d[1] + d[2];
       half[2][j] = d[2] - d[1];
@@ -70,10 +70,10 @@ static void transform_tile(const Shape& s, Index index, const float* input, floa
     }
     for (int i = 0; i < 4; ++i) {
       float* const row = to + 4 * i * step;
-      *(LooseQuad*)row = half[i][0] - half[i][2];
-      *(LooseQuad*)(row + step) = half[i][1] + half[i][2];
-      *(LooseQuad*)(row + 2 * step) = half[i][2] - half[i][1];
-      *(LooseQuad*)(row + 3 * step) = half[i][1] - half[i][3];
+      *(LooseSome*)row = half[i][0] - half[i][2];
+      *(LooseSome*)(row + step) = half[i][1] + half[i][2];
+      *(LooseSome*)(row + 2 * step) = half[i][2] - half[i][1];
+      *(LooseSome*)(row + 3 * step) = half[i][1] - half[i][3];
     }
   }
 }
@@ -104,11 +104,12 @@ static void transform_panel(const Shape& s, const float* panel, float* to) {
 
 IN_ORDER static void products(Index channels, const float* left, const float* panel, float* to) {
   Vector sum[kPixels][kVectors] = {};
-  for (const float* const end = left + channels * kPixels; left < end; left += 4 * kPixels, panel += 4 * kWidth) {
-    Quad quad[kPixels];
-    for (int p = 0; p < kPixels; ++p) quad[p] = load_quad(left + 4 * p);
-    for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return quad[p][j]; }, sum);
-  }
+  for (const float* const end = left + channels * kPixels; left < end; left += kTogether * kPixels)
+    for (int i = 0; i < kTogether; i += 4, panel += 4 * kWidth) {
+      Factors four[kPixels];
+      for (int p = 0; p < kPixels; ++p) four[p] = factors(left + kTogether * p + i);
+      for (int j = 0; j < 4; ++j) multiply(panel + j * kWidth, [&](int p) { return four[p][j]; }, sum);
+    }
   for (int p = 0; p < kPixels; ++p)
     for (int v = 0; v < kVectors; ++v) *(LooseVector*)(to + p * kWidth + v * kLanes) = sum[p][v];
 }
@@ -173,7 +174,7 @@ static void piece(const Shape& s, Index index, const float* input, const float* 
   // Tiles behind the last are zeros.
   const Index whole = (count + kPixels - 1) / kPixels * kPixels;
   for (Index t = 0; t < whole; ++t)
-    transform_tile(s, first + t, input, pictures + t / kPixels * kPixels * s.channels + t % kPixels * 4);
+    transform_tile(s, first + t, input, pictures + t / kPixels * kPixels * s.channels + t % kPixels * kTogether);
   for (Index panel = group * s.panels / s.groups; panel < (group + 1) * s.panels / s.groups; ++panel) {
     const float* const taps = panels + panel * 9 * s.channels * kWidth;
     const float* const add = bias ? bias + panel * kWidth : nullptr;
@@ -203,35 +204,41 @@ std::int64_t tiles_of(const ConvolutionLayout& layout) {
   return layout.images * ((layout.result_size[0] + 1) / 2) * ((layout.result_size[1] + 1) / 2);
 }
 
-// Tiles of a band: eights, and as many in each as there are bands for.
-std::int64_t band_tiles(const ConvolutionLayout& layout) {
-  const std::int64_t most =
-      std::clamp(kMostPictures / (16 * layout.channels), kTogether, kBandTiles);
+// Tiles of a band: so many at once, and as many in each as there are bands for.
+std::int64_t band_tiles(const ConvolutionLayout& layout, std::int64_t at_once) {
+  const std::int64_t most = std::clamp(kMostPictures / (16 * layout.channels), at_once, kBandTiles);
   const std::int64_t bands = (tiles_of(layout) + most - 1) / most;
   const std::int64_t each = (tiles_of(layout) + bands - 1) / bands;
-  return (each + kTogether - 1) / kTogether * kTogether;
+  return (each + at_once - 1) / at_once * at_once;
 }
 
 }  // namespace
 
-bool is_winograd(const ConvolutionLayout& layout) {
+bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
   using Pair = ConvolutionLayout::Pair;
   // Where pictures are so small that tiles reach far beyond them, nothing is gained.
-  const std::int64_t tiles = (tiles_of(layout) + kTogether - 1) / kTogether * kTogether;
+  const std::int64_t at_once = most_pixels(layout, target);
+  const std::int64_t tiles = (tiles_of(layout) + at_once - 1) / at_once * at_once;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels >= kFewestChannels &&
-         layout.panels * kPanelWidth >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
+         layout.panels * layout.width >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
 }
 
 ConvolutionKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {
-  const std::int64_t band = band_tiles(layout);
+  const std::int64_t at_once = most_pixels(layout, target);
+  const std::int64_t band = band_tiles(layout, at_once);
   const ConvolutionPieces pieces =
       cut_convolution((tiles_of(layout) + band - 1) / band, layout.panels, kEnoughBands);
   const std::int64_t threads = std::min(pieces.bands * pieces.groups, kMostThreads);
   const std::int64_t room = 16 * (band * layout.channels + kGap) +
-                            16 * (layout.channels * kPanelWidth + kGap) +
-                            16 * (band * kPanelWidth + kGap);
-  ConvolutionKernel kernel = convolution_kernel(layout, pieces, kTogether, kWinogradParts, target);
+                            16 * (layout.channels * layout.width + kGap) +
+                            16 * (band * layout.width + kGap);
+  // Channels that are transformed at once: a vector of them.
+  const std::int64_t lanes = target.vector_bytes / 4;
+  const std::int64_t together = layout.channels % lanes == 0 ? lanes : 4;
+  const std::string parts = "constexpr Index kTogether = " + std::to_string(together) + ";\n" +
+                            std::string(kWinogradParts);
+  ConvolutionKernel kernel = convolution_kernel(layout, pieces, at_once, parts, target);
   kernel.source += kWinogradBody;
   kernel.sizes.insert(kernel.sizes.end(), {band, threads, room});
   kernel.scratch = threads * room;

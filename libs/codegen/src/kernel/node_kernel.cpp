@@ -24,7 +24,7 @@ std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
                       emit_panel_product(product->layout, target)};
   }
   if (std::optional<PanelConvolution> found = find_panel_convolution(graph, program, node)) {
-    ConvolutionKernel kernel = target.winograd && is_winograd(found->layout)
+    ConvolutionKernel kernel = target.winograd && is_winograd(found->layout, target)
                                    ? emit_winograd(found->layout, target)
                                    : emit_panel_convolution(found->layout, target);
     return NodeKernel{std::move(found->operands),

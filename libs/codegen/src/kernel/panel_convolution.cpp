@@ -6,7 +6,6 @@
 
 #include "../prepare/arguments.hpp"
 #include "../prepare/convolution.hpp"
-#include "../prepare/products.hpp"
 #include "node_kernel.hpp"
 
 namespace kiln::codegen {
@@ -25,6 +24,7 @@ class ConvolutionMeasure {
   std::optional<PanelConvolution> convolution(ValueId panels) {
     const std::vector<Expr>& packed = graph_.tensor(panels).sizes;
     layout_.panels = number(packed[0]);
+    layout_.width = number(packed.back());
     layout_.kernel = {number(packed[1]), number(packed[2])};
     layout_.channels = number(packed[3]);
     layout_.stride = pair(3);
@@ -79,7 +79,7 @@ class ConvolutionMeasure {
     const std::vector<Expr>& sizes = graph_.tensor(result).sizes;
     const Window& window = place(result);
     layout_.result_size = {number(sizes[2]), number(sizes[3])};
-    const Expr pixel = layout_.panels * kPanelWidth;
+    const Expr pixel = layout_.panels * layout_.width;
     const std::array<Expr, 4> dense = {sizes[2] * sizes[3] * pixel, 1, sizes[3] * pixel, pixel};
     for (std::size_t i = 0; i < dense.size(); ++i) {
       fits_ = fits_ && (sizes[i] == Expr(1) || window.strides[i] == dense[i]);

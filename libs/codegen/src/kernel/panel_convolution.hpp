@@ -1,4 +1,4 @@
-// Convolutions as kernels: some pixels of the result by a panel of kPanelWidth channels at a time.
+// Convolutions as kernels: some pixels of the result by a panel of channels at a time.
 //
 // Pictures are channels-last, so that what a tap reads of a pixel lies together, and the weight was
 // packed in panels beforehand (`pack_convolutions`, prepare/convolution.hpp). Nothing is copied: a
@@ -28,6 +28,7 @@ struct ConvolutionLayout {
 
   std::int64_t images = 0;
   std::int64_t channels = 0;
+  std::int64_t width = 8;   ///< Channels of a panel.
   std::int64_t panels = 0;  ///< Of the result's channels.
   Pair size = {};           ///< Of a picture.
   Pair result_size = {};
@@ -67,7 +68,7 @@ struct ConvolutionKernel {
 
 /// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
-[[nodiscard]] bool is_winograd(const ConvolutionLayout& layout);
+[[nodiscard]] bool is_winograd(const ConvolutionLayout& layout, const Target& target);
 
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "../prepare/arguments.hpp"
-#include "../prepare/products.hpp"
 #include "node_kernel.hpp"
 
 namespace kiln::codegen {
@@ -56,7 +55,8 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
   Sides sides{.left = operand(node, first),
               .right = operand(node, first + 1),
               .added = adds ? operand(node, 0) : ValueId()};
-  if (is_batch && graph.tensor(sides.right).sizes[2] == Expr(kPanelWidth)) {
+  const Expr width = is_batch ? graph.tensor(sides.right).sizes[2] : Expr(0);
+  if (width == Expr(8) || width == Expr(32)) {
     if (const ValueId matrix = unrepeated(graph, sides.left); matrix.valid()) {
       sides.left = matrix;
       sides.in_panels = true;
@@ -74,8 +74,13 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
 // Finds out where everything lies, as far as numbers say it.
 class Measure {
  public:
-  Measure(const ir::Graph& graph, const LoopProgram& program, const Sides& sides)
-      : graph_(graph), program_(program), sides_(sides) {}
+  Measure(const ir::Graph& graph,
+          const LoopProgram& program,
+          const Sides& sides,
+          std::int64_t width)
+      : graph_(graph), program_(program), sides_(sides) {
+    layout_.width = sides.in_panels ? number(graph.tensor(sides.right).sizes[2]) : width;
+  }
 
   std::optional<PanelProduct> product(ValueId result) {
     const std::vector<Expr>& left = graph_.tensor(sides_.left).sizes;
@@ -84,9 +89,9 @@ class Measure {
     layout_.batches = batched ? number(left[0]) : 1;
     layout_.rows = number(left[left.size() - 2]);
     layout_.depth = number(left.back());
-    columns_ = number(sides_.in_panels ? right[0] * Expr(kPanelWidth) : right.back());
-    layout_.panels = columns_ / kPanelWidth;
-    layout_.tail = columns_ % kPanelWidth;
+    columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
+    layout_.panels = columns_ / layout_.width;
+    layout_.tail = columns_ % layout_.width;
     const Window& rows = place(sides_.left);
     layout_.left_depth = number(rows.strides.back());
     layout_.left_row = number(rows.strides[left.size() - 2]);
@@ -133,14 +138,14 @@ class Measure {
       const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
       return repeats ? 0 : number(window.strides[rank - from_last]);
     };
-    const std::int64_t width = sides_.in_panels ? kPanelWidth : columns_;
+    const std::int64_t width = sides_.in_panels ? layout_.width : columns_;
     if (rank < (sides_.in_panels ? 3U : 1U) || !(window.strides.back() == Expr(1)) ||
         !(sizes.back() == Expr(width)) ||
         (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
       fits_ = false;
       return;
     }
-    panel = sides_.in_panels ? number(window.strides[0]) : kPanelWidth;
+    panel = sides_.in_panels ? number(window.strides[0]) : layout_.width;
     row = stride(2);
     batch = sides_.in_panels ? 0 : stride(3);
   }
@@ -166,10 +171,11 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
                                                const ir::Node& node,
                                                const Target& target) {
   const std::optional<Sides> sides = sides_of(graph, node);
-  if (!sides) {
+  if (!sides || (target.panel_width == 0 && !sides->in_panels)) {
     return std::nullopt;
   }
-  std::optional<PanelProduct> product = Measure(graph, program, *sides).product(node.results[0]);
+  std::optional<PanelProduct> product =
+      Measure(graph, program, *sides, target.panel_width).product(node.results[0]);
   if (!product || sides->in_panels) {
     return product;
   }

@@ -1,6 +1,6 @@
-// Matrix products as kernels: eight rows by a panel of kPanelWidth columns at a time.
+// Matrix products as kernels: some rows by a panel of columns at a time.
 //
-// Few rows want the right side packed beforehand, [panels, depth, kPanelWidth]. `turn_operands`
+// Few rows want the right side packed beforehand, [panels, depth, width]. `turn_operands`
 // (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
 // With more rows the kernel packs panels of the right side itself, for one product or a batch.
 
@@ -26,6 +26,7 @@ struct PanelLayout {
   std::int64_t result_batch = 0;
   std::int64_t rows = 0;
   std::int64_t depth = 0;
+  std::int64_t width = 8;  ///< Columns of a panel.
   std::int64_t panels = 0;
   std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_right`.
   std::int64_t left_row = 0;
@@ -39,7 +40,7 @@ struct PanelLayout {
   std::int64_t result_panel = 0;
   std::int64_t result_row = 0;
 
-  /// Rows as they are packed: whole blocks, and what is left over in fours.
+  /// Rows as they are packed, at most: fours.
   [[nodiscard]] std::int64_t packed_rows() const;
   /// Left sides that differ.
   [[nodiscard]] std::int64_t left_batches() const;

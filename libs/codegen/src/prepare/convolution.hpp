@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::codegen {
@@ -18,10 +20,10 @@ namespace kiln::codegen {
 /// if they are constants (`bind_constants`).
 [[nodiscard]] ir::Graph lay_out_channels_last(const ir::Graph& graph, bool bind_constants);
 
-/// `graph` with the constant weights of its convolutions packed in panels of `kPanelWidth` output
-/// channels (products.hpp), [panels, rows, columns, channels, 8], where the pictures are float32
-/// and channels-last: `schedule` has a kernel for those. `split_constants` packs them once.
-[[nodiscard]] ir::Graph pack_convolutions(const ir::Graph& graph);
+/// `graph` with the constant weights of its convolutions packed in panels of `width` output
+/// channels, [panels, rows, columns, channels, width], where the pictures are float32 and
+/// channels-last: `schedule` has a kernel for those. `split_constants` packs them once.
+[[nodiscard]] ir::Graph pack_convolutions(const ir::Graph& graph, std::int64_t width);
 
 /// The panels that `weight` is taken from again, as `pack_convolutions` writes it; invalid if it
 /// is not.

@@ -12,7 +12,6 @@
 #include "convolution.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "node_writer.hpp"
-#include "products.hpp"
 
 namespace kiln::codegen {
 
@@ -22,7 +21,7 @@ using ir::ValueId;
 
 namespace {
 
-// [panels, rows, columns, channels, kPanelWidth] to [panels, kPanelWidth, channels, rows, columns].
+// [panels, rows, columns, channels, width] to [panels, width, channels, rows, columns].
 const std::vector<Expr> kAsConvolutionTakesIt = {0, 4, 3, 1, 2};
 
 // Of a sum, with 1x1 taps: below that the kernel was at 0.9x of libtorch's.
@@ -30,8 +29,8 @@ constexpr std::int64_t kFewestProducts = 128;
 
 class Packer {
  public:
-  explicit Packer(const ir::Graph& graph)
-      : graph_(graph), fixed_(fixed_values(graph)), rewriter_(graph) {}
+  Packer(const ir::Graph& graph, std::int64_t width)
+      : graph_(graph), width_(width), fixed_(fixed_values(graph)), rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -60,8 +59,8 @@ class Packer {
     }
     const ir::TensorMeta& weight = graph_.tensor(operand(node, 1));
     const std::optional<std::int64_t> channels = weight.sizes[0].constant();
-    return channels && *channels % kPanelWidth == 0 && *channels > 0 &&
-           is_picture(operand(node, 0)) && is_picture(node.results[0]) && !is_left_alone(node);
+    return channels && *channels % width_ == 0 && *channels > 0 && is_picture(operand(node, 0)) &&
+           is_picture(node.results[0]) && !is_left_alone(node);
   }
 
   // Whether libtorch is as fast on pictures: with channels that are not read four at a time, and
@@ -94,18 +93,18 @@ class Packer {
     NodeWriter writer(rewriter_.graph(), origin);
     const ValueId from = rewriter_.mapped(weight);
     const std::vector<Expr> strides = rewriter_.graph().tensor(from).strides;
-    const Expr panels = *sizes[0].constant() / kPanelWidth;
-    const std::vector<Expr> cut = {panels, kPanelWidth, sizes[1], sizes[2], sizes[3]};
-    const ValueId split = writer.view(
-        "aten.view.default",
-        {from, cut},
-        cut,
-        {strides[0] * Expr(kPanelWidth), strides[0], strides[1], strides[2], strides[3]});
-    const ValueId turned = writer.view(
-        "aten.permute.default",
-        {split, std::vector<Expr>{0, 3, 4, 2, 1}},
-        {panels, sizes[2], sizes[3], sizes[1], kPanelWidth},
-        {strides[0] * Expr(kPanelWidth), strides[2], strides[3], strides[1], strides[0]});
+    const Expr panels = *sizes[0].constant() / width_;
+    const std::vector<Expr> cut = {panels, width_, sizes[1], sizes[2], sizes[3]};
+    const ValueId split =
+        writer.view("aten.view.default",
+                    {from, cut},
+                    cut,
+                    {strides[0] * Expr(width_), strides[0], strides[1], strides[2], strides[3]});
+    const ValueId turned =
+        writer.view("aten.permute.default",
+                    {split, std::vector<Expr>{0, 3, 4, 2, 1}},
+                    {panels, sizes[2], sizes[3], sizes[1], width_},
+                    {strides[0] * Expr(width_), strides[2], strides[3], strides[1], strides[0]});
     const ValueId packed = writer.contiguous(turned);
     const std::vector<Expr> lie = rewriter_.graph().tensor(packed).strides;
     const ValueId taken_apart = writer.view("aten.permute.default",
@@ -118,6 +117,7 @@ class Packer {
   }
 
   const ir::Graph& graph_;
+  std::int64_t width_;  // Of a panel.
   std::vector<bool> fixed_;
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> packed_;
@@ -140,14 +140,11 @@ ValueId panels_of_weight(const ir::Graph& graph, ValueId weight) {
   }
   const ValueId panels = operand(*permute, 0);
   const ir::TensorMeta& meta = graph.tensor(panels);
-  return meta.sizes.back() == Expr(kPanelWidth) &&
-                 meta.strides == ir::contiguous_strides(meta.sizes)
-             ? panels
-             : ValueId();
+  return meta.strides == ir::contiguous_strides(meta.sizes) ? panels : ValueId();
 }
 
-ir::Graph pack_convolutions(const ir::Graph& graph) {
-  return Packer(graph).run();
+ir::Graph pack_convolutions(const ir::Graph& graph, std::int64_t width) {
+  return Packer(graph, width).run();
 }
 
 }  // namespace kiln::codegen

@@ -2,25 +2,23 @@
 
 #pragma once
 
-#include <cstdint>
-
+#include "kiln/codegen/target.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::codegen {
 
-/// Columns of a panel of a packed weight: two vectors of four, so that eight rows of them and what
-/// they are made of stay in registers.
-inline constexpr std::int64_t kPanelWidth = 8;
-
-/// `graph` with the second operands of products turned where they lie transposed and the library
-/// spends its time on arranging them (OpenBLAS does, on small products and on batches above all).
+/// `graph` with the second operands of products as `target` wants them, where they lie transposed.
 ///
-/// Batches are copied by a kernel. Weights, which a linear layer keeps with a row for each output,
-/// are turned if they are constants (`bind_constants`): `split_constants` then does it once. A
-/// package is larger by that, so there is a limit to it, for each and for all together.
+/// Weights, which a linear layer keeps with a row for each output, are packed if they are constants
+/// (`bind_constants`) with a multiple of `Target::panel_width` columns: the product then is a `bmm`
+/// of the rows, repeated, with panels [columns / width, depth, width], and `schedule` has a kernel
+/// for it. `split_constants` packs them once. A package is larger by that, so there is a limit to
+/// it, for each and for all together.
 ///
-/// Weights with a multiple of `kPanelWidth` columns are packed instead: the product then is a `bmm`
-/// of the rows, repeated, with panels [columns / 8, depth, 8], and `schedule` has a kernel for it.
-[[nodiscard]] ir::Graph turn_operands(const ir::Graph& graph, bool bind_constants);
+/// Other weights and batches are turned where the library spends its time on arranging them
+/// (`Target::turns_operands`), batches by a kernel.
+[[nodiscard]] ir::Graph turn_operands(const ir::Graph& graph,
+                                      const Target& target,
+                                      bool bind_constants);
 
 }  // namespace kiln::codegen

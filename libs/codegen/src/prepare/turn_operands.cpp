@@ -32,8 +32,10 @@ constexpr std::int64_t kMostBytes = 64 << 20;
 
 class Turner {
  public:
-  Turner(const ir::Graph& graph, bool bind_constants)
+  Turner(const ir::Graph& graph, const Target& target, bool bind_constants)
       : graph_(graph),
+        width_(target.panel_width),
+        turns_(target.turns_operands),
         fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
         known_(fixed_),
         rewriter_(graph) {}
@@ -78,7 +80,7 @@ class Turner {
     const ir::Node& node = graph_.node(id);
     const ir::TensorMeta& result = graph_.tensor(node.results[0]);
     const std::optional<std::int64_t> columns = result.sizes.back().constant();
-    if (result.sizes.size() != 2 || !columns || *columns % kPanelWidth != 0 ||
+    if (result.sizes.size() != 2 || !columns || *columns % width_ != 0 ||
         result.strides != ir::contiguous_strides(result.sizes)) {
       return false;
     }
@@ -107,8 +109,8 @@ class Turner {
     const std::vector<Expr> strides = rewriter_.graph().tensor(narrow).strides;
     const ValueId repeated = writer.view(
         "aten.expand.default", {narrow, wide, false}, wide, {0, strides[0], strides[1]});
-    const std::vector<Expr> batch = {panels, rows, kPanelWidth};
-    const std::vector<Expr> interleaved = {kPanelWidth, sizes[1], 1};
+    const std::vector<Expr> batch = {panels, rows, width_};
+    const std::vector<Expr> interleaved = {width_, sizes[1], 1};
     const ValueId product =
         added ? writer.compute_laid_out(
                     "aten.baddbmm.default",
@@ -122,8 +124,8 @@ class Turner {
               : writer.compute_laid_out("aten.bmm.default", {repeated, weight}, batch, interleaved);
     const ValueId rows_first = writer.view("aten.permute.default",
                                            {product, std::vector<Expr>{1, 0, 2}},
-                                           {rows, panels, kPanelWidth},
-                                           {sizes[1], kPanelWidth, 1});
+                                           {rows, panels, width_},
+                                           {sizes[1], width_, 1});
     rewriter_.map(
         node.results[0],
         writer.view(
@@ -139,11 +141,11 @@ class Turner {
     }
     const std::vector<Expr> sizes = {batch[1], batch[0], batch[2]};
     const ValueId split =
-        writer.view("aten.view.default", {value, sizes}, sizes, {strides[0], kPanelWidth, 1});
+        writer.view("aten.view.default", {value, sizes}, sizes, {strides[0], width_, 1});
     return writer.view("aten.permute.default",
                        {split, std::vector<Expr>{1, 0, 2}},
                        batch,
-                       {kPanelWidth, strides[0], 1});
+                       {width_, strides[0], 1});
   }
 
   // The weight whose transpose is `value`, cut into panels of columns that lie one after the other.
@@ -154,13 +156,13 @@ class Turner {
     NodeWriter writer(rewriter_.graph(), origin);
     const ValueId weight = rewriter_.mapped(operand(graph_.node(graph_.value(value).producer), 0));
     const std::vector<Expr> sizes = graph_.tensor(value).sizes;
-    const Expr panels = *sizes[1].constant() / kPanelWidth;
-    const std::vector<Expr> cut = {panels, kPanelWidth, sizes[0]};
+    const Expr panels = *sizes[1].constant() / width_;
+    const std::vector<Expr> cut = {panels, width_, sizes[0]};
     const std::vector<Expr> cut_strides = ir::contiguous_strides(cut);
     const ValueId rows = writer.view("aten.view.default", {weight, cut}, cut, cut_strides);
     const ValueId columns = writer.view("aten.permute.default",
                                         {rows, std::vector<Expr>{0, 2, 1}},
-                                        {panels, sizes[0], kPanelWidth},
+                                        {panels, sizes[0], width_},
                                         {cut_strides[0], 1, sizes[0]});
     const ValueId copy = writer.contiguous(columns);
     packed_.emplace(value, copy);
@@ -221,7 +223,8 @@ class Turner {
     }
     if (batch) {
       // Rows that are read once gain nothing.
-      const bool worth = !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
+      const bool worth = turns_ &&
+                         !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
                          !is_batch_of_panels(id);
       return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
                  ? std::optional(left + 1)
@@ -230,9 +233,11 @@ class Turner {
     const ValueId weight = operand(graph_.node(id), left + 1);
     const std::optional<std::int64_t> rows =
         graph_.tensor(operand(graph_.node(id), left)).sizes[0].constant();
+    const bool packs = is_packable(id);
+    const Worth& worth = packs ? kPacked : kTurned;
     // A single row is a kernel of ours, which wants the weight as it is.
-    const Worth& worth = is_packable(id) ? kPacked : kTurned;
-    if (!rows || *rows < 2 || *rows > worth.most_rows || !is_transposed_weight(weight)) {
+    if ((!packs && !turns_) || !rows || *rows < 2 || *rows > worth.most_rows ||
+        !is_transposed_weight(weight)) {
       return std::nullopt;
     }
     const std::int64_t bytes =
@@ -262,6 +267,8 @@ class Turner {
   }
 
   const ir::Graph& graph_;
+  std::int64_t width_;  // Of a panel.
+  bool turns_;
   std::vector<bool> fixed_;
   std::vector<bool> known_;  // By value: made of what is fixed.
   ir::Rewriter rewriter_;
@@ -272,8 +279,8 @@ class Turner {
 
 }  // namespace
 
-ir::Graph turn_operands(const ir::Graph& graph, bool bind_constants) {
-  return Turner(graph, bind_constants).run();
+ir::Graph turn_operands(const ir::Graph& graph, const Target& target, bool bind_constants) {
+  return Turner(graph, target, bind_constants).run();
 }
 
 }  // namespace kiln::codegen

@@ -9,15 +9,19 @@ namespace kiln::codegen {
 
 /// An instruction set, as far as the emitter must know it.
 struct Target {
-  std::string isa = "native";  ///< native | x86-64-v2 | x86-64-v3 | x86-64-v4 | neon | sve
-  int vector_bytes = 16;       ///< Width of a vector register.
-  int threads = 0;             ///< Threads that loops may use; 0: as many as the run is given.
-  std::string compiler_flags;  ///< "-march=native", "-mcpu=native", …
+  std::string isa = "native";       ///< native | x86-64-v2 | x86-64-v3 | x86-64-v4 | neon | sve
+  int vector_bytes = 16;            ///< Width of a vector register.
+  int threads = 0;                  ///< Threads that loops may use; 0: as many as the run is given.
+  std::string compiler_flags = {};  ///< "-march=native", "-mcpu=native", …
   /// What a machine must have to run it beyond its architecture's baseline, as /proc/cpuinfo names
   /// it.
   std::string cpu_features = {};
-  /// Whether libtorch is slow at multiplying by matrices that lie transposed: with OpenBLAS, not
-  /// with MKL. They are turned or packed beforehand, or the products are kernels.
+  /// Columns of a panel, two vectors, that constant float32 weights of products and convolutions
+  /// are packed in; those are kernels then. 0: they are libtorch's.
+  int panel_width = 0;
+  /// Whether libtorch multiplies by way of OpenBLAS, which is slow at packing matrices and worse if
+  /// they lie transposed; MKL is not. Products are kernels without packed weights, too, and what is
+  /// no kernel is turned beforehand.
   bool turns_operands = false;
   bool winograd = true;  ///< Whether convolutions may be computed in tiles (`Options::winograd`).
 };
@@ -27,7 +31,8 @@ struct Target {
 [[nodiscard]] Target resolve_target(const std::string& isa);
 
 /// The instruction sets of a list like "x86-64-v2,x86-64-v4". A model has its kernels for each of
-/// them, and runs the last that its machine has; the first must be there.
+/// them, and runs the last that its machine has; the first must be there. They share the panels of
+/// the first.
 [[nodiscard]] std::vector<Target> resolve_targets(const std::string& isas);
 
 }  // namespace kiln::codegen
