@@ -25,6 +25,7 @@ KNOWN = MODELS | PATTERNS
 PEERS = ["eager", "TorchScript", "torch.compile", "AOTInductor", "ONNX"]
 # Those that take minutes to compile, or give up being updated: only if they are asked for.
 MORE_PEERS = ["max-autotune", "AOTInductor-frozen"]
+STARTS = 3
 ONNX_PACKAGES = ["onnx", "onnxscript", "onnxruntime"]
 
 
@@ -185,7 +186,13 @@ class Candidates:
             command = [KILN, "bench", package, "--inputs", self.inputs, "--json"]
             command += ["--seconds", str(seconds), "--instances", str(instances)]
             threads = dict(os.environ, OMP_NUM_THREADS=str(torch.get_num_threads()))
-            result[label] = json.loads(
+            run = lambda command: json.loads(
                 subprocess.run(command, check=True, capture_output=True, text=True, env=threads).stdout
             )
+            result[label] = run(command)
+            # What else happens in a first call may take half of it: the best of so many processes.
+            for _ in range(STARTS - 1):
+                again = run([*command[:-4], "--seconds", "0", "--instances", "1"])
+                if again["load_ms"] + again["first_us"] / 1e3 < result[label]["load_ms"] + result[label]["first_us"] / 1e3:
+                    result[label] |= {key: again[key] for key in ("load_ms", "first_us")}
         return result

@@ -164,6 +164,20 @@ TEST_CASE("outputs of earlier runs keep their values", "[codegen][model]") {
   CHECK(torch::equal(first[1], torch::relu(x)));
 }
 
+TEST_CASE("large outputs are asked for on large pages", "[codegen][model]") {
+  const std::int64_t size = GENERATE(2900, 290);  // 32 MiB and a little, and a hundredth of it.
+  const std::string n = std::to_string(size);
+  LoadedModel model(graph_of("graph g {\n  input %x: f32[" + n + ", 1] user\n  input %y: f32[1, " +
+                             n + "] user\n  %a: f32[" + n + ", " + n +
+                             "] = aten.mm.default(%x, %y)\n  output %a user\n}"));
+  const at::Tensor x = torch::randn({size, 1});
+  const at::Tensor y = torch::randn({1, size});
+
+  CHECK(torch::equal(model({x, y})[0], torch::mm(x, y)));
+  const bool asked = model.report().source.find("use_large_pages(m.at[") != std::string::npos;
+  CHECK(asked == (size == 2900));
+}
+
 TEST_CASE("CG-10 mutated inputs are written at the end", "[codegen][model]") {
   LoadedModel model(graph_of(R"(graph g {
     input %x: f32[3, 3] user

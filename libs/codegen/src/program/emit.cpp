@@ -57,6 +57,9 @@ struct KilnModel {
 #define TRY(...) if (int error = (__VA_ARGS__)) return error
 )";
 
+// Less is taken from what the process had before, and not from the system.
+constexpr std::int64_t kLargeOutput = 32 << 20;
+
 constexpr const char* kTensorFunctions = R"(
 // A tensor on memory of ours or of the caller, kept while that memory stays where it is.
 struct View {
@@ -71,6 +74,13 @@ static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, I
   view.base = base;
   return aoti_torch_create_tensor_from_blob_v2((char*)base + offset, rank, sizes, strides, 0, dtype,
                                                0, -1, &view.tensor, 0, nullptr, 0);
+}
+// Much memory is asked for on large pages: what it takes to get it, and to find an address in it, is
+// then little. 14 is Linux's MADV_HUGEPAGE.
+static __attribute__((unused)) void use_large_pages(void* memory, Size bytes) {
+  const Size page = 2 << 20, end = ((Size)memory + bytes) / page * page;
+  const Size begin = ((Size)memory + page - 1) / page * page;
+  if (begin < end) madvise((void*)begin, end - begin, 14);
 }
 static inline void release(Handle& tensor) {
   if (tensor) aoti_torch_delete_tensor_object(tensor);
@@ -335,10 +345,16 @@ void Emission::allocate(BufferId id) {
              std::to_string(static_cast<int>(buffer.dtype)) + ", " +
              std::to_string(static_cast<int>(buffer.device.type)) + ", " +
              std::to_string(static_cast<int>(buffer.device.index)) + ", &" + owned(id) + "));");
-  if (program_.plan(id).needs_pointer) {
+  const std::int64_t bytes =
+      extent_bytes(buffer.sizes, buffer.strides, buffer.dtype).constant().value_or(0);
+  const bool is_large = bytes >= kLargeOutput && buffer.device == ir::Device{};
+  const std::string pointer = "m.at[" + std::to_string(id.index()) + "]";
+  if (program_.plan(id).needs_pointer || is_large) {
     declare("aoti_torch_get_data_ptr", "Handle, void**");
-    text_.line("TRY(aoti_torch_get_data_ptr(" + owned(id) + ", &m.at[" +
-               std::to_string(id.index()) + "]));");
+    text_.line("TRY(aoti_torch_get_data_ptr(" + owned(id) + ", &" + pointer + "));");
+  }
+  if (is_large) {
+    text_.line("use_large_pages(" + pointer + ", " + std::to_string(bytes) + "ULL);");
   }
 }
 

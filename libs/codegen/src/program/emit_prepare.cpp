@@ -21,15 +21,13 @@ struct Laying {
 };
 )";
 
-// Large memory is asked for on large pages: what it takes to get it, and to find an address in it,
-// is then little. 14 is Linux's MADV_HUGEPAGE.
 constexpr const char* kAllocate = R"(
 static unsigned char* allocate(Size bytes) {
   const Size page = 2 << 20;
   if (bytes < 2 * page) return (unsigned char*)aligned_alloc(64, bytes);
   bytes = (bytes + page - 1) / page * page;
   void* const memory = aligned_alloc(page, bytes);
-  if (memory) madvise(memory, bytes, 14);
+  if (memory) use_large_pages(memory, bytes);
   return (unsigned char*)memory;
 }
 )";
