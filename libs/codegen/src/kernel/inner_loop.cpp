@@ -17,13 +17,18 @@ namespace {
 // the same, so that sums do not depend on how many threads there are.
 constexpr std::int64_t kMostChunks = 16;
 
-// Whether every load and store is at a fixed stride along the inner loop, or repeats what is.
-bool is_even(const LoopProgram& program, const LoopKernel& kernel) {
+enum class Places { kFixed, kComputed };
+
+// Whether every load and store is at a fixed stride along the inner loop, or repeats what is. With
+// `Places::kComputed` strides may be read from memory, too: then at least no position is divided.
+bool is_even(const LoopProgram& program, const LoopKernel& kernel, Places places) {
   bool even = true;
   Levels levels(program.pool, kernel);
   const auto check = [&](const Index& address) {
     even = even && address.factor_of(kInner).has_value();
-    for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
+    if (places == Places::kFixed) {
+      for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
+    }
   };
   for (const LoopKernel::Store& store : kernel.stores) {
     check(store.address);
@@ -99,9 +104,11 @@ int choose_chunks(const LoopKernel& kernel) {
 std::optional<LoopKernel> shape_kernel(LoopProgram& program,
                                        const FusionPlan& plan,
                                        const Group& group) {
-  // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as along
-  // the three channels of a picture, costs less than dividing every element's number.
+  // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
+  // along the three channels of a picture, costs less than dividing every element's number.
   constexpr std::int64_t kShortest = 8;
+  // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
+  constexpr std::int64_t kShortestGather = 32;
   const Expand expand = [&](const Group& shape, std::vector<Expr> extents) {
     Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
     std::optional<LoopKernel> kernel = expander.expand(plan.kept);
@@ -117,10 +124,11 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
   }
   std::optional<LoopKernel> whole = expand(group, {group.outer, 1, group.inner});
   const std::optional<std::int64_t> row = group.inner.constant();
-  if (!whole || !row || is_even(program, *whole)) {
+  if (!whole || !row || is_even(program, *whole, Places::kFixed)) {
     return whole;
   }
   const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
+  std::optional<LoopKernel> undivided;
   for (const std::int64_t length : lengths) {
     if (length < kShortest && group.fixed) {
       break;
@@ -134,11 +142,15 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
       reshaped.inner = length;
     }
     std::optional<LoopKernel> kernel = expand(reshaped, extents);
-    if (kernel && is_even(program, *kernel)) {
+    if (kernel && is_even(program, *kernel, Places::kFixed)) {
       return find_tiles(program, reshaped, std::move(*kernel), lengths, expand);
     }
+    if (kernel && !undivided && length >= kShortestGather &&
+        is_even(program, *kernel, Places::kComputed)) {
+      undivided = std::move(kernel);
+    }
   }
-  return whole;
+  return undivided && !is_even(program, *whole, Places::kComputed) ? undivided : whole;
 }
 
 }  // namespace kiln::codegen
