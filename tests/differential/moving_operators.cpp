@@ -414,6 +414,7 @@ std::vector<Line> gather_lines() {
          return Tensors{at::index(x, {i}),
                         at::index(x, {i, j}),
                         at::index(x, {none, j}),
+                        at::index(x, {none, d.integers({5}, -7, 7), d.integers({2, 1}, -3, 3)}),
                         at::index(x, {i, none, d.integers({}, -3, 3)})};
        }},
   };

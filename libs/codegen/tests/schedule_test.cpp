@@ -172,16 +172,20 @@ constexpr const char* kBatchNorm = R"(graph bn {
 
 TEST_CASE("a row of elements from anywhere is walked without dividing", "[codegen][schedule]") {
   // The places within a row are read from memory; which row it is need not be computed for each.
-  const std::vector<KernelResult> results = run_cases({{R"(graph g {
+  const std::string text = R"(graph g {
     input %x: f32[24, 40] user
     input %i: i64[33] user
     %y: f32[24, 33] = aten.index_select.default(%x, 1, %i)
     output %y user
-  })"}});
+  })";
+  const std::vector<KernelResult> results = run_cases({{text}});
 
   CHECK(results[0].mismatch == "");
   REQUIRE(results[0].schedule.kernels.size() == 1);
   CHECK_THAT(results[0].schedule.kernels[0].source, contains("o < 24") && !contains("% 33"));
+  // 64-bit numbers fill a register with half as many lanes.
+  const Schedule wide = schedule(ir::parse(text), {.vector_bytes = 64}, false);
+  CHECK_THAT(wide.kernels[0].source, contains("kLanes = 8;"));
 }
 
 TEST_CASE("an mlp is two products and one kernel between them", "[codegen][schedule]") {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "kernel_emitter.hpp"
+#include "tiles.hpp"
 
 namespace kiln::codegen {
 
@@ -18,6 +19,21 @@ constexpr double kWorthThreads = 40'000;
 constexpr double kWorthTurns = 10'000;
 // Elements that one thread takes at a time where rows are not the unit of work.
 constexpr std::int64_t kBlock = 4096;
+constexpr int kHalvedVector = 64;
+constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
+
+// Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
+// takes comparisons of them apart, element by element; half as many lanes cost less.
+int vector_bytes(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {
+  if (target.vector_bytes < kHalvedVector) {
+    return target.vector_bytes;
+  }
+  Levels levels(program.pool, kernel);
+  const bool is_wide = std::ranges::any_of(loads_of(program.pool, kernel), [&](ScalarId load) {
+    return ir::size_of(program.pool[load].dtype) == 8 && levels.of(load) == 3;
+  });
+  return is_wide ? target.vector_bytes / 2 : target.vector_bytes;
+}
 
 }  // namespace
 
@@ -25,7 +41,7 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
                              const LoopKernel& kernel,
                              const Target& target)
     : kernel_(kernel),
-      prelude_(target.vector_bytes),
+      prelude_(vector_bytes(program, kernel, target)),
       levels_(program.pool, kernel),
       context_{program, kernel, prelude_, levels_, body_, text_.sizes},
       lanes_(prelude_.lanes()) {
@@ -193,6 +209,12 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel
     for (const ScalarId operand : scalar.operands) {
       self(self, operand);
     }
+    for (const Index& index : scalar.indices) {
+      for_each_computed(index, [&](ScalarId place) {
+        operations += levels.of(place) == 3 ? kVectorsPerNanosecond * lanes : 0;  // One by one.
+        self(self, place);
+      });
+    }
   };
   for (const LoopKernel::Reduce& reduce : kernel.reduces) {
     operations += 2;
@@ -206,8 +228,7 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel
   for (const Expr& extent : kernel.extents) {
     elements *= static_cast<double>(extent.constant().value_or(256));
   }
-  // About four vector operations a nanosecond.
-  return elements * operations / lanes / 4;
+  return elements * operations / lanes / kVectorsPerNanosecond;
 }
 
 KernelText emit_kernel(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {

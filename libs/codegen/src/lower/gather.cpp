@@ -56,30 +56,33 @@ bool lower_gather(Lowering& l) {
   return true;
 }
 
-// index.Tensor(self, [i0, i1, …]): the indexed dims must come first and in a row.
+// index.Tensor(self, [none, i0, i1, …]): the indexed dims must be in a row; what they are indexed
+// by then takes their place.
 bool lower_index(Lowering& l) {
   const TensorId source = l.tensor(0);
-  std::vector<TensorId> indices;
-  for (const ir::ValueId value : std::get<std::vector<ir::ValueId>>(l.node().arguments.at(1))) {
-    if (!value.valid()) {
-      return false;
-    }
+  const std::vector<std::optional<TensorId>> list = l.optional_tensors(1);
+  const auto given = [](const std::optional<TensorId>& index) { return index.has_value(); };
+  const auto begin = std::ranges::find_if(list, given);
+  const auto end = std::find_if_not(begin, list.end(), given);
+  if (begin == list.end() || std::any_of(end, list.end(), given)) {
+    return false;
   }
-  indices = l.tensors(1);
   std::size_t rank = 0;
-  for (const TensorId index : indices) {
-    if (!ir::is_integral(l.dtype(index)) || l.dtype(index) == DType::kUInt8) {
+  for (auto index = begin; index != end; ++index) {
+    if (!ir::is_integral(l.dtype(**index)) || l.dtype(**index) == DType::kUInt8) {
       return false;
     }
-    rank = std::max(rank, l.sizes(index).size());
+    rank = std::max(rank, l.sizes(**index).size());
   }
+  const auto first = static_cast<std::size_t>(begin - list.begin());
   const std::vector<Expr>& own = l.sizes(source);
   l.define(0, [&](Indices i) {
-    std::vector<Index> mapped;
-    for (std::size_t k = 0; k < indices.size(); ++k) {
-      mapped.push_back(wrapped(l.broadcast(indices[k], i.first(rank)).to(DType::kInt64), own[k]));
+    std::vector<Index> mapped(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(first));
+    for (auto index = begin; index != end; ++index) {
+      const Formula place = l.broadcast(**index, i.subspan(first, rank)).to(DType::kInt64);
+      mapped.push_back(wrapped(place, own[mapped.size()]));
     }
-    mapped.insert(mapped.end(), i.begin() + static_cast<std::ptrdiff_t>(rank), i.end());
+    mapped.insert(mapped.end(), i.begin() + static_cast<std::ptrdiff_t>(first + rank), i.end());
     return l.read(source, mapped);
   });
   return true;

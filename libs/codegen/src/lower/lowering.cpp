@@ -105,6 +105,14 @@ std::vector<TensorId> Lowering::tensors(std::size_t i) const {
   return result;
 }
 
+std::vector<std::optional<TensorId>> Lowering::optional_tensors(std::size_t i) const {
+  std::vector<std::optional<TensorId>> result;
+  for (const ir::ValueId value : std::get<std::vector<ir::ValueId>>(node_.arguments.at(i))) {
+    result.push_back(value.valid() ? program_.of_value[value.index()] : std::nullopt);
+  }
+  return result;
+}
+
 Expr Lowering::integer(std::size_t i, Expr absent) const {
   if (!has(i)) {
     return absent;

@@ -32,6 +32,7 @@ class Lowering {
   [[nodiscard]] bool is_tensor(std::size_t i) const;
   [[nodiscard]] TensorId tensor(std::size_t i) const;
   [[nodiscard]] std::vector<TensorId> tensors(std::size_t i) const;
+  [[nodiscard]] std::vector<std::optional<TensorId>> optional_tensors(std::size_t i) const;
   [[nodiscard]] ir::Expr integer(std::size_t i, ir::Expr absent = 0) const;
   [[nodiscard]] std::vector<ir::Expr> integers(std::size_t i) const;
   [[nodiscard]] double real(std::size_t i, double absent = 0) const;
