@@ -116,10 +116,15 @@ std::vector<Target> resolve_targets(const std::string& isas) {
   std::istringstream names(isas);
   for (std::string name; std::getline(names, name, ',');) {
     targets.push_back(resolve_target(name));
-    targets.back().panel_width = targets[0].panel_width;
   }
   if (targets.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "no instruction set is named");
+  }
+  // Their kernels run the plan of the first, whose scratch is cut for its own tiles.
+  const bool alike = std::ranges::all_of(
+      targets, [&](const Target& target) { return target.panel_width == targets[0].panel_width; });
+  for (Target& target : targets) {
+    target.panel_width = alike ? target.panel_width : 0;
   }
   return targets;
 }

@@ -269,5 +269,28 @@ TEST_CASE("an unknown instruction set is named with those there are", "[codegen]
   }
 }
 
+TEST_CASE("instruction sets of one model have the same panels or none", "[codegen][target]") {
+  CHECK(resolve_targets("x86-64-v4")[0].panel_width == 32);
+  for (const char* isas : {"x86-64-v3,x86-64-v4", "x86-64-v4,x86-64-v3"}) {
+    for (const Target& target : resolve_targets(isas)) {
+      CHECK(target.panel_width == 0);
+    }
+  }
+  CHECK(resolve_targets("neon,sve")[1].panel_width == 8);
+}
+
+TEST_CASE("a function of one number that is known is that function", "[codegen][kernel]") {
+  const std::vector<KernelResult> results = run_cases({{R"(graph g {
+    input %x: f32[1] user
+    %l: f32[1] = aten.linspace.default(1.5707963, 1.5707963, 1, none, none, none, false)
+    %s: f32[1] = aten.sin.default(%l)
+    %y: f32[1] = aten.add.Tensor(%s, %x, 1)
+    output %y user
+  })"}});
+
+  CHECK(results[0].schedule.kernels.size() == 1);
+  CHECK(results[0].mismatch == "");
+}
+
 }  // namespace
 }  // namespace kiln::codegen

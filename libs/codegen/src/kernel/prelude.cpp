@@ -58,6 +58,11 @@ static inline $V splat($S x) { return x - $V{}; }
 
 constexpr std::string_view kMask = R"(typedef int Mask __attribute__((vector_size(4 * kLanes)));
 static inline Mask splat(bool x) { return -(int)x - Mask{}; }
+template <class T>
+static inline T unknown(T x) {
+  asm("" : "+rm"(x));
+  return x;
+}
 static inline Mask lanes_below(int n) {
   Mask m;
   for (int i = 0; i < kLanes; ++i) m[i] = i < n ? -1 : 0;

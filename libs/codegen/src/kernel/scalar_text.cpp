@@ -381,10 +381,11 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   if (scalar.op == ScalarOp::kBounded) {
     return name + "(" + operands[0] + ", " + operands[1] + failure_argument(scalar.op) + ")";
   }
-  // The rest is there for vectors: one lane of it will do.
+  // The rest is there for vectors: one lane of it will do. With AVX-512 GCC 12 gets the lane of a
+  // choice wrong if it can compute it beforehand, so it must not know the operands.
   std::string arguments;
   for (const std::string& operand : operands) {
-    arguments += (arguments.empty() ? "splat(" : ", splat(") + operand + ")";
+    arguments += (arguments.empty() ? "splat(unknown(" : ", splat(unknown(") + operand + "))";
   }
   return name + "(" + arguments + ")[0]";
 }

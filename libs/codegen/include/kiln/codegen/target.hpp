@@ -31,8 +31,8 @@ struct Target {
 [[nodiscard]] Target resolve_target(const std::string& isa);
 
 /// The instruction sets of a list like "x86-64-v2,x86-64-v4". A model has its kernels for each of
-/// them, and runs the last that its machine has; the first must be there. They share the panels of
-/// the first.
+/// them, and runs the last that its machine has; the first must be there. None has
+/// panels unless all have the same.
 [[nodiscard]] std::vector<Target> resolve_targets(const std::string& isas);
 
 }  // namespace kiln::codegen
