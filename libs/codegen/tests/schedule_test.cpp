@@ -279,18 +279,5 @@ TEST_CASE("instruction sets of one model have the same panels or none", "[codege
   CHECK(resolve_targets("neon,sve")[1].panel_width == 8);
 }
 
-TEST_CASE("a function of one number that is known is that function", "[codegen][kernel]") {
-  const std::vector<KernelResult> results = run_cases({{R"(graph g {
-    input %x: f32[1] user
-    %l: f32[1] = aten.linspace.default(1.5707963, 1.5707963, 1, none, none, none, false)
-    %s: f32[1] = aten.sin.default(%l)
-    %y: f32[1] = aten.add.Tensor(%s, %x, 1)
-    output %y user
-  })"}});
-
-  CHECK(results[0].schedule.kernels.size() == 1);
-  CHECK(results[0].mismatch == "");
-}
-
 }  // namespace
 }  // namespace kiln::codegen
