@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/kernel_cases.hpp"
 
@@ -333,6 +334,15 @@ TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][k
              "  %m: f32[12, 64] = aten.mul.Tensor(%t, %c)\n"
              "  %y: f32[12, 64] = aten.add.Tensor(%a, %m, 1)\n",
              "  output %y user\n")},
+      // Parts that are more than one dim.
+      {graph(
+          "  input %a: f32[40, 3, 17] user\n  input %b: f32[40, 2, 17] user\n  input %i: i64[40] "
+          "user\n  input %w: f32[5, 17] user\n",
+          "  %e: f32[40, 17] = aten.embedding.default(%w, %i)\n"
+          "  %u: f32[40, 1, 17] = aten.unsqueeze.default(%e, 1) view(0:0)\n"
+          "  %n: f32[40, 2, 17] = aten.neg.default(%b)\n"
+          "  %y: f32[40, 6, 17] = aten.cat.default([%a, %n, %u], 1)\n",
+          "  output %y user\n")},
       // Few long rows stay whole.
       {graph("  input %a: f32[50000] user\n  input %b: f32[50001] user\n",
              "  %y: f32[100001] = aten.cat.default([%a, %b], 0)\n",
@@ -345,8 +355,42 @@ TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][k
     REQUIRE(kernel_count(results[i].schedule) == 1);
     const bool gathers =
         results[i].schedule.kernels[0].source.find("load_at(in") != std::string::npos;
-    CHECK(gathers == (i == 3));
+    CHECK(gathers == (i + 1 == results.size()));
   }
+}
+
+TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codegen][kernel]") {
+  const auto many = [](const std::string& part, const std::string& rest, const char* output) {
+    std::string inputs, list;
+    for (int i = 0; i < 20; ++i) {
+      const std::string name = "%p" + std::to_string(i);
+      inputs += "  input " + name + ": f32" + part + " user\n";
+      list += (i > 0 ? ", " : "") + name;
+    }
+    const auto at = rest.find("LIST");
+    return KernelCase{graph(inputs, std::string(rest).replace(at, 4, "[" + list + "]"), output)};
+  };
+  const std::vector<KernelCase> cases{
+      many("[64, 1, 24]",
+           "  %c: f32[64, 20, 24] = aten.cat.default(LIST, 1)\n"
+           "  %y: f32[64, 20, 24] = aten.neg.default(%c)\n",
+           "  output %y user\n"),
+      // A reduction's loop is not cut: it reads what was put together before it.
+      many("[64, 3]",
+           "  %c: f32[64, 60] = aten.cat.default(LIST, 1)\n"
+           "  %y: f32[64] = aten.sum.dim_IntList(%c, [1], false)\n",
+           "  output %y user\n"),
+      // One long row is copied by libtorch.
+      many("[30]", "  %y: f32[600] = aten.cat.default(LIST, 0)\n", "  output %y user\n"),
+  };
+  const std::vector<KernelResult> results = run_cases({cases[0], cases[1]});
+  for (const KernelResult& result : results) {
+    CHECK(result.mismatch == "");
+    CHECK(result.schedule.kernels[0].source.find("load_at(in") == std::string::npos);
+  }
+  CHECK(kernel_count(results[0].schedule) == 1);
+  CHECK(kernel_count(results[1].schedule) == 2);
+  CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
 }
 
 TEST_CASE("what is dear and read again and again is computed once", "[codegen][kernel]") {
@@ -360,8 +404,14 @@ TEST_CASE("what is dear and read again and again is computed once", "[codegen][k
              "  %c: f32[512, 1] = aten.cos.default(%a)\n"
              "  %y: f32[512, 256] = aten.mul.Tensor(%x, %c)\n",
              "  output %y user\n")},
+      // Places are found out once, not for each of what lies there.
+      {graph("  input %x: f32[256, 4, 4] user\n  input %i: i64[200] user\n",
+             "  %y: f32[256, 200] = aten.index.Tensor(%x, [none, %i, %i])\n",
+             "  output %y user\n")},
   };
   const std::vector<KernelResult> results = run_cases(cases);
+  CHECK(results[2].mismatch == "");
+  CHECK(kernel_count(results[2].schedule) == 2);
   CHECK(results[0].mismatch == "");
   CHECK(kernel_count(results[0].schedule) == 2);
   CHECK(results[1].mismatch == "");

@@ -125,7 +125,7 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     const bool large = !tensor.is_view && loads[i] > 24;
     const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
-    if (required || looped || dear || large || repeated) {
+    if (required || looped || dear || large || repeated || tensor.is_pieced) {
       anchors.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;

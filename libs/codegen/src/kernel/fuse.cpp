@@ -204,6 +204,10 @@ class Fuser {
     if (group.members.size() > 1 && std::ranges::any_of(group.members, sequential)) {
       return false;
     }
+    const auto pieced = [&](TensorId member) { return program_[member].is_pieced; };
+    if (group.fixed && std::ranges::any_of(group.members, pieced)) {
+      return false;
+    }
     // Loops over nothing would leave out what others in the group have to do once.
     if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
       return false;

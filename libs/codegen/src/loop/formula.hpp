@@ -16,6 +16,8 @@ struct Formula {
     return {pool, pool->constant(value, dtype())};
   }
   [[nodiscard]] Formula to(ir::DType type) const { return {pool, pool->cast(id, type)}; }
+  /// The integer that this is, as a place.
+  [[nodiscard]] Index index() const { return Index::computed(id); }
 };
 
 inline Formula unary(ScalarOp op, Formula a) {

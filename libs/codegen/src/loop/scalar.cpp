@@ -76,7 +76,8 @@ int operation_cost(ScalarOp op) {
     case ScalarOp::kFmod:
     case ScalarOp::kSqrt:
     case ScalarOp::kReciprocal: return 5;
-    case ScalarOp::kRsqrt: return 10;  // A root and a quotient, one after the other.
+    case ScalarOp::kBounded: return 10;  // Each lane is asked for.
+    case ScalarOp::kRsqrt: return 10;    // A root and a quotient, one after the other.
     case ScalarOp::kExp:
     case ScalarOp::kExp2:
     case ScalarOp::kLog:

@@ -16,7 +16,7 @@ bool lower_embedding(Lowering& l) {
   const TensorId indices = l.tensor(1);
   l.define(0, [&](Indices i) {
     const Formula row = l.read(indices, {i.begin(), i.end() - 1});
-    return l.read(weight, {bounded(row, l.sizes(weight)[0]), i.back()});
+    return l.read(weight, {bounded(row, l.sizes(weight)[0]).index(), i.back()});
   });
   return true;
 }
@@ -35,7 +35,7 @@ bool lower_index_select(Lowering& l) {
       place.push_back(i[dim]);
     }
     std::vector<Index> mapped(i.begin(), i.end());
-    mapped[dim] = bounded(l.read(indices, place), l.sizes(source)[dim]);
+    mapped[dim] = bounded(l.read(indices, place), l.sizes(source)[dim]).index();
     return l.read(source, mapped);
   });
   return true;
@@ -50,7 +50,7 @@ bool lower_gather(Lowering& l) {
   const std::size_t dim = *l.dim(1, rank, 0);
   l.define(0, [&](Indices i) {
     std::vector<Index> mapped(i.begin(), i.end());
-    mapped[dim] = bounded(l.broadcast(l.tensor(2), i), l.sizes(source)[dim]);
+    mapped[dim] = bounded(l.broadcast(l.tensor(2), i), l.sizes(source)[dim]).index();
     return l.read(source, mapped);
   });
   return true;
@@ -75,14 +75,25 @@ bool lower_index(Lowering& l) {
     rank = std::max(rank, l.sizes(**index).size());
   }
   const auto first = static_cast<std::size_t>(begin - list.begin());
-  const std::vector<Expr>& own = l.sizes(source);
+  const std::vector<Expr> own = l.sizes(source);
+  const std::vector<Expr> shape(
+      l.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(first),
+      l.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(first + rank));
+  std::vector<TensorId> places;
+  for (auto index = begin; index != end; ++index) {
+    const Expr extent = own[first + places.size()];
+    places.push_back(l.compute(shape, DType::kInt64, [&](Indices i) {
+      return wrapped(l.broadcast(**index, i).to(DType::kInt64), extent);
+    }));
+  }
   l.define(0, [&](Indices i) {
-    std::vector<Index> mapped(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(first));
-    for (auto index = begin; index != end; ++index) {
-      const Formula place = l.broadcast(**index, i.subspan(first, rank)).to(DType::kInt64);
-      mapped.push_back(wrapped(place, own[mapped.size()]));
+    const auto at = i.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto behind = at + static_cast<std::ptrdiff_t>(rank);
+    std::vector<Index> mapped(i.begin(), at);
+    for (const TensorId place : places) {
+      mapped.push_back(l.read(place, {at, behind}).index());
     }
-    mapped.insert(mapped.end(), i.begin() + static_cast<std::ptrdiff_t>(first + rank), i.end());
+    mapped.insert(mapped.end(), behind, i.end());
     return l.read(source, mapped);
   });
   return true;
@@ -96,11 +107,22 @@ Formula index_value(Lowering& l, const Index& index) {
 Formula guarded_read(
     Lowering& l, TensorId tensor, std::vector<Index> indices, std::size_t dim, Formula inside) {
   const Formula position = index_value(l, indices[dim]);
-  indices[dim] = Index::computed(where(inside, position, position.number(0)).id);
+  indices[dim] = where(inside, position, position.number(0)).index();
   return l.read(tensor, std::move(indices));
 }
 
+// Whether the loop over a concatenation along `dim` will be cut where its parts meet.
+bool is_cut(const std::vector<Expr>& sizes, std::size_t dim) {
+  constexpr std::int64_t kFewestRows = 8;
+  const std::optional<std::int64_t> rows =
+      ir::element_count({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(dim)})
+          .constant();
+  return rows && *rows >= kFewestRows && ir::element_count(sizes).is_constant();
+}
+
 bool lower_cat(Lowering& l) {
+  constexpr std::size_t kFew = 8;
+  constexpr std::size_t kMost = 32;
   const std::vector<Expr>& sizes = l.meta(0).sizes;
   const DType type = l.meta(0).dtype;
   std::vector<TensorId> parts;
@@ -116,10 +138,10 @@ bool lower_cat(Lowering& l) {
     return true;
   }
   const std::size_t dim = *l.dim(1, sizes.size(), 0);
-  if (parts.empty() || parts.size() > 8) {
+  if (parts.empty() || parts.size() > kMost || (parts.size() > kFew && !is_cut(sizes, dim))) {
     return false;
   }
-  l.define(0, [&](Indices i) {
+  const auto body = [&](Indices i) {
     // From the last to the first: each piece wins below its end.
     Formula result = l.constant(0, type);
     Expr end = sizes[dim];
@@ -142,7 +164,12 @@ bool lower_cat(Lowering& l) {
       end = start;
     }
     return result;
-  });
+  };
+  if (parts.size() > kFew) {
+    l.define_pieces(0, body);
+  } else {
+    l.define(0, body);
+  }
   return true;
 }
 
@@ -203,7 +230,7 @@ bool lower_slice_scatter(Lowering& l) {
       place = binary(ScalarOp::kTruncateDivide, distance, width);
     }
     std::vector<Index> mapped(i.begin(), i.end());
-    mapped[*dim] = Index::computed(where(inside, place, place.number(0)).id);
+    mapped[*dim] = where(inside, place, place.number(0)).index();
     return where(inside, l.read(source, mapped).to(type), l.operand(0, i, type));
   });
   return true;
@@ -232,12 +259,12 @@ bool lower_constant_pad(Lowering& l) {
 
 }  // namespace
 
-Index bounded(Formula index, const Expr& size) {
+Formula bounded(Formula index, const Expr& size) {
   const Formula extent{index.pool, index.pool->index(size)};
-  return Index::computed(binary(ScalarOp::kBounded, index.to(DType::kInt64), extent).id);
+  return binary(ScalarOp::kBounded, index.to(DType::kInt64), extent);
 }
 
-Index wrapped(Formula index, const Expr& size) {
+Formula wrapped(Formula index, const Expr& size) {
   const Formula extent{index.pool, index.pool->index(size)};
   return bounded(where(index < index.number(0), index + extent, index), size);
 }
@@ -253,7 +280,7 @@ Formula read_or(Lowering& lowering,
     const Formula within = binary(ScalarOp::kAnd,
                                   position.number(0) <= position,
                                   position < index_value(lowering, lowering.sizes(source)[dim]));
-    place[dim] = Index::computed(where(within, position, position.number(0)).id);
+    place[dim] = where(within, position, position.number(0)).index();
     inside = binary(ScalarOp::kAnd, inside, within);
   }
   const Formula element = lowering.read(source, std::move(place)).to(outside.dtype());

@@ -279,6 +279,11 @@ void Lowering::define_view(std::size_t result,
   program_.tensors.back().is_view = true;
 }
 
+void Lowering::define_pieces(std::size_t result, const Body& body) {
+  define(result, body);
+  program_.tensors.back().is_pieced = true;
+}
+
 TensorId Lowering::compute(std::vector<Expr> sizes, DType dtype, const Body& body) {
   Tensor tensor{.kind = Tensor::Kind::kPointwise, .dtype = dtype};
   tensor.body = body(variables(sizes.size())).to(dtype).id;

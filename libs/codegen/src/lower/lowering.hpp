@@ -69,6 +69,9 @@ class Lowering {
   [[nodiscard]] const ir::TensorMeta& meta(std::size_t result) const;
   /// Result `result` is `body` at each index, cast to its type.
   void define(std::size_t result, const Body& body);
+  /// The same for a body that chooses among many pieces by where it is: in a kernel that can be cut
+  /// where they meet.
+  void define_pieces(std::size_t result, const Body& body);
   /// Result `result` is `source` seen through `map`, from the result's indices to the source's.
   void define_view(std::size_t result,
                    TensorId source,
@@ -144,9 +147,9 @@ void add_sequence_lowerings(Lowerings& lowerings);
 [[nodiscard]] std::vector<std::string> lowered_targets();
 
 /// An index that must be less than `size`: the kernel fails, and reads nothing, where it is not.
-[[nodiscard]] Index bounded(Formula index, const ir::Expr& size);
+[[nodiscard]] Formula bounded(Formula index, const ir::Expr& size);
 /// The same for an index that counts from the end if it is negative.
-[[nodiscard]] Index wrapped(Formula index, const ir::Expr& size);
+[[nodiscard]] Formula wrapped(Formula index, const ir::Expr& size);
 
 /// `source` at `place`, or `outside` where one of `dims` leaves it. Nothing is read there.
 [[nodiscard]] Formula read_or(Lowering& lowering,

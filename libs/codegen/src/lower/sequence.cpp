@@ -76,7 +76,7 @@ bool scatter(Lowering& l, Combination combination) {
   }
   const std::vector<Index> i = variables(rank);
   Updates updates{.sizes = l.sizes(index), .first = *dim, .last = *dim + 1, .place = i};
-  updates.place[*dim] = bounded(l.read(index, i), l.meta(0).sizes[*dim]);
+  updates.place[*dim] = bounded(l.read(index, i), l.meta(0).sizes[*dim]).index();
   // The source may be larger than the index: no broadcast.
   updates.value = (l.is_tensor(3) ? l.read(l.tensor(3), i) : l.number(3, l.meta(0).dtype)).id;
   updates.reduction = *combination;
@@ -110,7 +110,7 @@ Lower slices(std::optional<Reduction> reduction) {
     Updates updates{.sizes = l.sizes(source), .first = *dim, .last = *dim + 1, .place = i};
     const std::vector<Index> which =
         l.sizes(index).empty() ? std::vector<Index>{} : std::vector<Index>{i[*dim]};
-    updates.place[*dim] = bounded(l.read(index, which), l.meta(0).sizes[*dim]);
+    updates.place[*dim] = bounded(l.read(index, which), l.meta(0).sizes[*dim]).index();
     Formula value = l.read(source, i);
     if (reduction && l.has(4)) {
       value = value * l.number(4, type);
@@ -153,7 +153,7 @@ bool lower_index_put(Lowering& l) {
   Updates updates{.sizes = sizes, .first = 0, .last = serial};
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const Formula index = l.broadcast(indices[k], Indices(i).first(serial));
-    updates.place.push_back(wrapped(index.to(DType::kInt64), own[k]));
+    updates.place.push_back(wrapped(index.to(DType::kInt64), own[k]).index());
   }
   updates.place.insert(
       updates.place.end(), i.begin() + static_cast<std::ptrdiff_t>(serial), i.end());
@@ -180,7 +180,7 @@ bool lower_embedding_backward(Lowering& l) {
     value = where(padded, value.number(0), value);
   }
   Updates updates{.sizes = l.sizes(gradient), .first = 0, .last = i.size() - 1, .value = value.id};
-  updates.place = {bounded(row, l.meta(0).sizes[0]), i.back()};
+  updates.place = {bounded(row, l.meta(0).sizes[0]).index(), i.back()};
   updates.reduction = Reduction::kSum;
   l.define_scatter(0, [&](Indices) { return l.constant(0, l.meta(0).dtype); }, std::move(updates));
   return true;

@@ -19,14 +19,16 @@ using ir::ValueId;
 
 namespace {
 
-// What a way to lay out weights is worth: with more rows the products themselves take the time, and
-// a smaller weight is not worth a kernel that lays it out.
+// What a way to lay out weights is worth: with more rows the products themselves take the time,
+// unless the weight is light, and a smaller one is not worth a kernel that lays it out.
 struct Worth {
   std::int64_t most_rows;
+  std::int64_t most_rows_if_light;
   std::int64_t smallest_weight;
 };
-constexpr Worth kTurned = {128, 64 << 10};
-constexpr Worth kPacked = {128, 4 << 10};
+constexpr Worth kTurned = {128, 128, 64 << 10};
+constexpr Worth kPacked = {128, 256, 4 << 10};
+constexpr std::int64_t kLight = 512 << 10;
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
@@ -236,12 +238,14 @@ class Turner {
     const bool packs = is_packable(id);
     const Worth& worth = packs ? kPacked : kTurned;
     // A single row is a kernel of ours, which wants the weight as it is.
-    if ((!packs && !turns_) || !rows || *rows < 2 || *rows > worth.most_rows ||
-        !is_transposed_weight(weight)) {
+    if ((!packs && !turns_) || !rows || *rows < 2 || !is_transposed_weight(weight)) {
       return std::nullopt;
     }
     const std::int64_t bytes =
         4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
+    if (*rows > (bytes <= kLight ? worth.most_rows_if_light : worth.most_rows)) {
+      return std::nullopt;
+    }
     if (!turned_.contains(weight) && !packed_.contains(weight)) {
       if (bytes < worth.smallest_weight || bytes > kLargestWeight || bytes > left_) {
         return std::nullopt;
