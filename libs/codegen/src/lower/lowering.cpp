@@ -324,6 +324,13 @@ TensorId Lowering::reduce(Reduction reduction,
       indices[i] = Index::variable(variable++);
     }
   }
+  if (count(sizes, dims) == Expr(1)) {
+    // A sum begins with zero, which even one element may change: -0 becomes 0.
+    return compute(std::move(tensor.sizes), dtype, [&](Indices) {
+      const Formula one = body(indices).to(dtype);
+      return reduction == Reduction::kSum ? one + one.number(0) : one;
+    });
+  }
   for (const std::size_t dim : dims) {
     tensor.reduced.push_back(sizes[dim]);
     indices[dim] = Index::variable(variable++);
