@@ -2,6 +2,9 @@
 //
 //   kiln-warm-start infer|train [IDENTITY]     GPT-2 small, 1 x 128; one line of JSON
 //   kiln-warm-start … IDENTITY small           the same with few numbers: what is not arithmetic
+//   kiln-warm-start steps                      trains GPT-2 by a step for each "eager" or "kiln"
+//   that
+//                                              it reads, and answers with milliseconds
 //   kiln-warm-start guards                     nanoseconds that a guard check takes
 //
 // The cache is the one of KILN_CACHE_DIR.
@@ -143,6 +146,24 @@ json start(bool train, const std::string& identity) {
           {"compile_ms", compile_ms}};
 }
 
+// Somebody else's steps come between these: whose turn it is, is told from outside.
+void steps() {
+  torch::manual_seed(0);
+  Transformer model;
+  const Tensors input = {torch::randint(vocabulary, {1, kLength})};
+  const auto loss = [&](const Tensors& in) {
+    return Tensors{model->forward(in[0]).logsumexp(-1).mean()};
+  };
+  const Function fast = compile(model.ptr(), loss);
+  for (std::string which; std::cin >> which;) {
+    const double taken = milliseconds([&] {
+      model->zero_grad();
+      (which == "kiln" ? fast(input) : loss(input))[0].backward();
+    });
+    std::cout << taken << std::endl;
+  }
+}
+
 // Four inputs and no module; then the module above, whose parameters are all guarded.
 json guards() {
   constexpr int kRounds = 20000;
@@ -183,8 +204,8 @@ json guards() {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode != "infer" && mode != "train" && mode != "guards") {
-    std::cerr << "usage: kiln-warm-start infer|train|guards [IDENTITY]\n";
+  if (mode != "infer" && mode != "train" && mode != "steps" && mode != "guards") {
+    std::cerr << "usage: kiln-warm-start infer|train|steps|guards [IDENTITY]\n";
     return 2;
   }
   if (argc > 3 && std::string(argv[3]) == "small") {
@@ -192,6 +213,10 @@ int main(int argc, char** argv) {
     kiln::vocabulary = 1000;
   }
   try {
+    if (mode == "steps") {
+      kiln::steps();
+      return 0;
+    }
     std::cout << (mode == "guards" ? kiln::guards()
                                    : kiln::start(mode == "train", argc > 2 ? argv[2] : ""))
               << "\n";

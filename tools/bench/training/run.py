@@ -6,18 +6,18 @@ usage: run.py [--seconds S] [--rounds N] [--clock wall|cpu] [--threads N] [--no-
 A step sets gradients to none, computes a loss and runs its backward. In each round the C++ program times libtorch's eager mode
 and Kiln in turn, then Python times PyTorch's eager mode and torch.compile in turn; the best slice of all rounds counts.
 `--clock cpu` counts the time that the process works instead of the time that passes, for a machine that others use too.
-GPT-2 is timed in the same two processes, the best of a few steps; it takes two minutes.
+GPT-2 is timed in two processes as well, which take turns step by step; the median counts. It takes two minutes.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import timeit
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ import models  # noqa: E402: the models of ./dev bench stand one folder up
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 PROGRAM = ROOT / "build" / "bin" / "kiln-training-bench"
+GPT2_ROUNDS = 9
 GPT2_PROGRAM = ROOT / "build" / "bin" / "kiln-warm-start"
 
 
@@ -83,24 +84,34 @@ def gpt2_step(compiled):
     return step
 
 
-def best_step_ms(step):
-    """The first compiles."""
+def milliseconds_of(step):
+    start = time.perf_counter()
     step()
-    return min(timeit.repeat(step, number=1, repeat=4)) * 1e3
+    return (time.perf_counter() - start) * 1e3
+
+
+def asked(process, which):
+    print(which, file=process.stdin, flush=True)
+    return float(process.stdout.readline())
 
 
 def gpt2_rows(environment):
     with tempfile.TemporaryDirectory() as cache:
-        environment = dict(environment, KILN_CACHE_DIR=cache)
-        answer = subprocess.run([GPT2_PROGRAM, "train"], check=True, capture_output=True, text=True, env=environment)
-    found = json.loads(answer.stdout)
-    return {
-        "gpt2_eager_ms": found["eager_ms"],
-        "gpt2_kiln_ms": found["again_ms"],
-        "gpt2_kiln_first_ms": found["first_ms"],
-        "gpt2_python_eager_ms": best_step_ms(gpt2_step(False)),
-        "gpt2_torch_compile_ms": best_step_ms(gpt2_step(True)),
-    }
+        process = subprocess.Popen([GPT2_PROGRAM, "steps"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env=dict(environment, KILN_CACHE_DIR=cache))
+        eager, compiled = gpt2_step(False), gpt2_step(True)
+        steps = {
+            "gpt2_eager_ms": lambda: asked(process, "eager"),
+            "gpt2_kiln_ms": lambda: asked(process, "kiln"),
+            "gpt2_python_eager_ms": lambda: milliseconds_of(eager),
+            "gpt2_torch_compile_ms": lambda: milliseconds_of(compiled),
+        }
+        first = {name: step() for name, step in steps.items()}  # Compiles, and takes memory.
+        rounds = [{name: step() for name, step in steps.items()} for _ in range(GPT2_ROUNDS)]
+        process.stdin.close()
+        process.wait()
+    middle = {name: statistics.median(each[name] for each in rounds) for name in steps}
+    return {**middle, "gpt2_kiln_first_ms": first["gpt2_kiln_ms"]}
 
 
 def describe_gpt2(best):
