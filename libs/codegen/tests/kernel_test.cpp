@@ -393,6 +393,20 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
   CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
 }
 
+TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
+  const auto is_parallel = [](const std::string& shape) {
+    const Schedule plan = schedule(
+        ir::parse(graph("  input %a: f32" + shape + " user\n  input %b: f32" + shape + " user\n",
+                        "  %y: f32" + shape + " = aten.add.Tensor(%a, %b, 1)\n",
+                        "  output %y user\n")),
+        resolve_target("native"),
+        false);
+    return plan.kernels.at(0).source.find("#pragma omp") != std::string::npos;
+  };
+  CHECK(is_parallel("[300, 200]"));
+  CHECK_FALSE(is_parallel("[100, 100]"));
+}
+
 TEST_CASE("what is dear and read again and again is computed once", "[codegen][kernel]") {
   const std::vector<KernelCase> cases{
       {graph("  input %x: f32[64, 128, 64] user\n  input %a: f32[128, 64] user\n",

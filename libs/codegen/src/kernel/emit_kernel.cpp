@@ -21,6 +21,7 @@ constexpr double kWorthTurns = 10'000;
 constexpr std::int64_t kBlock = 4096;
 constexpr int kHalvedVector = 64;
 constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
+constexpr double kBytesPerNanosecond = 10;   // Of what is beyond one core's own caches.
 
 // Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
 // takes comparisons of them apart, element by element; half as many lanes cost less.
@@ -35,6 +36,27 @@ int vector_bytes(const LoopProgram& program, const LoopKernel& kernel, const Tar
   return is_wide ? target.vector_bytes / 2 : target.vector_bytes;
 }
 
+double element_count_of(const LoopKernel& kernel) {
+  double elements = 1;
+  for (const Expr& extent : kernel.extents) {
+    elements *= static_cast<double>(extent.constant().value_or(256));
+  }
+  return elements;
+}
+
+// Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
+double memory_nanoseconds(const LoopProgram& program, const LoopKernel& kernel) {
+  const double elements = element_count_of(kernel);
+  double bytes = 0;
+  for (const LoopKernel::Operand& operand : kernel.operands) {
+    const Tensor& tensor = program[operand.tensor];
+    const auto count =
+        static_cast<double>(ir::element_count(tensor.sizes).constant().value_or(256));
+    bytes += std::min(count, elements) * static_cast<double>(ir::size_of(tensor.dtype));
+  }
+  return bytes / kBytesPerNanosecond;
+}
+
 }  // namespace
 
 KernelEmitter::KernelEmitter(const LoopProgram& program,
@@ -47,7 +69,7 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
       lanes_(prelude_.lanes()) {
   temporaries_ = choose_row_temporaries(program.pool, program, kernel, levels_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
-  parallel_ = nanoseconds > kWorthThreads;
+  parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel)) > kWorthThreads;
   takes_turns_ = nanoseconds > kWorthTurns;
 }
 
@@ -224,11 +246,7 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel
     operations += store.span == Span::kFull ? 2 : 0;
     visit(visit, store.value);
   }
-  double elements = 1;
-  for (const Expr& extent : kernel.extents) {
-    elements *= static_cast<double>(extent.constant().value_or(256));
-  }
-  return elements * operations / lanes / kVectorsPerNanosecond;
+  return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;
 }
 
 KernelText emit_kernel(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {

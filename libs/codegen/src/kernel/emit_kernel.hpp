@@ -30,7 +30,7 @@ struct KernelText {
                                      const LoopKernel& kernel,
                                      const Target& target);
 
-/// Rough nanoseconds that `kernel` takes on one core.
+/// Rough nanoseconds that `kernel` computes on one core.
 [[nodiscard]] double estimate_nanoseconds(const LoopProgram& program,
                                           const LoopKernel& kernel,
                                           int lanes);
