@@ -221,6 +221,32 @@ TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][
   }
 }
 
+TEST_CASE("many small products read their rows where they are", "[codegen][product]") {
+  // Rows of two blocks against themselves, and transposed ones against a panel and a tail.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[9, 27, 32] user
+    input %v: f32[9, 32, 45] user
+    %t: f32[9, 32, 27]{864, 1, 32} = aten.permute.default(%x, [0, 2, 1]) view(0:0)
+    %a: f32[9, 27, 27] = aten.bmm.default(%x, %t)
+    %vt: f32[9, 45, 32]{1440, 1, 45} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %b: f32[9, 45, 45] = aten.bmm.default(%vt, %v)
+    output %a user
+    output %b user
+  })");
+  const Schedule plan = schedule(graph, {.vector_bytes = 64, .panel_width = 32}, false);
+  REQUIRE(plan.kernels.size() == 2);
+  for (const Kernel& kernel : plan.kernels) {
+    CHECK(kernel.source.find("kPacksLeft = false") != std::string::npos);
+  }
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({9, 27, 32});
+  const at::Tensor v = torch::randn({9, 32, 45});
+  const Tensors results = model({x, v});
+  CHECK(torch::allclose(results[0], torch::bmm(x, x.permute({0, 2, 1})), 1e-5, 1e-4));
+  CHECK(torch::allclose(results[1], torch::bmm(v.permute({0, 2, 1}), v), 1e-5, 1e-4));
+}
+
 // Sums of thousands of factors around one: compared in double, because libtorch's add up in another
 // order.
 bool equals_sums(const at::Tensor& result, const at::Tensor& expected) {

@@ -167,7 +167,7 @@ TEST_CASE("a single row, many rows and a small weight leave it as it is", "[code
   CHECK(copies("1", "512") == 0);
   CHECK(copies("256", "512") == 1);
   CHECK(copies("257", "512") == 0);
-  CHECK(copies("129", "4096") == 0);
+  CHECK(copies("129", "8192") == 0);
   CHECK(copies("128", "8") == 0);
 }
 

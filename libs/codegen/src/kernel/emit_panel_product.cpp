@@ -64,7 +64,7 @@ template <int width>
 struct Factors {
   const float* from;
   explicit Factors(const float* at) : from(at) {}
-  float operator[](int r) const { return from[r]; }
+  float operator[](int r) const { return from[r * (kPacksLeft ? 1 : kLeftRow)]; }
 };
 #endif
 
@@ -76,10 +76,10 @@ __attribute__((noinline)) static void tile(const float* left, const float* right
   for (Index k = 0; k < depth; ++k) {
     Vector column[kVectors];
     for (int v = 0; v < kVectors; ++v) column[v] = *(const LooseVector*)(right + k * kWidth + v * kLanes);
-    const Factors<width> factor(left + k * width);
+    const Factors<width> factor(left + k * (kPacksLeft ? width : kLeftDepth));
     if constexpr (kFetchesPanels) {
       __builtin_prefetch(ahead + k * 16, 0, 2);
-    } else {
+    } else if constexpr (kPacksLeft) {
       // Rows come from the second or third cache, where the processor looks for them too late.
       __builtin_prefetch(left + (k + 20) * width, 0, 3);
     }
@@ -117,16 +117,16 @@ alignas(64) constexpr float kZeros[kWidth] = {};
 static inline void multiply(const float* left, const float* right, Index panels, Index apart, Index start, Index depth, const Sums& sums, const float* next) {
   for (Index block = 0; block < kLeftBlocks; ++block) {
     fetch(block, next);
-    const float* const rows = left + block * kBlock * kDepth;
+    const float* const rows = left + block * kBlock * (kPacksLeft ? kDepth : kLeftRow);
     for (Index p = 0; p < panels; ++p) {
       const float* const panel = right + p * apart;
       const float* const from = sums.from + block * kBlock * sums.from_row + p * sums.from_panel;
       float* const to = sums.to + block * kBlock * sums.to_row + p * kResultPanel;
       const float* const ahead = block < kWidth / 16 ? next + block * kDeep * 16 : rows;
       if (block < kBlocks) {
-        tile<kBlock, kBlock>(rows + start * kBlock, panel, depth, from, sums.from_row, to, sums.to_row, ahead);
+        tile<kBlock, kBlock>(rows + start * (kPacksLeft ? kBlock : kLeftDepth), panel, depth, from, sums.from_row, to, sums.to_row, ahead);
       } else if constexpr (kRest > 0) {
-        tile<kRest, kRestWidth>(rows + start * kRestWidth, panel, depth, from, sums.from_row, to, sums.to_row, ahead);
+        tile<kRest, kRestWidth>(rows + start * (kPacksLeft ? kRestWidth : kLeftDepth), panel, depth, from, sums.from_row, to, sums.to_row, ahead);
       }
     }
   }
@@ -179,14 +179,17 @@ static inline void piece(Index index, const float* left, const float* right, con
 }
 )";
 
-constexpr std::string_view kProductBody = R"({
-$FOR    for (Index task = 0; task < kLeftBatches * kLeftBlocks; ++task) {
+constexpr std::string_view kPackLeft =
+    R"($FOR    for (Index task = 0; task < kLeftBatches * kLeftBlocks; ++task) {
       const Index batch = task / kLeftBlocks;
       pack_block(task % kLeftBlocks, left + batch * kLeftBatch, packed + batch * kPacked);
     }
-$FOR    for (Index task = 0; task < kBatches * kPieces; ++task) {
+)";
+
+constexpr std::string_view kProductBody =
+    R"($FOR    for (Index task = 0; task < kBatches * kPieces; ++task) {
       const Index batch = task / kPieces;
-      piece(task % kPieces, packed + batch % kLeftBatches * kPacked, right + batch * kRightBatch,
+      piece(task % kPieces, kPacksLeft ? packed + batch % kLeftBatches * kPacked : left + batch * kLeftBatch, right + batch * kRightBatch,
             added + batch * kAddedBatch, result + batch * kResultBatch);
     }
   }
@@ -235,7 +238,7 @@ std::int64_t PanelLayout::left_batches() const {
 }
 
 std::int64_t PanelLayout::scratch() const {
-  return left_batches() * packed_rows() * depth;
+  return packs_left ? left_batches() * packed_rows() * depth : 0;
 }
 
 std::string emit_panel_product(const PanelLayout& layout, const Target& target) {
@@ -251,9 +254,10 @@ std::string emit_panel_product(const PanelLayout& layout, const Target& target) 
           index_constant("kTogether", panels_together(layout));
   text += kProductParts;
   text += product_entry(layout);
-  text += is_parallel(layout) ? "#pragma omp parallel\n  " : "  ";
-  text += replaced(kProductBody, "$FOR", is_parallel(layout) ? "#pragma omp for\n" : "");
-  return text;
+  text += is_parallel(layout) ? "#pragma omp parallel\n  {\n" : "  {\n";
+  const std::string body =
+      (layout.packs_left ? std::string(kPackLeft) : "") + std::string(kProductBody);
+  return text + replaced(body, "$FOR", is_parallel(layout) ? "#pragma omp for\n" : "");
 }
 
 }  // namespace kiln::codegen

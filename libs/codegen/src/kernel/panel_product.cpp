@@ -19,6 +19,13 @@ constexpr std::int64_t kFewestRows = 8;
 constexpr std::int64_t kMostRows = 1024;
 // A panel is on the stack.
 constexpr std::int64_t kDeepest = 4096;
+// Elements of a left side that stays in the first cache while it is multiplied. With long vectors,
+// which take factors from memory, it need not be packed then.
+constexpr std::int64_t kSmallLeft = 4096;
+constexpr int kLongVectors = 64;
+// Elements of a right side that is packed in no time, if libtorch would be called for many of them.
+constexpr std::int64_t kSmallRight = 4096;
+constexpr std::int64_t kManyBatches = 8;
 // Elements of the packed rows of all batches, 16 MiB; where there would be more, libtorch
 // multiplies.
 constexpr std::int64_t kMostPacked = 4 << 20;
@@ -176,11 +183,18 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
   }
   std::optional<PanelProduct> product =
       Measure(graph, program, *sides, target.panel_width).product(node.results[0]);
-  if (!product || sides->in_panels) {
+  if (!product) {
+    return std::nullopt;
+  }
+  PanelLayout& layout = product->layout;
+  layout.packs_left = target.vector_bytes < kLongVectors || layout.rows * layout.depth > kSmallLeft;
+  if (sides->in_panels) {
     return product;
   }
-  const PanelLayout& layout = product->layout;
-  const bool pays = target.turns_operands &&
+  const std::int64_t columns = layout.panels * layout.width + layout.tail;
+  const bool is_small =
+      !layout.packs_left && layout.batches >= kManyBatches && columns * layout.depth <= kSmallRight;
+  const bool pays = (target.turns_operands || is_small) &&
                     packs_panels(layout.left_batches(), layout.rows, layout.depth) &&
                     (layout.right_depth == 1 || layout.right_column == 1);
   return pays ? product : std::nullopt;

@@ -31,6 +31,7 @@ struct PanelLayout {
   std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_right`.
   std::int64_t left_row = 0;
   std::int64_t left_depth = 0;
+  bool packs_left = true;    ///< Whether rows are packed first, and not read where they are.
   bool packs_right = false;  ///< Whether the right side does not lie in panels.
   std::int64_t right_column = 0;
   std::int64_t right_depth = 0;
@@ -44,7 +45,7 @@ struct PanelLayout {
   [[nodiscard]] std::int64_t packed_rows() const;
   /// Left sides that differ.
   [[nodiscard]] std::int64_t left_batches() const;
-  /// Elements of scratch that the kernel packs the left side into.
+  /// Elements of scratch that the kernel packs the left side into, if it does.
   [[nodiscard]] std::int64_t scratch() const;
 };
 

@@ -71,6 +71,7 @@ std::string product_prologue(const PanelLayout& layout, std::int64_t deep) {
           index_constant("kResultPanel", layout.result_panel) +
           index_constant("kResultRow", layout.result_row);
   text += std::string("constexpr bool kPacksRight = ") + (layout.packs_right ? "true" : "false") +
+          ";\nconstexpr bool kPacksLeft = " + (layout.packs_left ? "true" : "false") +
           ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
   return text + std::string(kPackLines);
 }
@@ -85,7 +86,9 @@ std::string product_entry(const PanelLayout& layout) {
   text += layout.adds ? "  const float* const added = (const float*)buffers[2];\n"
                       : "  const float* const added = left;\n";
   text += "  float* const result = (float*)buffers[" + std::to_string(next) + "];\n";
-  text += "  float* const packed = (float*)buffers[" + std::to_string(next + 1) + "];\n";
+  text += layout.packs_left
+              ? "  float* const packed = (float*)buffers[" + std::to_string(next + 1) + "];\n"
+              : "  float* const packed = 0;\n";
   return text;
 }
 

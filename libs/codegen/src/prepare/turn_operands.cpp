@@ -28,7 +28,7 @@ struct Worth {
 };
 constexpr Worth kTurned = {128, 128, 64 << 10};
 constexpr Worth kPacked = {128, 256, 4 << 10};
-constexpr std::int64_t kLight = 512 << 10;
+constexpr std::int64_t kLight = 1 << 20;
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
