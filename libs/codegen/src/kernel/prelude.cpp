@@ -403,10 +403,10 @@ std::string Prelude::text() const {
   if (vectors_.contains(DType::kBool)) {
     out += kMaskLanes;
   }
-  const auto add_functions = [&out](std::span<const MathFunction> functions, const Names& used) {
+  const auto add_functions = [&](std::span<const MathFunction> functions, const Names& used) {
     for (const MathFunction& function : functions) {
       if (used.contains(function.name)) {
-        out += function.text;
+        out += lanes_ == 16 && !function.long_text.empty() ? function.long_text : function.text;
       }
     }
   };
