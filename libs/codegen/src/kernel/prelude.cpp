@@ -252,37 +252,49 @@ static inline Index bounded(Index index, Index extent, int* failure) {
 )"},
     {"add_lanes",
      R"(static inline $S add_lanes($V v) {
-  $S total = v[0];
-  for (int i = 1; i < kLanes; ++i) total += v[i];
-  return total;
+$HALVES  return v[0];
 }
 )",
      ""},
     {"multiply_lanes",
      R"(static inline $S multiply_lanes($V v) {
-  $S total = v[0];
-  for (int i = 1; i < kLanes; ++i) total *= v[i];
-  return total;
+$HALVES  return v[0];
 }
 )",
      ""},
     {"maximum_lanes",
      R"(static inline $S maximum_lanes($V v) {
-  $S best = v[0];
-  for (int i = 1; i < kLanes; ++i) best = maximum(best, ($S)v[i]);
-  return best;
+$HALVES  return v[0];
 }
 )",
      ""},
     {"minimum_lanes",
      R"(static inline $S minimum_lanes($V v) {
-  $S best = v[0];
-  for (int i = 1; i < kLanes; ++i) best = minimum(best, ($S)v[i]);
-  return best;
+$HALVES  return v[0];
 }
 )",
      ""},
 };
+
+// Combines `v` with itself, half a vector ahead, then a quarter, …: all lanes are then in the
+// first.
+std::string combined_halves(std::string_view function, int lanes) {
+  const std::string_view sign = function == "add_lanes" ? " + " : " * ";
+  const bool is_call = function == "maximum_lanes" || function == "minimum_lanes";
+  std::string text;
+  for (int step = lanes / 2; step > 0; step /= 2) {
+    std::string ahead = "__builtin_shufflevector(v, v";
+    for (int i = 0; i < lanes; ++i) {
+      ahead += ", " + std::to_string((i + step) % lanes);
+    }
+    ahead += ")";
+    text += "  v = " +
+            (is_call ? std::string(function.substr(0, 7)) + "(v, " + ahead + ")"
+                     : "v" + std::string(sign) + ahead) +
+            ";\n";
+  }
+  return text;
+}
 
 constexpr std::string_view kMaskLanes = R"(static inline bool any_lane(Mask m) {
   int any = 0;
@@ -397,7 +409,9 @@ std::string Prelude::text() const {
       }
       const bool floating = ir::is_floating_point(dtype) || function.integral.empty();
       out += replaced(floating ? function.floating : function.integral,
-                      {{"$S", scalar_type(dtype)}, {"$V", vector_type(dtype)}});
+                      {{"$S", scalar_type(dtype)},
+                       {"$V", vector_type(dtype)},
+                       {"$HALVES", combined_halves(function.name, lanes_)}});
     }
   }
   if (vectors_.contains(DType::kBool)) {
