@@ -381,7 +381,7 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
            "  %y: f32[64] = aten.sum.dim_IntList(%c, [1], false)\n",
            "  output %y user\n"),
       // One long row is copied by libtorch.
-      many("[30]", "  %y: f32[600] = aten.cat.default(LIST, 0)\n", "  output %y user\n"),
+      many("[4000]", "  %y: f32[80000] = aten.cat.default(LIST, 0)\n", "  output %y user\n"),
   };
   const std::vector<KernelResult> results = run_cases({cases[0], cases[1]});
   for (const KernelResult& result : results) {
