@@ -393,6 +393,31 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
   CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
 }
 
+TEST_CASE("a gradient of an embedding is added to what it is added to", "[codegen][kernel]") {
+  const std::string inputs =
+      "  input %g: f32[6, 9] user\n  input %i: i64[6] user\n  input %a: f32[4, 9] user\n";
+  const std::string gradient =
+      "  %e: f32[4, 9] = aten.embedding_dense_backward.default(%g, %i, 4, -1, false)\n";
+  const std::vector<KernelCase> cases{
+      {graph(inputs,
+             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%a, %e, 1)\n",
+             "  output %y user\n")},
+      // Wanted for itself as well; and twice.
+      {graph(inputs,
+             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%e, %a, 1)\n",
+             "  output %y user\n  output %e user\n")},
+      {graph(inputs,
+             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%e, %e, 1)\n",
+             "  output %y user\n")},
+  };
+  const std::vector<KernelResult> results = run_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    CAPTURE(i);
+    CHECK(results[i].mismatch == "");
+    CHECK(kernel_count(results[i].schedule) == (i == 0 ? 1 : 2));
+  }
+}
+
 TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
   const auto is_parallel = [](const std::string& shape) {
     const Schedule plan = schedule(

@@ -302,6 +302,18 @@ void Lowering::define_scan(
   tensor.body = program_.pool.cast(tensor.body, type);
 }
 
+std::optional<Updates> Lowering::sole_updates(std::size_t i) const {
+  const auto value = std::get<ir::ValueId>(node_.arguments.at(i));
+  const Tensor& tensor = program_[this->tensor(i)];
+  if (tensor.kind != Tensor::Kind::kScatter || tensor.updates->reduction != Reduction::kSum ||
+      uses_.of(value).size() != 1 || uses_.is_output(value)) {
+    return std::nullopt;
+  }
+  const Scalar& body = program_.pool[tensor.body];
+  const bool zero = body.op == ScalarOp::kConstant && body.real == 0 && body.integer == 0;
+  return zero ? tensor.updates : std::nullopt;
+}
+
 void Lowering::define_scatter(std::size_t result, const Body& body, Updates updates) {
   define(result, body);
   Tensor& tensor = program_.tensors.back();

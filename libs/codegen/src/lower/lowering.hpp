@@ -99,6 +99,9 @@ class Lowering {
   /// Result `result` is the running total of `body` along `dim`, kept in `type`.
   void define_scan(
       std::size_t result, Reduction reduction, std::size_t dim, ir::DType type, const Body& body);
+  /// The updates that argument `i` is made of, if they are added to zeros and only this node reads
+  /// it: they may as well be added to something else.
+  [[nodiscard]] std::optional<Updates> sole_updates(std::size_t i) const;
   /// Result `result` is `body`, and then `updates`.
   void define_scatter(std::size_t result, const Body& body, Updates updates);
 

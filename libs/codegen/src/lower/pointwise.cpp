@@ -329,10 +329,35 @@ void add_unary(Lowerings& table) {
   table["aten.bitwise_not.default"] = lower_bitwise_not;
 }
 
-void add_binary(Lowerings& table) {
-  for (const auto* name : {"aten.add.Tensor", "aten.add.Scalar"}) {
-    table[name] = scaled_of(ScalarOp::kAdd, false);
+// What is added up place by place, as an embedding's gradient, is added to the other operand: the
+// zeros that it begins with are as large, and mostly stay zeros.
+bool lower_add_to_updates(Lowering& l) {
+  const ir::TensorMeta& meta = l.meta(0);
+  if (!l.is_tensor(0) || !l.is_tensor(1) || l.real(2, 1) != 1 || l.tensor(0) == l.tensor(1) ||
+      !is_dense(meta.sizes, meta.strides)) {
+    return false;
   }
+  for (const std::size_t i : {0U, 1U}) {
+    const TensorId updated = l.tensor(i);
+    const TensorId other = l.tensor(1 - i);
+    if (l.sizes(updated) != meta.sizes || l.sizes(other) != meta.sizes ||
+        l.dtype(updated) != meta.dtype || l.dtype(other) != meta.dtype) {
+      continue;
+    }
+    if (std::optional<Updates> updates = l.sole_updates(i)) {
+      l.define_scatter(
+          0, [&](Indices k) { return l.operand(1 - i, k, meta.dtype); }, std::move(*updates));
+      return true;
+    }
+  }
+  return false;
+}
+
+void add_binary(Lowerings& table) {
+  table["aten.add.Scalar"] = scaled_of(ScalarOp::kAdd, false);
+  table["aten.add.Tensor"] = [plain = scaled_of(ScalarOp::kAdd, false)](Lowering& l) {
+    return lower_add_to_updates(l) || plain(l);
+  };
   for (const auto* name : {"aten.sub.Tensor", "aten.sub.Scalar"}) {
     table[name] = scaled_of(ScalarOp::kSubtract, false);
   }
