@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "lower/lowering.hpp"
 #include "prepare/constants.hpp"
 #include "program/extern_cost.hpp"
+#include "program/program.hpp"
 
 namespace kiln::codegen {
 
@@ -25,7 +27,7 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const ir::Graph& graph, const Target& target, bool bind_constants)
-      : graph_(graph), target_(target), program_(lower(graph)) {
+      : graph_(graph), target_(target), uses_(graph), program_(lower(graph)) {
     schedule_.locations.resize(graph.values().size());
     buffers_.resize(program_.tensors.size());
     add_inputs(bind_constants);
@@ -167,6 +169,7 @@ class Scheduler {
     if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {
       return;
     }
+    update_in_place(*kernel);
     name_ops(group, *kernel);
     KernelText text = emit_kernel(program_, *kernel, target_);
     KernelCall call;
@@ -185,6 +188,58 @@ class Scheduler {
     call.cost = cost_of(program_, *kernel);
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
+  }
+
+  // A kernel that copies a tensor and then updates the copy updates the tensor itself, where that
+  // was made for it alone.
+  void update_in_place(LoopKernel& kernel) {
+    if (!kernel.update || kernel.stores.size() != 1) {
+      return;
+    }
+    const LoopKernel::Store& store = kernel.stores[0];
+    const Scalar& copied = program_.pool[store.value];
+    if (copied.op != ScalarOp::kLoad || !(copied.indices[0] == store.address)) {
+      return;
+    }
+    const TensorId from = kernel.operands[static_cast<std::size_t>(copied.integer)].tensor;
+    const TensorId to = kernel.operands[store.operand].tensor;
+    if (program_[from].dtype == program_[to].dtype && is_made_for(from, program_[to].node) &&
+        !loads(*kernel.update, copied.integer)) {
+      buffers_[to.index()] = buffer_of(from);
+      kernel.stores.clear();
+    }
+  }
+
+  // Whether `tensor` is memory of its own that a node has filled, and only `reader` reads.
+  [[nodiscard]] bool is_made_for(TensorId tensor, ir::NodeId reader) const {
+    const Tensor& memory = program_[tensor];
+    if (memory.kind != Tensor::Kind::kMemory || !memory.node.valid() || !memory.value.valid() ||
+        !aliases_of(graph_, graph_.node(memory.node)).empty() || uses_.is_output(memory.value)) {
+      return false;
+    }
+    const std::span<const ir::NodeId> readers = uses_.of(memory.value);
+    return readers.size() == 1 && readers[0] == reader;
+  }
+
+  [[nodiscard]] bool loads(const LoopKernel::Update& update, std::int64_t operand) const {
+    std::set<ScalarId> seen;
+    bool found = false;
+    const auto visit = [&](auto&& self, ScalarId id) -> void {
+      if (!seen.insert(id).second) {
+        return;
+      }
+      const Scalar& scalar = program_.pool[id];
+      found = found || (scalar.op == ScalarOp::kLoad && scalar.integer == operand);
+      for (const ScalarId part : scalar.operands) {
+        self(self, part);
+      }
+      for (const Index& index : scalar.indices) {
+        for_each_computed(index, [&](ScalarId part) { self(self, part); });
+      }
+    };
+    visit(visit, update.value);
+    for_each_computed(update.address, [&](ScalarId part) { visit(visit, part); });
+    return found;
   }
 
   // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in
@@ -292,6 +347,7 @@ class Scheduler {
 
   const ir::Graph& graph_;
   const Target& target_;
+  ir::Uses uses_;
   LoopProgram program_;
   Schedule schedule_;
   Requirements requirements_;

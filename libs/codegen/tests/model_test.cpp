@@ -9,6 +9,7 @@ namespace {
 
 using testing::graph_of;
 using testing::LoadedModel;
+using testing::Scheduler;
 using testing::Tensors;
 using testing::with_constants;
 
@@ -176,6 +177,35 @@ TEST_CASE("large outputs are asked for on large pages", "[codegen][model]") {
   CHECK(torch::equal(model({x, y})[0], torch::mm(x, y)));
   const bool asked = model.report().source.find("use_large_pages(m.at[") != std::string::npos;
   CHECK(asked == (size == 2900));
+}
+
+TEST_CASE("what a product made for updates alone is updated where it lies", "[codegen][model]") {
+  // The second wants the product, too; the third's updates read it.
+  const auto [more, output, in_place] = GENERATE(std::tuple("%g", "", true),
+                                                 std::tuple("%g", "    output %m user\n", false),
+                                                 std::tuple("%m", "", false));
+  LoadedModel model(graph_of(std::string(R"(graph g {
+    input %g: f32[4, 9] user
+    input %i: i64[4] user
+    input %a: f32[4, 5] user
+    input %b: f32[5, 9] user
+    %m: f32[4, 9] = aten.mm.default(%a, %b)
+    %y: f32[4, 9] = aten.index_put.default(%m, [%i], )") +
+                             more + ", true)\n    output %y user\n" + output + "  }"),
+                    {},
+                    {},
+                    Scheduler::kReal);
+  const at::Tensor g = torch::randn({4, 9});
+  const at::Tensor i = torch::tensor({2, 0, 2, 3});
+  const at::Tensor a = torch::randn({4, 5});
+  const at::Tensor b = torch::randn({5, 9});
+  const at::Tensor m = torch::mm(a, b);
+
+  const Tensors results = model({g, i, a, b});
+  const at::Tensor values = std::string(more) == "%m" ? m : g;
+  CHECK(torch::allclose(results[0], torch::index_put(m, {i}, values, true)));
+  CHECK((results.size() == 1 || torch::equal(results[1], m)));
+  CHECK((model.report().arena_bytes == 0) == (in_place || results.size() == 2));
 }
 
 TEST_CASE("CG-10 mutated inputs are written at the end", "[codegen][model]") {

@@ -79,6 +79,8 @@ KernelText KernelEmitter::run() {
   name_operands();
   if (kernel_.scan) {
     emit_scan();
+  } else if (kernel_.stores.empty() && kernel_.reduces.empty()) {
+    // Nothing but updates.
   } else if (!kernel_.turned.empty()) {
     emit_tiles();
   } else if (is_blocked()) {
