@@ -6,132 +6,13 @@
 #include "dispatcher_call.hpp"
 #include "expression.hpp"
 #include "kiln/base/error.hpp"
+#include "model_text.hpp"
 
 namespace kiln::codegen {
 namespace {
 
-constexpr const char* kPreamble = R"(
-typedef long long Int64;
-typedef unsigned long long U64;
-typedef __SIZE_TYPE__ Size;
-struct AtenTensorOpaque;
-typedef AtenTensorOpaque* Handle;
-
-// The page of the container (kiln/container_runtime/model.h), version 2.
-struct KilnTensor {
-  const char* name;
-  int dtype, device_type, rank;
-  const Int64 *sizes, *strides;
-};
-struct KilnConstant {
-  const char *name, *fqn;
-  int dtype, device_type, rank;
-  const Int64 *sizes, *strides;
-  U64 bytes, blob_offset;
-  int kind, mutated;
-};
-struct KilnCall {
-  Handle const* inputs;
-  Handle* outputs;
-  Handle const* constants;
-  void* const* constant_data;
-  void* stream;
-  void* proxy_executor;
-  const char* error;
-};
-struct KilnModel {
-  unsigned version;
-  int device_type, num_inputs, num_outputs, num_constants, check_inputs, mutates_constants;
-  const KilnTensor *inputs, *outputs;
-  const KilnConstant* constants;
-  const char *in_spec, *out_spec, *cpu_features;
-  unsigned char* weights;
-  U64 weights_bytes;
-  void* (*create)(void);
-  void (*destroy)(void*);
-  int (*run)(void*, KilnCall*);
-  int (*fold)(void*, KilnCall*);
-};
-
-// Every function of libtorch's C shim gives 0 or an error.
-#define TRY(...) if (int error = (__VA_ARGS__)) return error
-)";
-
 // Less is taken from what the process had before, and not from the system.
 constexpr std::int64_t kLargeOutput = 32 << 20;
-
-constexpr const char* kTensorFunctions = R"(
-// A tensor on memory of ours or of the caller, kept while that memory stays where it is.
-struct View {
-  void* base;
-  Handle tensor;
-};
-static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, Int64 rank,
-                                         const Int64* sizes, const Int64* strides, int dtype) {
-  if (view.tensor && view.base == base) return 0;
-  if (view.tensor) aoti_torch_delete_tensor_object(view.tensor);
-  view.tensor = nullptr;
-  view.base = base;
-  return aoti_torch_create_tensor_from_blob_v2((char*)base + offset, rank, sizes, strides, 0, dtype,
-                                               0, -1, &view.tensor, 0, nullptr, 0);
-}
-// Much memory is asked for on large pages: what it takes to get it, and to find an address in it, is
-// then little. 14 is Linux's MADV_HUGEPAGE.
-static __attribute__((unused)) void use_large_pages(void* memory, Size bytes) {
-  const Size page = 2 << 20, end = ((Size)memory + bytes) / page * page;
-  const Size begin = ((Size)memory + page - 1) / page * page;
-  if (begin < end) madvise((void*)begin, end - begin, 14);
-}
-static inline void release(Handle& tensor) {
-  if (tensor) aoti_torch_delete_tensor_object(tensor);
-  tensor = nullptr;
-}
-// What libtorch returned, laid out as it was when the program was planned.
-static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
-                                                    const Int64* strides, int dtype) {
-  Int64* found;
-  TRY(aoti_torch_get_strides(tensor, &found));
-  bool same = true, empty = false;
-  for (Int64 i = 0; i < rank; ++i) {
-    same = same && (found[i] == strides[i] || sizes[i] == 1);
-    empty = empty || sizes[i] == 0;
-  }
-  if (same || empty) return 0;
-  Handle copy;
-  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &copy));
-  const int error = aoti_torch_copy_(copy, tensor, 0);
-  release(error ? copy : tensor);
-  if (!error) tensor = copy;
-  return error;
-}
-)";
-
-constexpr const char* kFold = R"(
-static int fold(void*, KilnCall* call) {
-  void* const instance = folding::create();
-  if (!instance) return 1;
-  const int error = folding::run(instance, call);
-  folding::destroy(instance);
-  return error;
-}
-)";
-
-// Weak: an older libtorch has no such function, and a model runs there too.
-constexpr const char* kRangeFunctions = R"(
-extern "C" {
-__attribute__((weak)) int aoti_record_function_start(const char*, void*, void* const*, U64, void**);
-__attribute__((weak)) int aoti_record_function_end(void*);
-}
-struct Range {
-  void* handle = nullptr;
-  explicit Range(const char* name) {
-    if (aoti_record_function_start) aoti_record_function_start(name, nullptr, nullptr, 0, &handle);
-  }
-  ~Range() {
-    if (handle) aoti_record_function_end(handle);
-  }
-};
-)";
 
 std::string number_list(const Emission& emission, const std::vector<ir::Expr>& values) {
   std::string text;
@@ -454,7 +335,7 @@ ProgramText emit_program(const Program& program,
     body.line("namespace folding {");
     emit_functions(body, emission, names.subspan(run_kernels));
     body.line("}  // namespace folding");
-    body.verbatim(kFold);
+    body.verbatim(kModelFold);
     ensure(emission.proxy_nodes.empty(), "a folded constant needs the proxy executor");
     declarations = emission.declarations();
     uses_dispatcher = emission.uses_dispatcher;
@@ -467,7 +348,7 @@ ProgramText emit_program(const Program& program,
 
   SourceText unit;
   unit.line("// " + comment_line(program.graph->name()) + ", made by kiln.");
-  unit.verbatim(kPreamble);
+  unit.verbatim(kModelPreamble);
   unit.line().open("extern \"C\" {");
   unit.line("void* calloc(Size, Size);");
   unit.line("void* aligned_alloc(Size, Size);");
@@ -492,9 +373,9 @@ ProgramText emit_program(const Program& program,
   if (kernels.size() > 1) {
     emit_choice(unit, kernels);
   }
-  unit.verbatim(kTensorFunctions);
+  unit.verbatim(kModelTensors);
   if (description.record_kernels) {
-    unit.verbatim(kRangeFunctions);
+    unit.verbatim(kModelRanges);
   }
   if (program.dynamic()) {
     unit.verbatim(kExpressionFunctions);

@@ -1,0 +1,132 @@
+// The texts that models have in common, whatever they compute.
+
+#pragma once
+
+namespace kiln::codegen {
+
+/// Types, the page of the container, and how errors are passed on.
+inline constexpr const char* kModelPreamble = R"(
+typedef long long Int64;
+typedef unsigned long long U64;
+typedef __SIZE_TYPE__ Size;
+struct AtenTensorOpaque;
+typedef AtenTensorOpaque* Handle;
+
+// The page of the container (kiln/container_runtime/model.h), version 2.
+struct KilnTensor {
+  const char* name;
+  int dtype, device_type, rank;
+  const Int64 *sizes, *strides;
+};
+struct KilnConstant {
+  const char *name, *fqn;
+  int dtype, device_type, rank;
+  const Int64 *sizes, *strides;
+  U64 bytes, blob_offset;
+  int kind, mutated;
+};
+struct KilnCall {
+  Handle const* inputs;
+  Handle* outputs;
+  Handle const* constants;
+  void* const* constant_data;
+  void* stream;
+  void* proxy_executor;
+  const char* error;
+};
+struct KilnModel {
+  unsigned version;
+  int device_type, num_inputs, num_outputs, num_constants, check_inputs, mutates_constants;
+  const KilnTensor *inputs, *outputs;
+  const KilnConstant* constants;
+  const char *in_spec, *out_spec, *cpu_features;
+  unsigned char* weights;
+  U64 weights_bytes;
+  void* (*create)(void);
+  void (*destroy)(void*);
+  int (*run)(void*, KilnCall*);
+  int (*fold)(void*, KilnCall*);
+};
+
+// Every function of libtorch's C shim gives 0 or an error.
+#define TRY(...) if (int error = (__VA_ARGS__)) return error
+)";
+
+/// Tensors on memory of the model's own, large pages, and what libtorch returned. Wants the shim's
+/// functions declared.
+inline constexpr const char* kModelTensors = R"(
+// A tensor on memory of ours or of the caller, kept while that memory stays where it is.
+struct View {
+  void* base;
+  Handle tensor;
+};
+static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, Int64 rank,
+                                         const Int64* sizes, const Int64* strides, int dtype) {
+  if (view.tensor && view.base == base) return 0;
+  if (view.tensor) aoti_torch_delete_tensor_object(view.tensor);
+  view.tensor = nullptr;
+  view.base = base;
+  return aoti_torch_create_tensor_from_blob_v2((char*)base + offset, rank, sizes, strides, 0, dtype,
+                                               0, -1, &view.tensor, 0, nullptr, 0);
+}
+// Much memory is asked for on large pages: what it takes to get it, and to find an address in it, is
+// then little. 14 is Linux's MADV_HUGEPAGE.
+static __attribute__((unused)) void use_large_pages(void* memory, Size bytes) {
+  const Size page = 2 << 20, end = ((Size)memory + bytes) / page * page;
+  const Size begin = ((Size)memory + page - 1) / page * page;
+  if (begin < end) madvise((void*)begin, end - begin, 14);
+}
+static inline void release(Handle& tensor) {
+  if (tensor) aoti_torch_delete_tensor_object(tensor);
+  tensor = nullptr;
+}
+// What libtorch returned, laid out as it was when the program was planned.
+static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
+                                                    const Int64* strides, int dtype) {
+  Int64* found;
+  TRY(aoti_torch_get_strides(tensor, &found));
+  bool same = true, empty = false;
+  for (Int64 i = 0; i < rank; ++i) {
+    same = same && (found[i] == strides[i] || sizes[i] == 1);
+    empty = empty || sizes[i] == 0;
+  }
+  if (same || empty) return 0;
+  Handle copy;
+  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &copy));
+  const int error = aoti_torch_copy_(copy, tensor, 0);
+  release(error ? copy : tensor);
+  if (!error) tensor = copy;
+  return error;
+}
+)";
+
+/// What folds constants: an instance of the program in `folding`, used once.
+inline constexpr const char* kModelFold = R"(
+static int fold(void*, KilnCall* call) {
+  void* const instance = folding::create();
+  if (!instance) return 1;
+  const int error = folding::run(instance, call);
+  folding::destroy(instance);
+  return error;
+}
+)";
+
+/// A range that profilers see. The functions are weak: an older libtorch has none of them, and a
+/// model runs there, too.
+inline constexpr const char* kModelRanges = R"(
+extern "C" {
+__attribute__((weak)) int aoti_record_function_start(const char*, void*, void* const*, U64, void**);
+__attribute__((weak)) int aoti_record_function_end(void*);
+}
+struct Range {
+  void* handle = nullptr;
+  explicit Range(const char* name) {
+    if (aoti_record_function_start) aoti_record_function_start(name, nullptr, nullptr, 0, &handle);
+  }
+  ~Range() {
+    if (handle) aoti_record_function_end(handle);
+  }
+};
+)";
+
+}  // namespace kiln::codegen
