@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "panel_lanes.hpp"
+
 namespace kiln::codegen {
 namespace {
 
@@ -14,7 +16,6 @@ constexpr std::int64_t kOperationsWorthThreads = 1'200'000;
 // too; AVX-512 does not have to.
 constexpr std::int64_t kFewPixels = 8;
 constexpr std::int64_t kManyPixels = 12;
-constexpr std::int64_t kLongVector = 16;
 
 constexpr std::string_view kPrologue = R"(constexpr int kVectors = kWidth / kLanes;
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
@@ -78,8 +79,7 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 }  // namespace
 
 std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target) {
-  return std::min<std::int64_t>(target.vector_bytes / 4, layout.width) == kLongVector ? kManyPixels
-                                                                                      : kFewPixels;
+  return panel_lanes(target, layout.width) == kLongLanes ? kManyPixels : kFewPixels;
 }
 
 ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::int64_t enough) {
@@ -95,7 +95,7 @@ ConvolutionKernel convolution_kernel(const ConvolutionLayout& layout,
                                      std::int64_t tile_pixels,
                                      std::string_view parts,
                                      const Target& target) {
-  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, layout.width);
+  const std::int64_t lanes = panel_lanes(target, layout.width);
   ConvolutionKernel kernel;
   kernel.source =
       "// convolution by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "panel_lanes.hpp"
 #include "product_text.hpp"
 
 namespace kiln::codegen {
@@ -12,7 +13,6 @@ namespace {
 // hides how long an addition takes. AVX-512 takes factors from memory, and has registers for more.
 constexpr std::int64_t kBlockRows = 8;
 constexpr std::int64_t kMostBlockRows = 14;
-constexpr std::int64_t kLongLanes = 16;
 // Of a panel, 32 KiB: half of the first cache, through the rest of which the rows pass.
 constexpr std::int64_t kDeepestPart = 1024;
 // Of the panels of a group together, 128 KiB: they are on the stack, and in the second cache.
@@ -242,7 +242,7 @@ std::int64_t PanelLayout::scratch() const {
 }
 
 std::string emit_panel_product(const PanelLayout& layout, const Target& target) {
-  const std::int64_t lanes = std::min<std::int64_t>(target.vector_bytes / 4, layout.width);
+  const std::int64_t lanes = panel_lanes(target, layout.width);
   const std::int64_t block = block_rows(layout, lanes);
   const std::int64_t rest = layout.rows % block;
   const std::int64_t rest_width = lanes == kLongLanes ? rest : (rest + 3) / 4 * 4;

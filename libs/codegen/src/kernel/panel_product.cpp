@@ -5,6 +5,7 @@
 
 #include "../prepare/arguments.hpp"
 #include "node_kernel.hpp"
+#include "panel_lanes.hpp"
 
 namespace kiln::codegen {
 
@@ -22,7 +23,6 @@ constexpr std::int64_t kDeepest = 4096;
 // Elements of a left side that stays in the first cache while it is multiplied. With long vectors,
 // which take factors from memory, it need not be packed then.
 constexpr std::int64_t kSmallLeft = 4096;
-constexpr int kLongVectors = 64;
 // Elements of a right side that is packed in no time, if libtorch would be called for many of them.
 constexpr std::int64_t kSmallRight = 4096;
 constexpr std::int64_t kManyBatches = 8;
@@ -187,7 +187,8 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
     return std::nullopt;
   }
   PanelLayout& layout = product->layout;
-  layout.packs_left = target.vector_bytes < kLongVectors || layout.rows * layout.depth > kSmallLeft;
+  layout.packs_left =
+      panel_lanes(target, layout.width) < kLongLanes || layout.rows * layout.depth > kSmallLeft;
   if (sides->in_panels) {
     return product;
   }

@@ -1,0 +1,20 @@
+// Vectors that panels of columns are multiplied in.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::codegen {
+
+/// Floats of a vector, for panels of `width` columns.
+[[nodiscard]] inline std::int64_t panel_lanes(const Target& target, std::int64_t width) {
+  return std::min<std::int64_t>(target.vector_bytes / 4, width);
+}
+
+/// AVX-512's, which takes factors from memory and has registers for larger tiles.
+constexpr std::int64_t kLongLanes = 16;
+
+}  // namespace kiln::codegen
