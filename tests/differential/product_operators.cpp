@@ -49,6 +49,16 @@ std::vector<Line> product_lines() {
                       : d.of({f.left.size(0), f.right.size(1)}, d.dtype(), Values::kFinite);
          return Tensors{at::addmm(added, f.left, f.right, d.coin() ? 1 : 0.5, d.coin() ? 1 : -2)};
        }},
+      // A few results that lie one behind the other, weighed; and ones that libtorch weighs.
+      {"aten.bmm.default",
+       Types::kFloats,
+       Closeness::kSum,
+       [](Draw& d) {
+         const std::int64_t depth = d.coin() ? 5 : 17;
+         const at::Tensor left = d.of({depth, 3, 21}, d.dtype(), Values::kFinite);
+         const at::Tensor right = d.of({3, depth, 1}, d.dtype(), Values::kFinite);
+         return Tensors{at::bmm(left.permute({1, 2, 0}), right)};
+       }},
   };
 }
 

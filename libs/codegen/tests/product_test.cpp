@@ -59,6 +59,25 @@ TEST_CASE("products with a vector are kernels that equal libtorch's", "[codegen]
   }
 }
 
+TEST_CASE("a batch of a few weighed results is a kernel", "[codegen][product]") {
+  LoadedModel model(graph_of(R"(graph g {
+    input %x: f32[8, 5, 37] user
+    input %w: f32[5, 8, 1] user
+    %t: f32[5, 37, 8]{37, 1, 185} = aten.permute.default(%x, [1, 2, 0]) view(0:0)
+    %y: f32[5, 37, 1] = aten.bmm.default(%t, %w)
+    output %y user
+  })"),
+                    {},
+                    {},
+                    Scheduler::kReal);
+  const at::Tensor x = torch::randn({8, 5, 37});
+  const at::Tensor w = torch::randn({5, 8, 1});
+  x[3][1][2] = std::numeric_limits<float>::infinity();
+
+  CHECK(torch::allclose(model({x, w})[0], torch::bmm(x.permute({1, 2, 0}), w), 1e-5, 1e-5, true));
+  CHECK(model.report().extern_calls == 0);
+}
+
 TEST_CASE("what a product reads again and again is computed once", "[codegen][product]") {
   LoadedModel model(graph_of(R"(graph g {
     input %x: f32[1, 64] user

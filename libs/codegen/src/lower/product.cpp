@@ -83,11 +83,39 @@ bool lower_addmm(Lowering& l) {
   });
 }
 
+// bmm(self, mat2) of one column each, as where a few results are weighed: written out, along rows
+// of the left sides that lie side by side.
+bool lower_bmm(Lowering& l) {
+  constexpr std::int64_t kFew = 16;
+  const TensorId left = l.tensor(0);
+  const TensorId right = l.tensor(1);
+  const auto& given = l.graph().tensor(std::get<ir::ValueId>(l.node().arguments.at(0)));
+  const std::optional<std::int64_t> depth = l.sizes(left)[2].constant();
+  if (!(l.sizes(right)[2] == Expr(1)) || !depth || *depth < 1 || *depth > kFew ||
+      !(given.strides[1] == Expr(1)) || !ir::is_floating_point(l.meta(0).dtype)) {
+    return false;
+  }
+  const DType type = compute_type(l.meta(0).dtype);
+  l.define(0, [&](Indices i) {
+    const auto term = [&](std::int64_t k) {
+      return l.read(left, {i[0], i[1], Index(k)}).to(type) *
+             l.read(right, {i[0], Index(k), Index(0)}).to(type);
+    };
+    Formula sum = term(0);
+    for (std::int64_t k = 1; k < *depth; ++k) {
+      sum = sum + term(k);
+    }
+    return sum;
+  });
+  return true;
+}
+
 }  // namespace
 
 void add_product_lowerings(Lowerings& lowerings) {
   lowerings["aten.mm.default"] = lower_mm;
   lowerings["aten.addmm.default"] = lower_addmm;
+  lowerings["aten.bmm.default"] = lower_bmm;
 }
 
 }  // namespace kiln::codegen
