@@ -393,6 +393,16 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
   CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
 }
 
+TEST_CASE("gathering nothing, in other dims than there are, is libtorch's", "[codegen][kernel]") {
+  const ir::Graph empty =
+      ir::parse(graph("  input %x: f32[5] user\n  input %i: i64[2, 0] user\n",
+                      "  %y: f32[2, 0] = aten.gather.default(%x, 0, %i, false)\n",
+                      "  output %y user\n"));
+  const Schedule plan = schedule(empty, resolve_target("native"), false);
+  REQUIRE(plan.steps.size() == 1);
+  CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
+}
+
 TEST_CASE("a gradient of an embedding is added to what it is added to", "[codegen][kernel]") {
   const std::string inputs =
       "  input %g: f32[6, 9] user\n  input %i: i64[6] user\n  input %a: f32[4, 9] user\n";

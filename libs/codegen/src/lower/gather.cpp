@@ -44,7 +44,8 @@ bool lower_index_select(Lowering& l) {
 bool lower_gather(Lowering& l) {
   const TensorId source = l.tensor(0);
   const std::size_t rank = l.sizes(source).size();
-  if (rank == 0) {
+  // An index of nothing may have any number of dims.
+  if (rank == 0 || l.sizes(l.tensor(2)).size() != rank) {
     return false;
   }
   const std::size_t dim = *l.dim(1, rank, 0);
