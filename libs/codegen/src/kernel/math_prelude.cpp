@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "long_math_text.hpp"
 #include "power_text.hpp"
 #include "prelude.hpp"
 
@@ -20,78 +21,6 @@ namespace {
                "static inline F32 " name \
                "(F32 x) {\n"             \
                "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n"}
-
-// a / b for a b that is neither 0 nor infinite, and for one that may be infinite. Dividing keeps an
-// AVX-512 unit busy for sixteen cycles, in which it could do as many multiplications: those improve
-// an estimate of 14 bits, and leave it 2 units in the last place off at most.
-constexpr std::string_view kQuotient = R"(static inline F32 quotient(F32 a, F32 b) { return a / b; }
-static inline F32 quotient_by_any(F32 a, F32 b) { return a / b; }
-)";
-constexpr std::string_view kLongQuotient = R"(#if defined(__AVX512F__) && !defined(__clang__)
-static inline F32 quotient(F32 a, F32 b) {
-  const F32 near = __builtin_ia32_rcp14ps512_mask(b, b, -1);
-  return a * ((1.0f - b * near) * near + near);
-}
-static inline F32 quotient_by_any(F32 a, F32 b) {
-  const F32 near = __builtin_ia32_rcp14ps512_mask(b, b, -1);
-  const F32 rest = b < __builtin_inff() ? 1.0f - b * near : F32{};
-  return a * (rest * near + near);
-}
-#else
-static inline F32 quotient(F32 a, F32 b) { return a / b; }
-static inline F32 quotient_by_any(F32 a, F32 b) { return a / b; }
-#endif
-)";
-
-// x 2^n for the n whose digits are the last of `shifted`. In two halves, so that subnormal results
-// are rounded once and large ones overflow; AVX-512 has an instruction for it.
-constexpr std::string_view kScaled = R"(static inline F32 scaled(F32 x, F32 shifted) {
-  const Mask whole = (Mask)shifted - 0x4b400000;
-  const Mask half = whole >> 1;
-  return x * (F32)((half + 127) << 23) * (F32)((whole - half + 127) << 23);
-}
-)";
-constexpr std::string_view kLongScaled = R"(#if defined(__AVX512F__) && !defined(__clang__)
-static inline F32 scaled(F32 x, F32 shifted) {
-  return __builtin_ia32_scalefps512_mask(x, shifted - 12582912.0f, x, -1, 4);
-}
-#else
-static inline F32 scaled(F32 x, F32 shifted) {
-  const Mask whole = (Mask)shifted - 0x4b400000;
-  const Mask half = whole >> 1;
-  return x * (F32)((half + 127) << 23) * (F32)((whole - half + 127) << 23);
-}
-#endif
-)";
-
-// Limits that NaN passes. GCC compares and blends where AVX-512 has one instruction.
-constexpr std::string_view kLimited =
-    R"(static inline F32 at_least(F32 x, float limit) { return x < limit ? splat(limit) : x; }
-static inline F32 at_most(F32 x, float limit) { return x > limit ? splat(limit) : x; }
-)";
-constexpr std::string_view kLongLimited = R"(#if defined(__AVX512F__) && !defined(__clang__)
-static inline F32 at_least(F32 x, float limit) {
-  return __builtin_ia32_maxps512_mask(splat(limit), x, x, -1, 4);
-}
-static inline F32 at_most(F32 x, float limit) {
-  return __builtin_ia32_minps512_mask(splat(limit), x, x, -1, 4);
-}
-#else
-static inline F32 at_least(F32 x, float limit) { return x < limit ? splat(limit) : x; }
-static inline F32 at_most(F32 x, float limit) { return x > limit ? splat(limit) : x; }
-#endif
-)";
-
-// 2^n / (2^n + e^r), where the last 2^n scales what is left, so that it is rounded once.
-constexpr std::string_view kLongSigmoid = R"(static inline F32 sigmoid(F32 x) {
-  x = at_least(at_most(x, 30.0f), -105.0f);
-  const F32 shifted = x * 1.44269504f + 12582912.0f;
-  const F32 n = shifted - 12582912.0f;
-  const F32 r = (n * 0.693359375f - x) - n * 2.12194440e-4f;
-  const F32 sum = (exp_reduced(r) + 1.0f) + scaled(splat(1.0f), shifted);
-  return scaled(quotient(splat(1.0f), sum), shifted);
-}
-)";
 
 constexpr std::array kFloatFunctions = {
     KILN_LANEWISE("square_root", "__builtin_sqrtf"),
@@ -110,9 +39,9 @@ constexpr std::array kFloatFunctions = {
 
     MathFunction{"power", "", kPowerOfFloats, "log_reduced"},
 
-    MathFunction{"quotient", "", kQuotient, "", kLongQuotient},
-    MathFunction{"scaled", "", kScaled, "", kLongScaled},
-    MathFunction{"limited", "", kLimited, "", kLongLimited},
+    MathFunction{"quotient", "", kQuotientText, "", kLongQuotientText},
+    MathFunction{"scaled", "", kScaledText, "", kLongScaledText},
+    MathFunction{"limited", "", kLimitedText, "", kLongLimitedText},
 
     MathFunction{"exp_reduced", "", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
 static inline F32 exp_reduced(F32 r) {
@@ -234,7 +163,7 @@ static inline F32 log_normal(F32 x, F32 exponent) {
 }
 )",
                  "",
-                 kLongSigmoid},
+                 kLongSigmoidText},
 
     MathFunction{"gated", "exp_reduced quotient", R"(static inline F32 gated(F32 x, F32 y) {
   // From -87 to 88.9, as bits: below, e^y is nothing beside 1, and above it is infinite. Both

@@ -417,10 +417,17 @@ std::string Prelude::text() const {
   if (vectors_.contains(DType::kBool)) {
     out += kMaskLanes;
   }
+  const auto with_long_text = [&](const MathFunction& function) {
+    const std::string text(function.text);
+    return lanes_ == 16 && !function.long_text.empty()
+               ? "#if defined(__AVX512F__) && !defined(__clang__)\n" +
+                     std::string(function.long_text) + "#else\n" + text + "#endif\n"
+               : text;
+  };
   const auto add_functions = [&](std::span<const MathFunction> functions, const Names& used) {
     for (const MathFunction& function : functions) {
       if (used.contains(function.name)) {
-        out += lanes_ == 16 && !function.long_text.empty() ? function.long_text : function.text;
+        out += with_long_text(function);
       }
     }
   };

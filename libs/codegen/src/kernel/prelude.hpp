@@ -71,7 +71,7 @@ struct MathFunction {
   std::string_view uses;  ///< Separated by blanks; each comes before this one in the list.
   std::string_view text;
   std::string_view wide_uses = {};  ///< The same, of functions of double vectors.
-  std::string_view long_text = {};  ///< Instead of `text` where vectors have sixteen floats.
+  std::string_view long_text = {};  ///< Instead of `text` with AVX-512 and GCC, if it differs.
 };
 
 /// Every function of float vectors, each after the ones it uses.

@@ -13,8 +13,6 @@ using ir::DType;
 namespace {
 
 constexpr std::size_t kMostSegments = 40;
-constexpr std::int64_t kFewRows = 8;
-constexpr std::int64_t kLarge = 1 << 16;
 
 // What is compared with zero: `factor` times a step of the inner loop, plus `constant`. Step n is
 // where the loop's variable plus `shift` is from n to n + 1 times `width`.
@@ -211,8 +209,7 @@ std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel) {
   if (!length || !rows || !kernel.reduces.empty() || kernel.scan) {
     return {};
   }
-  // A few long rows are cut into blocks for the threads instead.
-  if (*rows < kFewRows && *rows * *length > kLarge) {
+  if (!may_be_cut(*rows, *rows * *length)) {
     return {};
   }
   std::set<std::int64_t> points;

@@ -47,10 +47,9 @@ struct Tensor {
   Reduction reduction = Reduction::kSum;
   std::size_t scanned = 0;
   std::optional<Updates> updates = {};
-  TensorId reread = {};  ///< A tensor that the reduction reads whole for each of its results.
-  bool is_view = false;  ///< A pointwise tensor whose body is one read: index arithmetic only.
-  bool is_pieced =
-      false;  ///< Of many pieces: its loop is cut where they meet, which reductions' are not.
+  TensorId reread = {};    ///< A tensor that the reduction reads whole for each of its results.
+  bool is_view = false;    ///< A pointwise tensor whose body is one read: index arithmetic only.
+  bool is_pieced = false;  ///< Of many pieces: its loop is cut there, and reduces nothing.
   ir::NodeId node = {};    ///< What made it; invalid for inputs.
   ir::ValueId value = {};  ///< The graph's value; invalid for what only a lowering knows.
 
@@ -64,6 +63,12 @@ struct Tensor {
   /// Whether it is computed in an order of its own, which no other tensor's loops have.
   [[nodiscard]] bool is_sequential() const { return kind == Kind::kScan || kind == Kind::kScatter; }
 };
+
+/// Whether a loop over `rows` rows, of `elements` in all, may be cut where pieces meet. A few long
+/// rows are cut into blocks for the threads instead.
+[[nodiscard]] constexpr bool may_be_cut(std::int64_t rows, std::int64_t elements) {
+  return rows >= 8 || elements <= 1 << 16;
+}
 
 /// Calls `visit(ScalarId)` for each expression that `tensor` is made of.
 template <class Visit>

@@ -112,17 +112,14 @@ Formula guarded_read(
   return l.read(tensor, std::move(indices));
 }
 
-// Whether the loop over a concatenation along `dim` will be cut where its parts meet: there are
-// many rows, or few elements (segments.cpp).
+// Whether the loop over a concatenation along `dim` will be cut where its parts meet.
 bool is_cut(const std::vector<Expr>& sizes, std::size_t dim) {
-  constexpr std::int64_t kFewestRows = 8;
-  constexpr std::int64_t kFewElements = 1 << 16;
   const std::optional<std::int64_t> all = ir::element_count(sizes).constant();
   std::int64_t rows = 1;
   for (std::size_t i = 0; i < dim && all; ++i) {
     rows *= *sizes[i].constant();
   }
-  return all && (rows >= kFewestRows || *all <= kFewElements);
+  return all && may_be_cut(rows, *all);
 }
 
 bool lower_cat(Lowering& l) {
