@@ -3,21 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/kernel_cases.hpp"
 
 namespace kiln::codegen {
 namespace {
 
+using testing::graph;
 using testing::kernel_count;
 using testing::KernelCase;
 using testing::KernelResult;
 using testing::run_cases;
-
-std::string graph(const std::string& inputs, const std::string& nodes, const std::string& outputs) {
-  return "graph g {\n" + inputs + nodes + outputs + "}\n";
-}
 
 void check(const std::vector<KernelCase>& cases) {
   const std::vector<KernelResult> results = run_cases(cases);
@@ -299,172 +295,6 @@ TEST_CASE("functions of long rows are computed for several vectors in turns", "[
     REQUIRE(kernel_count(results[i].schedule) == 1);
     CHECK(results[i].schedule.kernels[0].source.find("_3 = load(") != std::string::npos);
   }
-}
-
-TEST_CASE("rows that are repeated are loaded once for each repetition", "[codegen][kernel]") {
-  const std::vector<KernelCase> cases{
-      {graph("  input %a: f32[2, 3, 5, 9] user\n  input %b: f32[2, 3, 10, 18] user\n",
-             "  %u: f32[2, 3, 10, 18] = aten.upsample_nearest2d.default(%a, [10, 18], none, none)\n"
-             "  %y: f32[2, 3, 10, 18] = aten.add.Tensor(%u, %b, 1)\n",
-             "  output %y user\n")},
-  };
-  const std::vector<KernelResult> results = run_cases(cases);
-
-  CHECK(results[0].mismatch == "");
-  REQUIRE(results[0].schedule.kernels.size() == 1);
-  CHECK(results[0].schedule.kernels[0].source.find("load_repeated<2>(") != std::string::npos);
-}
-
-TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][kernel]") {
-  const std::vector<KernelCase> cases{
-      {graph("  input %a: f32[40, 37] user\n  input %b: f32[40, 19] user\n  input %c: f32[40, 1] "
-             "user\n",
-             "  %t: f32[40, 19] = aten.tanh.default(%b)\n"
-             "  %y: f32[40, 57] = aten.cat.default([%a, %t, %c], 1)\n",
-             "  output %y user\n")},
-      {graph("  input %a: f32[6, 30, 30] user\n",
-             "  %p: f32[6, 34, 33] = aten.constant_pad_nd.default(%a, [1, 2, 3, 1], 0.5)\n"
-             "  %y: f32[6, 34, 33] = aten.exp.default(%p)\n",
-             "  output %y user\n")},
-      {graph("  input %a: f32[12, 64] user\n  input %c: f32[12, 64] user\n",
-             "  %l: f32[12, 32]{64, 1} = aten.slice.Tensor(%a, 1, 0, 32, 1) view(0:0)\n"
-             "  %r: f32[12, 32]{64, 1}@32 = aten.slice.Tensor(%a, 1, 32, 64, 1) view(0:0)\n"
-             "  %n: f32[12, 32] = aten.neg.default(%r)\n"
-             "  %t: f32[12, 64] = aten.cat.default([%n, %l], 1)\n"
-             "  %m: f32[12, 64] = aten.mul.Tensor(%t, %c)\n"
-             "  %y: f32[12, 64] = aten.add.Tensor(%a, %m, 1)\n",
-             "  output %y user\n")},
-      // Parts that are more than one dim.
-      {graph(
-          "  input %a: f32[40, 3, 17] user\n  input %b: f32[40, 2, 17] user\n  input %i: i64[40] "
-          "user\n  input %w: f32[5, 17] user\n",
-          "  %e: f32[40, 17] = aten.embedding.default(%w, %i)\n"
-          "  %u: f32[40, 1, 17] = aten.unsqueeze.default(%e, 1) view(0:0)\n"
-          "  %n: f32[40, 2, 17] = aten.neg.default(%b)\n"
-          "  %y: f32[40, 6, 17] = aten.cat.default([%a, %n, %u], 1)\n",
-          "  output %y user\n")},
-      // Few long rows stay whole.
-      {graph("  input %a: f32[50000] user\n  input %b: f32[50001] user\n",
-             "  %y: f32[100001] = aten.cat.default([%a, %b], 0)\n",
-             "  output %y user\n")},
-  };
-  const std::vector<KernelResult> results = run_cases(cases);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    INFO(cases[i].text);
-    CHECK(results[i].mismatch == "");
-    REQUIRE(kernel_count(results[i].schedule) == 1);
-    const bool gathers =
-        results[i].schedule.kernels[0].source.find("load_at(in") != std::string::npos;
-    CHECK(gathers == (i + 1 == results.size()));
-  }
-}
-
-TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codegen][kernel]") {
-  const auto many = [](const std::string& part, const std::string& rest, const char* output) {
-    std::string inputs, list;
-    for (int i = 0; i < 20; ++i) {
-      const std::string name = "%p" + std::to_string(i);
-      inputs += "  input " + name + ": f32" + part + " user\n";
-      list += (i > 0 ? ", " : "") + name;
-    }
-    const auto at = rest.find("LIST");
-    return KernelCase{graph(inputs, std::string(rest).replace(at, 4, "[" + list + "]"), output)};
-  };
-  const std::vector<KernelCase> cases{
-      many("[64, 1, 24]",
-           "  %c: f32[64, 20, 24] = aten.cat.default(LIST, 1)\n"
-           "  %y: f32[64, 20, 24] = aten.neg.default(%c)\n",
-           "  output %y user\n"),
-      // A reduction's loop is not cut: it reads what was put together before it.
-      many("[64, 3]",
-           "  %c: f32[64, 60] = aten.cat.default(LIST, 1)\n"
-           "  %y: f32[64] = aten.sum.dim_IntList(%c, [1], false)\n",
-           "  output %y user\n"),
-      // One long row is copied by libtorch.
-      many("[4000]", "  %y: f32[80000] = aten.cat.default(LIST, 0)\n", "  output %y user\n"),
-  };
-  const std::vector<KernelResult> results = run_cases({cases[0], cases[1]});
-  for (const KernelResult& result : results) {
-    CHECK(result.mismatch == "");
-    CHECK(result.schedule.kernels[0].source.find("load_at(in") == std::string::npos);
-  }
-  CHECK(kernel_count(results[0].schedule) == 1);
-  CHECK(kernel_count(results[1].schedule) == 2);
-  CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
-}
-
-TEST_CASE("gathering nothing, in other dims than there are, is libtorch's", "[codegen][kernel]") {
-  const ir::Graph empty =
-      ir::parse(graph("  input %x: f32[5] user\n  input %i: i64[2, 0] user\n",
-                      "  %y: f32[2, 0] = aten.gather.default(%x, 0, %i, false)\n",
-                      "  output %y user\n"));
-  const Schedule plan = schedule(empty, resolve_target("native"), false);
-  REQUIRE(plan.steps.size() == 1);
-  CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
-}
-
-TEST_CASE("a gradient of an embedding is added to what it is added to", "[codegen][kernel]") {
-  const std::string inputs =
-      "  input %g: f32[6, 9] user\n  input %i: i64[6] user\n  input %a: f32[4, 9] user\n";
-  const std::string gradient =
-      "  %e: f32[4, 9] = aten.embedding_dense_backward.default(%g, %i, 4, -1, false)\n";
-  const std::vector<KernelCase> cases{
-      {graph(inputs,
-             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%a, %e, 1)\n",
-             "  output %y user\n")},
-      // Wanted for itself as well; and twice.
-      {graph(inputs,
-             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%e, %a, 1)\n",
-             "  output %y user\n  output %e user\n")},
-      {graph(inputs,
-             gradient + "  %y: f32[4, 9] = aten.add.Tensor(%e, %e, 1)\n",
-             "  output %y user\n")},
-  };
-  const std::vector<KernelResult> results = run_cases(cases);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    CAPTURE(i);
-    CHECK(results[i].mismatch == "");
-    CHECK(kernel_count(results[i].schedule) == (i == 0 ? 1 : 2));
-  }
-}
-
-TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
-  const auto is_parallel = [](const std::string& shape) {
-    const Schedule plan = schedule(
-        ir::parse(graph("  input %a: f32" + shape + " user\n  input %b: f32" + shape + " user\n",
-                        "  %y: f32" + shape + " = aten.add.Tensor(%a, %b, 1)\n",
-                        "  output %y user\n")),
-        resolve_target("native"),
-        false);
-    return plan.kernels.at(0).source.find("#pragma omp") != std::string::npos;
-  };
-  CHECK(is_parallel("[300, 200]"));
-  CHECK_FALSE(is_parallel("[100, 100]"));
-}
-
-TEST_CASE("what is dear and read again and again is computed once", "[codegen][kernel]") {
-  const std::vector<KernelCase> cases{
-      {graph("  input %x: f32[64, 128, 64] user\n  input %a: f32[128, 64] user\n",
-             "  %c: f32[128, 64] = aten.cos.default(%a)\n"
-             "  %y: f32[64, 128, 64] = aten.mul.Tensor(%x, %c)\n",
-             "  output %y user\n")},
-      // One for each row is computed once for the row anyway.
-      {graph("  input %x: f32[512, 256] user\n  input %a: f32[512, 1] user\n",
-             "  %c: f32[512, 1] = aten.cos.default(%a)\n"
-             "  %y: f32[512, 256] = aten.mul.Tensor(%x, %c)\n",
-             "  output %y user\n")},
-      // Places are found out once, not for each of what lies there.
-      {graph("  input %x: f32[256, 4, 4] user\n  input %i: i64[200] user\n",
-             "  %y: f32[256, 200] = aten.index.Tensor(%x, [none, %i, %i])\n",
-             "  output %y user\n")},
-  };
-  const std::vector<KernelResult> results = run_cases(cases);
-  CHECK(results[2].mismatch == "");
-  CHECK(kernel_count(results[2].schedule) == 2);
-  CHECK(results[0].mismatch == "");
-  CHECK(kernel_count(results[0].schedule) == 2);
-  CHECK(results[1].mismatch == "");
-  CHECK(kernel_count(results[1].schedule) == 1);
 }
 
 TEST_CASE("reductions over any dims agree with the evaluator", "[codegen][kernel]") {

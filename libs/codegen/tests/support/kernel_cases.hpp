@@ -27,6 +27,13 @@ struct KernelCase {
   bool special = false;  ///< NaN, infinities and zeros are among the floats.
 };
 
+/// A graph in `.kir`, from its lines.
+[[nodiscard]] inline std::string graph(const std::string& inputs,
+                                       const std::string& nodes,
+                                       const std::string& outputs) {
+  return "graph g {\n" + inputs + nodes + outputs + "}\n";
+}
+
 /// What came of it.
 struct KernelResult {
   Schedule schedule;
