@@ -19,6 +19,7 @@
 #include "program/program.hpp"
 #include "program/treespec.hpp"
 #include "toolchain/build.hpp"
+#include "toolchain/ready_kernels.hpp"
 #include "toolchain/weights.hpp"
 
 namespace kiln::codegen {
@@ -139,6 +140,7 @@ Report compile_schedule(const ir::Graph& graph,
   build.openmp = uses_openmp(all_kernels);
   build.archive =
       options.runtime_archive.empty() ? find_runtime_archive() : options.runtime_archive;
+  build.ready = ready_kernels_beside(build.archive);
   build.torch_library_dir = options.torch_library_dir;
   report.emit_ms = milliseconds_since(start);
 

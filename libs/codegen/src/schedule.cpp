@@ -125,6 +125,7 @@ class Scheduler {
     call.cost = cost_of(graph_, graph_.node(node));
     KernelText text;
     text.source = std::move(kernel.source);
+    text.shared = kernel.shared;
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
   }
@@ -304,7 +305,7 @@ class Scheduler {
         by_source_.emplace(text.source, static_cast<std::uint32_t>(schedule_.kernels.size()));
     if (fresh) {
       schedule_.kernels.push_back(
-          {std::move(text.source), std::move(comment), text.checks_indices});
+          {std::move(text.source), std::move(comment), text.checks_indices, text.shared});
     } else {
       schedule_.kernels[found->second].comment += "; " + comment;
     }

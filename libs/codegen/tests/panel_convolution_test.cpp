@@ -117,6 +117,27 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
   }
 }
 
+#if defined(KILN_READY_KERNELS)
+TEST_CASE("a convolution was compiled with Kiln", "[codegen][convolution]") {
+  const Target target = resolve_target("native");
+  if (target.panel_width == 0) {
+    return;  // Convolutions are libtorch's on this machine.
+  }
+  const Case given{{2, 64, 16, 16}, {64, 64, 3, 3}, {1, 1}, {1, 1}};
+  const at::Tensor input = channels_last(torch::randn(given.picture));
+  const at::Tensor expected = channels_last(torch::empty({2, 64, 16, 16}));
+  const Tensors weights = {torch::randn(given.weight), torch::randn({64})};
+  const TemporaryDirectory directory;
+
+  const Report report = compile(graph_of(graph_text(given, input, expected)),
+                                directory.path() / "model.so",
+                                with_constants(weights));
+
+  CHECK(report.extern_calls == 0);
+  CHECK(report.objects_reused == 1);
+}
+#endif
+
 TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][convolution]") {
   // Tap by tap, and in tiles, of short vectors and of long ones.
   for (const auto& [channels, width] : {std::pair(8, 8), std::pair(16, 8), std::pair(32, 32)}) {

@@ -16,6 +16,10 @@ struct ConvolutionPieces {
   std::int64_t groups = 1;
 };
 
+/// Pixels that are computed together, at least: with fewer an addition would wait for the one
+/// before it.
+inline constexpr std::int64_t kFewestPixels = 4;
+
 /// Pixels that are computed together, at most.
 [[nodiscard]] std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target);
 

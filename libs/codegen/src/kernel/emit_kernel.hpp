@@ -23,6 +23,7 @@ struct KernelText {
   };
   std::vector<Scratch> scratch;
   bool checks_indices = false;  ///< An `int*` follows, which is set if an index is out of range.
+  bool shared = false;          ///< As `Kernel::shared`.
 };
 
 /// Writes `kernel` in vector extensions, as `Kernel::source` (schedule.hpp) wants it.

@@ -7,8 +7,6 @@
 namespace kiln::codegen {
 namespace {
 
-// Pixels of a tile: with fewer an addition would wait for the one before it.
-constexpr std::int64_t kFewestPixels = 4;
 // Pixels of a band, which all panels of a group are multiplied by in turn: their pictures stay in
 // the second cache, and panels are read again for each band.
 constexpr std::int64_t kBandPixels = 128;

@@ -21,7 +21,8 @@ std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
     return NodeKernel{std::move(product->operands),
                       product->layout.scratch(),
                       {},
-                      emit_panel_product(product->layout, target)};
+                      emit_panel_product(product->layout, target),
+                      false};
   }
   if (std::optional<PanelConvolution> found = find_panel_convolution(graph, program, node)) {
     ConvolutionKernel kernel = target.winograd && is_winograd(found->layout, target)
@@ -30,7 +31,8 @@ std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
     return NodeKernel{std::move(found->operands),
                       kernel.scratch,
                       {kernel.sizes.begin(), kernel.sizes.end()},
-                      std::move(kernel.source)};
+                      std::move(kernel.source),
+                      true};
   }
   return std::nullopt;
 }

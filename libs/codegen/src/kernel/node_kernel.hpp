@@ -19,6 +19,7 @@ struct NodeKernel {
   std::int64_t scratch = 0;      ///< Elements of float32 that it wants behind the operands.
   std::vector<ir::Expr> sizes;   ///< What it is told at run time.
   std::string source;            ///< As `Kernel::source` wants it.
+  bool shared = false;           ///< As `Kernel::shared`.
 };
 
 /// The kernel for `node`, which was not lowered; nothing if there is none, or none that is faster

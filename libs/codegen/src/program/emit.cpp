@@ -189,6 +189,7 @@ Emission::Emission(const Program& program)
   }
   declare("aoti_torch_delete_tensor_object", "Handle");
   declare("aoti_torch_get_strides", "Handle, Int64**");
+  declare("aoti_torch_get_data_ptr", "Handle, void**");
   declare("aoti_torch_empty_strided", "Int64, const Int64*, const Int64*, int, int, int, Handle*");
   declare("aoti_torch_copy_", "Handle, Handle, int");
   declare("aoti_torch_create_tensor_from_blob_v2",
@@ -221,18 +222,17 @@ std::string Emission::owned(BufferId buffer) const {
 
 void Emission::allocate(BufferId id) {
   const Buffer& buffer = program_.buffer(id);
-  text_.line("TRY(aoti_torch_empty_strided(" + std::to_string(buffer.sizes.size()) + ", " +
-             list(buffer.sizes) + ", " + list(buffer.strides) + ", " +
-             std::to_string(static_cast<int>(buffer.dtype)) + ", " +
-             std::to_string(static_cast<int>(buffer.device.type)) + ", " +
-             std::to_string(static_cast<int>(buffer.device.index)) + ", &" + owned(id) + "));");
+  const std::string layout = std::to_string(buffer.sizes.size()) + ", " + list(buffer.sizes) +
+                             ", " + list(buffer.strides) + ", " +
+                             std::to_string(static_cast<int>(buffer.dtype));
   const std::int64_t bytes =
       extent_bytes(buffer.sizes, buffer.strides, buffer.dtype).constant().value_or(0);
-  const bool is_large = bytes >= kLargeOutput && buffer.device == ir::Device{};
+  const bool is_large = bytes >= kLargeOutput;
   const std::string pointer = "m.at[" + std::to_string(id.index()) + "]";
   if (program_.plan(id).needs_pointer || is_large) {
-    declare("aoti_torch_get_data_ptr", "Handle, void**");
-    text_.line("TRY(aoti_torch_get_data_ptr(" + owned(id) + ", &" + pointer + "));");
+    text_.line("TRY(make(" + owned(id) + ", " + pointer + ", " + layout + "));");
+  } else {
+    text_.line("TRY(aoti_torch_empty_strided(" + layout + ", 0, -1, &" + owned(id) + "));");
   }
   if (is_large) {
     text_.line("use_large_pages(" + pointer + ", " + std::to_string(bytes) + "ULL);");

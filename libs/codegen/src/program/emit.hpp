@@ -79,6 +79,10 @@ class Emission {
   [[nodiscard]] std::string pointer(BufferId buffer, const ir::Expr& offset) const;
   /// The instance's own handle on a buffer that is allocated in each run.
   [[nodiscard]] std::string owned(BufferId buffer) const;
+  /// Its position in `m.owned`.
+  [[nodiscard]] std::uint32_t owned_index(BufferId buffer) const {
+    return owned_index_[buffer.index()];
+  }
   /// Writes what allocates such a buffer.
   void allocate(BufferId buffer);
   /// Declares `int name(parameters)` of the shim and returns `name`.

@@ -65,7 +65,6 @@ void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
   const std::string table = what + "_at";
   text.line("static const int " + table + "[][2] = {" + rows + "};");
   if (memory == Memory::kInput) {
-    emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
     text.line("for (const auto& [input, buffer] : " + table +
               ") TRY(aoti_torch_get_data_ptr(call.inputs[input], &m.at[buffer]));");
   } else {
@@ -134,10 +133,21 @@ class OutputEmitter {
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       output(program_.outputs[i], "call.outputs[" + std::to_string(i) + "]", i);
     }
+    hand_over();
     release_rest();
   }
 
  private:
+  void hand_over() {
+    if (!rows_.empty()) {
+      text_.line("static const int handed[][2] = {" + rows_ + "};");
+      text_.open("for (const auto& [output, owned] : handed) {");
+      text_.line("call.outputs[output] = m.owned[owned];");
+      text_.line("m.owned[owned] = nullptr;");
+      text_.close();
+    }
+  }
+
   // An output without elements is written by no step.
   void allocate_empty() {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
@@ -184,9 +194,9 @@ class OutputEmitter {
       emission_.declare("aoti_torch_new_tensor_handle", "Handle, Handle*");
       text_.line("TRY(aoti_torch_new_tensor_handle(" + base + ", &" + slot + "));");
     } else {
-      text_.line(slot + " = " + base + ";");
-      text_.line(base + " = nullptr;");
       handed_over_.insert(location.buffer);
+      rows_ += (rows_.empty() ? "{" : ", {") + std::to_string(index) + ", " +
+               std::to_string(emission_.owned_index(location.buffer)) + "}";
     }
   }
 
@@ -223,6 +233,7 @@ class OutputEmitter {
   const Program& program_;
   SourceText& text_;
   std::set<BufferId> handed_over_;
+  std::string rows_;  // Of what is handed over: the output and the buffer that it is.
 };
 
 }  // namespace

@@ -74,12 +74,12 @@ class StepEmitter {
   }
 
  private:
-  // A call of a kernel whose operands are known when the library is made, and nothing else.
+  // A call of a kernel whose operands are known when the library is made, and behind which nothing
+  // is released.
   [[nodiscard]] bool is_plain(std::size_t index) const {
     const auto* call = std::get_if<KernelCall>(&program_.schedule->steps[index]);
     return call != nullptr && !program_.dynamic() && !emission_.record_kernels &&
-           first_at_[index].empty() && last_at_[index].empty() &&
-           !program_.schedule->kernels[call->kernel].checks_indices &&
+           last_at_[index].empty() && !program_.schedule->kernels[call->kernel].checks_indices &&
            !kernel_names_[call->kernel].starts_with("chosen[");
   }
 
@@ -117,6 +117,9 @@ class StepEmitter {
   }
 
   void table(std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      allocate_for(i);
+    }
     std::string operands;
     text_.open("{");
     text_.open("static const Call calls[] = {");
@@ -136,10 +139,14 @@ class StepEmitter {
     text_.close();
   }
 
-  void step(std::uint32_t index) {
+  void allocate_for(std::size_t index) {
     for (const BufferId buffer : first_at_[index]) {
       emission_.allocate(buffer);
     }
+  }
+
+  void step(std::uint32_t index) {
+    allocate_for(index);
     const Step& step = program_.schedule->steps[index];
     if (emission_.record_kernels) {
       text_.open("{");

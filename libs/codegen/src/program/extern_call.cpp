@@ -100,7 +100,6 @@ void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t st
     const BufferId buffer = program.location(result)->buffer;
     settle(emission, buffer);
     if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
-      emission.declare("aoti_torch_get_data_ptr", "Handle, void**");
       emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +
                            std::to_string(buffer.index()) + "]));");
     }

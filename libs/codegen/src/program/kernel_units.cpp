@@ -73,11 +73,16 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
   const std::size_t most = bytes_per_unit(kernels);
   std::set<std::string> known;
   std::string group;
+  const auto add_unit = [&](std::string source, bool shared) {
+    result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
+                            std::move(source),
+                            kernel_flags(target, result.names.size() <= often),
+                            target.cpu_features,
+                            shared});
+  };
   const auto flush = [&] {
     if (!group.empty()) {
-      result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
-                              std::move(group),
-                              kernel_flags(target, result.names.size() <= often)});
+      add_unit(std::move(group), false);
       group.clear();
     }
   };
@@ -87,11 +92,15 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
     }
     const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
     const bool is_new = known.insert(name).second;
-    if (is_new && group.size() + kernel.source.size() > most) {
+    if (is_new && !kernel.shared && group.size() + kernel.source.size() > most) {
       flush();
     }
     result.names.push_back(name);
     if (!is_new) {
+      continue;
+    }
+    if (kernel.shared) {
+      add_unit(named(kernel.source, name), true);
       continue;
     }
     // A namespace of its own: kernels may bring helpers of the same name.

@@ -80,6 +80,12 @@ static inline void release(Handle& tensor) {
   if (tensor) aoti_torch_delete_tensor_object(tensor);
   tensor = nullptr;
 }
+// A tensor for the caller, and where its memory is.
+static __attribute__((noinline, unused)) int make(Handle& tensor, void*& at, Int64 rank,
+                                                  const Int64* sizes, const Int64* strides, int dtype) {
+  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &tensor));
+  return aoti_torch_get_data_ptr(tensor, &at);
+}
 // What libtorch returned, laid out as it was when the program was planned.
 static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
                                                     const Int64* strides, int dtype) {

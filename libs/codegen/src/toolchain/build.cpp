@@ -31,15 +31,6 @@ void write_plain(const fs::path& path, std::string_view bytes) {
   }
 }
 
-Digest object_key(const Compiler& compiler, const Unit& unit) {
-  Hasher hasher;
-  hasher.update("kiln object 1\n").update(compiler.version).update("\n");
-  for (const std::string& flag : unit.flags) {
-    hasher.update(flag).update("\n");
-  }
-  return hasher.update(unit.source).finish();
-}
-
 // Runs `work(i)` for every i below `count` on as many threads as there are cores. After a failure
 // no new work is begun; the first one is thrown.
 void for_each_in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -118,17 +109,20 @@ class Build {
   Build(const Compiler& compiler, const BuildPlan& plan, const Options& options)
       : compiler_(compiler), plan_(plan), options_(options) {}
 
-  BuildReport run(const fs::path& library) {
+  void compile_all() {
     const Clock::time_point start = Clock::now();
     const std::vector<std::size_t> order = longest_first(plan_.units);
     for_each_in_parallel(order.size(), [&](std::size_t i) { compile(plan_.units[order[i]]); });
     report_.compile_ms = milliseconds_since(start);
-
-    const Clock::time_point link_start = Clock::now();
-    link(library);
-    report_.link_ms = milliseconds_since(link_start);
-    return report_;
   }
+
+  void link(const fs::path& library) {
+    const Clock::time_point start = Clock::now();
+    link_objects(library);
+    report_.link_ms = milliseconds_since(start);
+  }
+
+  [[nodiscard]] const BuildReport& report() const { return report_; }
 
  private:
   [[nodiscard]] fs::path file(const Unit& unit, const char* ending) const {
@@ -136,8 +130,12 @@ class Build {
   }
 
   void compile(const Unit& unit) {
-    const bool stored = options_.objects.find || options_.objects.put;
+    const bool stored = unit.shared || options_.objects.find || options_.objects.put;
     const Digest key = stored ? object_key(compiler_, unit) : Digest();
+    if (unit.shared && is_ready(unit, key)) {
+      finish(true);
+      return;
+    }
     std::optional<std::string> object;
     if (options_.objects.find) {
       object = options_.objects.find(key);
@@ -156,12 +154,27 @@ class Build {
         options_.objects.put(key, read_file(object_path));
       }
     }
+    finish(object.has_value());
+  }
+
+  // Compiled with Kiln itself: a link to it is all that is needed.
+  [[nodiscard]] bool is_ready(const Unit& unit, const Digest& key) const {
+    std::error_code failure;
+    const fs::path object = plan_.ready / (key.hex() + ".o");
+    if (plan_.ready.empty() || !fs::is_regular_file(object, failure)) {
+      return false;
+    }
+    fs::create_symlink(fs::absolute(object), file(unit, ".o"), failure);
+    return !failure;
+  }
+
+  void finish(bool reused) {
     const std::lock_guard lock(mutex_);
-    report_.objects_reused += object ? 1 : 0;
+    report_.objects_reused += reused ? 1 : 0;
     progress("kernels", ++done_, static_cast<int>(plan_.units.size()));
   }
 
-  void link(const fs::path& library) {
+  void link_objects(const fs::path& library) {
     progress("link", 0, 1);
     if (library.has_parent_path()) {
       std::error_code failure;
@@ -216,11 +229,30 @@ class Build {
 
 }  // namespace
 
+Digest object_key(const Compiler& compiler, const Unit& unit) {
+  Hasher hasher;
+  hasher.update("kiln object 2\n").update(compiler.version).update("\n");
+  hasher.update(unit.machine).update("\n");
+  for (const std::string& flag : unit.flags) {
+    hasher.update(flag).update("\n");
+  }
+  return hasher.update(unit.source).finish();
+}
+
+BuildReport compile_units(const Compiler& compiler, const BuildPlan& plan, const Options& options) {
+  Build build(compiler, plan, options);
+  build.compile_all();
+  return build.report();
+}
+
 BuildReport build_library(const Compiler& compiler,
                           const BuildPlan& plan,
                           const fs::path& library,
                           const Options& options) {
-  return Build(compiler, plan, options).run(library);
+  Build build(compiler, plan, options);
+  build.compile_all();
+  build.link(library);
+  return build.report();
 }
 
 }  // namespace kiln::codegen

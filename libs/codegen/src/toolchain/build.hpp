@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/base/digest.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "toolchain.hpp"
 
@@ -19,12 +20,16 @@ struct Unit {
   std::string name;  ///< Of its file, without ending.
   std::string source;
   std::vector<std::string> flags;
+  /// What flags like "-march=native" stand for here, as `Target::cpu_features`.
+  std::string machine = {};
+  bool shared = false;  ///< Other models have the same one (`Kernel::shared`).
 };
 
 /// What a library is built from.
 struct BuildPlan {
   std::vector<Unit> units;
   std::filesystem::path directory;          ///< Where sources and objects lie meanwhile.
+  std::filesystem::path ready;              ///< Where shared units may lie compiled, by their keys.
   std::filesystem::path archive;            ///< Linked whole.
   std::filesystem::path torch_library_dir;  ///< Empty: the stand-in.
   bool openmp = false;
@@ -36,6 +41,14 @@ struct BuildReport {
   double compile_ms = 0;
   double link_ms = 0;
 };
+
+/// What an object of `unit` is found by: everything that makes it.
+[[nodiscard]] Digest object_key(const Compiler& compiler, const Unit& unit);
+
+/// Compiles the units in `plan.directory`, each unless it is found. Throws `Error` with `kIo`.
+[[nodiscard]] BuildReport compile_units(const Compiler& compiler,
+                                        const BuildPlan& plan,
+                                        const Options& options);
 
 /// Builds `library`. Throws `Error` with `kIo`; there is no `library` then, or it is as it was.
 [[nodiscard]] BuildReport build_library(const Compiler& compiler,

@@ -55,6 +55,8 @@ struct Kernel {
   std::string comment;  ///< The ops and module paths it came from.
   /// After its operands it takes an `int*` and sets it to 1 if it finds an index out of range.
   bool checks_indices = false;
+  /// Its text knows no sizes, so many models have the same one: it may be there compiled.
+  bool shared = false;
 };
 
 /// What a step has to move and compute, whatever its machine code then does.

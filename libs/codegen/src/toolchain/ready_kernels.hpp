@@ -1,0 +1,25 @@
+// Kernels that are compiled with Kiln and not with a model: those whose text knows no sizes.
+//
+// They lie beside the container's archive, each under the digest of its text, its flags, its
+// machine and its compiler (`object_key`). Where one of these is another, nothing is found there,
+// and the text is compiled as any.
+
+#pragma once
+
+#include <filesystem>
+
+#include "kiln/codegen/target.hpp"
+#include "toolchain.hpp"
+
+namespace kiln::codegen {
+
+/// Where they lie if `archive` is the container's.
+[[nodiscard]] std::filesystem::path ready_kernels_beside(const std::filesystem::path& archive);
+
+/// Compiles into `directory` what is not there yet, and removes what is there and no longer wanted.
+/// Gives how many were compiled. Throws `Error` with `kIo`.
+int make_ready_kernels(const std::filesystem::path& directory,
+                       const Target& target,
+                       const Compiler& compiler);
+
+}  // namespace kiln::codegen

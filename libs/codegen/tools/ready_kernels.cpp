@@ -1,0 +1,27 @@
+// kiln-ready-kernels DIRECTORY: compiles the kernels that know no sizes, when Kiln is built.
+
+#include <cstdio>
+#include <exception>
+
+#include "kiln/codegen/compile.hpp"
+#include "kiln/codegen/target.hpp"
+#include "toolchain/ready_kernels.hpp"
+#include "toolchain/toolchain.hpp"
+
+int main(int count, char** arguments) {
+  using namespace kiln::codegen;
+  if (count != 2) {
+    std::fputs("usage: kiln-ready-kernels DIRECTORY\n", stderr);
+    return 2;
+  }
+  try {
+    const Options options;
+    const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
+    const int made = make_ready_kernels(arguments[1], resolve_target(options.isa), compiler);
+    std::printf("%d kernels compiled by %s\n", made, compiler.version.c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kiln-ready-kernels: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
