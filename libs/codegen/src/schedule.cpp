@@ -109,10 +109,11 @@ class Scheduler {
 
   void add_node_kernel(ir::NodeId node, NodeKernel& kernel) {
     KernelCall call;
-    for (const Window& operand : kernel.operands) {
-      call.operands.push_back({buffer_of(operand.root), operand.offset, false});
+    const std::size_t read = kernel.operands.size() - kernel.results;
+    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+      const Window& operand = kernel.operands[i];
+      call.operands.push_back({buffer_of(operand.root), operand.offset, i >= read});
     }
-    call.operands.back().written = true;
     if (kernel.scratch > 0) {
       const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
                                            .dtype = ir::DType::kFloat32,
@@ -140,10 +141,11 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      node_kernels_[i] = find_node_kernel(graph_, program_, node, target_);
+      node_kernels_[i] = find_node_kernel(graph_, uses_, program_, node, target_);
       if (node_kernels_[i]) {
         const std::vector<Window>& operands = node_kernels_[i]->operands;
-        for (const Window& operand : std::span(operands).first(operands.size() - 1)) {
+        for (const Window& operand :
+             std::span(operands).first(operands.size() - node_kernels_[i]->results)) {
           requirements_.of_node[i].push_back(operand.root);
           requirements_.tensors.insert(operand.root);
         }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernel/attention.hpp"
 #include "kernel/panel_convolution.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -51,6 +52,21 @@ TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][s
     }
   }
   CHECK(shared_texts(resolve_target("x86-64-v2")).empty());
+}
+
+TEST_CASE("attention to any number of queries has one of the shared texts",
+          "[codegen][shared_texts]") {
+  for (const char* isa : {"x86-64-v4", "neon"}) {
+    const Target target = resolve_target(isa);
+    const std::vector<std::string> texts = shared_texts(target);
+    for (std::int64_t queries = kFewestQueries; queries < 200; ++queries) {
+      CAPTURE(isa, queries);
+      AttentionLayout layout{.batches = 1, .heads = 2, .queries = queries, .keys = 9, .depth = 8};
+      layout.columns = 8;
+      CHECK(std::ranges::find(texts, emit_attention(layout, target).source) != texts.end());
+    }
+  }
+  CHECK_FALSE(has_attention(resolve_target("x86-64-v3")));
 }
 
 TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen][shared_texts]") {

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "panel_lanes.hpp"
+#include "tile_text.hpp"
+#include "worth_threads.hpp"
 
 namespace kiln::codegen {
 namespace {
 
 // With fewer, what is done once for each piece would take too much of it.
 constexpr std::int64_t kFewestPanels = 4;
-// Operations on one core that are worth more threads, as in other kernels 40 microseconds.
-constexpr std::int64_t kOperationsWorthThreads = 1'200'000;
 
 // Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
 // too; AVX-512 does not have to.
@@ -20,8 +20,6 @@ constexpr std::int64_t kManyPixels = 12;
 constexpr std::string_view kPrologue = R"(constexpr int kVectors = kWidth / kLanes;
 typedef float Vector __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-typedef float Quad __attribute__((vector_size(16)));
-typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
 static const float zeros[kMostChannels] = {};
 
 struct __attribute__((may_alias)) Shape {
@@ -30,28 +28,6 @@ struct __attribute__((may_alias)) Shape {
   Index input_image, input_row, input_pixel, bands, groups, parallel;
   Index band, threads, room;  // Of one that transforms tiles.
 };
-
-// The order of the text is the one that needs fewest registers; GCC would load everything first and
-// then move sums about.
-#if defined(__clang__)
-#define IN_ORDER __attribute__((noinline))
-#else
-#define IN_ORDER __attribute__((noinline, optimize("no-schedule-insns")))
-#endif
-
-// Four channels of a pixel. NEON's instructions take one from a register: all are loaded whole, and a
-// compiler that sees them used one by one would load them one by one. Others take it from memory.
-#if defined(__aarch64__)
-typedef Quad Factors;
-static inline Factors factors(const float* from) {
-  Quad quad = *(const LooseQuad*)from;
-  asm("" : "+w"(quad));
-  return quad;
-}
-#else
-typedef const float* Factors;
-static inline Factors factors(const float* from) { return from; }
-#endif
 
 // One channel of each pixel by its row of the panel.
 template <class Pixel>
@@ -105,6 +81,8 @@ ConvolutionKernel convolution_kernel(const ConvolutionLayout& layout,
       ";\nconstexpr int kPixels = " + std::to_string(tile_pixels) +
       ";\nconstexpr Index kMostChannels = " + std::to_string(kMostConvolutionChannels) +
       ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
+  kernel.source += kQuadText;
+  kernel.source += kFactorsText;
   kernel.source += kPrologue;
   kernel.source += parts;
   kernel.source += kEntry;

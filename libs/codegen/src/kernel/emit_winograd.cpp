@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "convolution_text.hpp"
+#include "worth_threads.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 constexpr std::int64_t kBandTiles = 64;
 constexpr std::int64_t kMostPictures = 512 << 10;  // Elements: 2 MiB.
 constexpr std::int64_t kEnoughBands = 8;
-// Threads that have room for what they transform.
-constexpr std::int64_t kMostThreads = 64;
 // Between the sixteen places of what is transformed: they would lie in the same lines of the cache.
 constexpr std::int64_t kGap = 16;  // As in the text.
 // Fewer channels would be transformed for too few products.

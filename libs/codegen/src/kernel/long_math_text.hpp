@@ -52,6 +52,14 @@ static inline F32 at_most(F32 x, float limit) {
 }
 )";
 
+/// The larger of two, where the first may be NaN, which is then the smaller.
+inline constexpr std::string_view kLargerText =
+    R"(static inline F32 larger(F32 a, F32 b) { return a > b ? a : b; }
+)";
+inline constexpr std::string_view kLongLargerText =
+    R"(static inline F32 larger(F32 a, F32 b) { return __builtin_ia32_maxps512_mask(a, b, a, -1, 4); }
+)";
+
 /// 2^n / (2^n + e^r), where the last 2^n scales what is left, so that it is rounded once.
 inline constexpr std::string_view kLongSigmoidText = R"(static inline F32 sigmoid(F32 x) {
   x = at_least(at_most(x, 30.0f), -105.0f);

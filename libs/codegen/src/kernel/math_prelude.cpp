@@ -42,6 +42,7 @@ constexpr std::array kFloatFunctions = {
     MathFunction{"quotient", "", kQuotientText, "", kLongQuotientText},
     MathFunction{"scaled", "", kScaledText, "", kLongScaledText},
     MathFunction{"limited", "", kLimitedText, "", kLongLimitedText},
+    MathFunction{"larger", "", kLargerText, "", kLongLargerText},
 
     MathFunction{"exp_reduced", "", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
 static inline F32 exp_reduced(F32 r) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "attention.hpp"
 #include "panel_convolution.hpp"
 #include "panel_product.hpp"
 
@@ -14,6 +15,7 @@ Window window_of(const LoopProgram& program, ir::ValueId value) {
 }
 
 std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
+                                           const ir::Uses& uses,
                                            const LoopProgram& program,
                                            const ir::Node& node,
                                            const Target& target) {
@@ -33,6 +35,15 @@ std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
                       {kernel.sizes.begin(), kernel.sizes.end()},
                       std::move(kernel.source),
                       true};
+  }
+  if (std::optional<Attention> found = find_attention(graph, uses, program, node, target)) {
+    AttentionKernel kernel = emit_attention(found->layout, target);
+    return NodeKernel{std::move(found->operands),
+                      kernel.scratch,
+                      {kernel.sizes.begin(), kernel.sizes.end()},
+                      std::move(kernel.source),
+                      true,
+                      found->layout.saves ? 2U : 1U};
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,22 +10,25 @@
 
 #include "../loop/loop_program.hpp"
 #include "kiln/codegen/target.hpp"
+#include "kiln/ir/uses.hpp"
 #include "window.hpp"
 
 namespace kiln::codegen {
 
 /// A node's kernel in a program.
 struct NodeKernel {
-  std::vector<Window> operands;  ///< What it reads, and the result.
+  std::vector<Window> operands;  ///< What it reads, and the results.
   std::int64_t scratch = 0;      ///< Elements of float32 that it wants behind the operands.
   std::vector<ir::Expr> sizes;   ///< What it is told at run time.
   std::string source;            ///< As `Kernel::source` wants it.
   bool shared = false;           ///< As `Kernel::shared`.
+  std::size_t results = 1;       ///< Of the operands, at the end.
 };
 
 /// The kernel for `node`, which was not lowered; nothing if there is none, or none that is faster
 /// than `target`'s libtorch.
 [[nodiscard]] std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
+                                                         const ir::Uses& uses,
                                                          const LoopProgram& program,
                                                          const ir::Node& node,
                                                          const Target& target);

@@ -1,29 +1,13 @@
 #include "product_text.hpp"
 
+#include "tile_text.hpp"
+#include "worth_threads.hpp"
+
 namespace kiln::codegen {
 namespace {
 
-// Operations on one core that are worth more threads, as in other kernels 40 microseconds.
-constexpr std::int64_t kParallelOperations = 1'200'000;
-
 constexpr std::string_view kPackLines =
     R"(static inline Index smaller(Index a, Index b) { return a < b ? a : b; }
-
-typedef float Quad __attribute__((vector_size(16)));
-typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
-
-// Four lines of four elements, turned.
-template <Index line, int width>
-static inline void turn(const float* from, float* to) {
-  const Quad a = *(const LooseQuad*)from, b = *(const LooseQuad*)(from + line);
-  const Quad c = *(const LooseQuad*)(from + 2 * line), d = *(const LooseQuad*)(from + 3 * line);
-  const Quad ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-  const Quad bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-  *(LooseQuad*)to = __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5);
-  *(LooseQuad*)(to + width) = __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7);
-  *(LooseQuad*)(to + 2 * width) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
-  *(LooseQuad*)(to + 3 * width) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
-}
 
 // Lines, which are rows of the left side or columns of the right one, side by side; behind the last
 // there are zeros.
@@ -34,7 +18,7 @@ static inline void pack(const float* from, Index depth, float* packed) {
   if constexpr (step == 1)
     for (; k + 4 <= depth; k += 4) {
       int i = 0;
-      for (; i + 4 <= lines; i += 4) turn<line, width>(from + i * line + k, packed + k * width + i);
+      for (; i + 4 <= lines; i += 4) turn<width>(from + i * line + k, line, packed + k * width + i);
       for (int j = 0; j < 4; ++j)
         for (int i = kQuads; i < width; ++i) packed[(k + j) * width + i] = i < lines ? from[i * line + k + j] : 0;
     }
@@ -73,7 +57,7 @@ std::string product_prologue(const PanelLayout& layout, std::int64_t deep) {
   text += std::string("constexpr bool kPacksRight = ") + (layout.packs_right ? "true" : "false") +
           ";\nconstexpr bool kPacksLeft = " + (layout.packs_left ? "true" : "false") +
           ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
-  return text + std::string(kPackLines);
+  return text + std::string(kQuadText) + std::string(kPackLines);
 }
 
 std::string product_entry(const PanelLayout& layout) {
@@ -94,7 +78,7 @@ std::string product_entry(const PanelLayout& layout) {
 
 bool is_parallel(const PanelLayout& layout) {
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  return 2 * layout.batches * layout.rows * layout.depth * columns > kParallelOperations;
+  return 2 * layout.batches * layout.rows * layout.depth * columns > kOperationsWorthThreads;
 }
 
 std::string replaced(std::string_view text, std::string_view what, std::string_view by) {

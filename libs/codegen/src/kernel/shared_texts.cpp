@@ -1,7 +1,10 @@
 #include "shared_texts.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
+#include "attention.hpp"
 #include "convolution_text.hpp"
 #include "panel_convolution.hpp"
 
@@ -42,6 +45,7 @@ std::vector<std::string> shared_texts(const Target& target) {
     add_convolutions(target, false, texts);
     add_convolutions(target, true, texts);
   }
+  std::ranges::move(attention_texts(target), std::back_inserter(texts));
   return texts;
 }
 

@@ -1,0 +1,121 @@
+#include "attention.hpp"
+
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "../prepare/arguments.hpp"
+#include "node_kernel.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+using ir::ValueId;
+
+namespace {
+
+// The arguments of the operator.
+enum : std::size_t { kQuery, kKey, kValue, kDropout, kCausal, kMask, kScale };
+
+// Finds out where everything lies, as far as numbers say it.
+class AttentionMeasure {
+ public:
+  AttentionMeasure(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
+      : graph_(graph), program_(program), node_(node) {}
+
+  std::optional<Attention> attention(bool saves) {
+    const std::vector<Expr>& query = graph_.tensor(operand(node_, kQuery)).sizes;
+    const std::vector<Expr>& value = graph_.tensor(operand(node_, kValue)).sizes;
+    layout_.batches = number(query[0]);
+    layout_.heads = number(query[1]);
+    layout_.queries = number(query[2]);
+    layout_.depth = number(query[3]);
+    layout_.keys = number(value[2]);
+    layout_.columns = number(value[3]);
+    layout_.query = place(operand(node_, kQuery));
+    layout_.key = place(operand(node_, kKey));
+    layout_.value = place(operand(node_, kValue));
+    place_mask();
+    layout_.result = place(node_.results[0]);
+    layout_.saves = saves;
+    if (saves) {
+      layout_.sums = place(node_.results[1]);
+    }
+    read_settings();
+    return fits_ && is_worth_it() ? std::optional(std::move(attention_)) : std::nullopt;
+  }
+
+ private:
+  std::int64_t number(const Expr& expr) {
+    fits_ = fits_ && expr.constant().has_value();
+    return expr.constant().value_or(0);
+  }
+
+  // Of dims that have one element it does not matter how far apart they would be.
+  AttentionLayout::Steps place(ValueId value) {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    const Window& window = attention_.operands.emplace_back(window_of(program_, value));
+    fits_ = fits_ && meta.dtype == ir::DType::kFloat32 &&
+            (meta.sizes.size() == 3 || window.strides[3] == Expr(1));
+    AttentionLayout::Steps steps;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      steps[i] = meta.sizes[i] == Expr(1) ? 0 : number(window.strides[i]);
+    }
+    return steps;
+  }
+
+  void place_mask() {
+    const ValueId mask = operand(node_, kMask);
+    if (!mask.valid()) {
+      return;
+    }
+    const std::vector<Expr>& sizes = graph_.tensor(mask).sizes;
+    fits_ = fits_ && sizes.size() == 4 && sizes[3] == Expr(layout_.keys);
+    if (fits_) {
+      layout_.masks = true;
+      layout_.mask = place(mask);
+    }
+  }
+
+  void read_settings() {
+    fits_ = fits_ && node_.arguments[kDropout] == ir::Argument(0.0);
+    layout_.causal = std::get<bool>(node_.arguments[kCausal]);
+    layout_.scale = 1 / std::sqrt(static_cast<float>(layout_.depth));
+    if (const auto* scale = std::get_if<double>(&node_.arguments[kScale])) {
+      layout_.scale = static_cast<float>(*scale);
+    } else {
+      fits_ = fits_ && std::holds_alternative<std::monostate>(node_.arguments[kScale]);
+    }
+  }
+
+  [[nodiscard]] bool is_worth_it() const {
+    return layout_.queries >= kFewestQueries && layout_.keys > 0 && layout_.keys <= kMostKeys &&
+           layout_.depth > 0 && layout_.depth <= kMostDepth && layout_.depth % 4 == 0 &&
+           layout_.columns > 0 && layout_.batches * layout_.heads > 0;
+  }
+
+  const ir::Graph& graph_;
+  const LoopProgram& program_;
+  const ir::Node& node_;
+  Attention attention_;
+  AttentionLayout& layout_ = attention_.layout;
+  bool fits_ = true;
+};
+
+}  // namespace
+
+std::optional<Attention> find_attention(const ir::Graph& graph,
+                                        const ir::Uses& uses,
+                                        const LoopProgram& program,
+                                        const ir::Node& node,
+                                        const Target& target) {
+  if (node.target != "aten._scaled_dot_product_flash_attention_for_cpu.default" ||
+      !has_attention(target)) {
+    return std::nullopt;
+  }
+  const ValueId sums = node.results[1];
+  const bool saves = sums.valid() && (uses.is_output(sums) || !uses.of(sums).empty());
+  return AttentionMeasure(graph, program, node).attention(saves);
+}
+
+}  // namespace kiln::codegen
