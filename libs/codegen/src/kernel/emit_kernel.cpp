@@ -21,7 +21,7 @@ constexpr double kWorthTurns = 10'000;
 constexpr std::int64_t kBlock = 4096;
 constexpr int kHalvedVector = 64;
 constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
-constexpr double kBytesPerNanosecond = 10;   // Of what is beyond one core's own caches.
+constexpr double kBytesPerNanosecond = 5;   // Of what is beyond one core's own caches.
 
 // Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
 // takes comparisons of them apart, element by element; half as many lanes cost less.

@@ -55,15 +55,7 @@ static inline F32 exp_reduced(F32 r) {
 static inline F32 power_of_two(Mask n) { return (F32)((n + 127) << 23); }
 )"},
 
-    MathFunction{"exp", "exp_reduced scaled limited", R"(static inline F32 exp_below_90(F32 x) {
-  x = at_least(x, -105.0f);  // Below this the result is 0.
-  const F32 shifted = x * 1.44269504f + 12582912.0f;
-  const F32 n = shifted - 12582912.0f;
-  const F32 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  return scaled(exp_reduced(r) + 1.0f, shifted);
-}
-static inline F32 exp(F32 x) { return exp_below_90(at_most(x, 90.0f)); }
-)"},
+    MathFunction{"exp", "exp_reduced scaled limited", kExpText, "", kLongExpText},
 
     MathFunction{"exp2", "exp_reduced scaled limited", R"(static inline F32 exp2(F32 x) {
   x = at_least(at_most(x, 130.0f), -152.0f);
