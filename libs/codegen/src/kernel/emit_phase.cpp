@@ -174,6 +174,10 @@ void KernelEmitter::emit_inner_loops(Block& parent,
   const auto needed = [&](std::int64_t width) { return !length || !whole || *length >= width; };
   const auto open = [&](int width) {
     const std::string text = std::to_string(width);
+    if (!temporaries_.empty()) {
+      // Short loops over an array, one after the other without jumps, would take GCC half a second.
+      body_.line("#pragma GCC unroll 1");
+    }
     body_.open("for (; j + " + text + " <= " + end + "; j += " + text + ")");
   };
   const auto emit_one = [&](Block block) {
