@@ -185,8 +185,9 @@ class Build {
       }
     }
     PendingFile pending(library);
-    std::vector<std::string> arguments{
-        "-shared", "-Wl,--strip-debug", "-o", pending.path().string()};
+    std::vector<std::string> arguments = compiler_.link_flags;
+    arguments.insert(arguments.end(),
+                     {"-shared", "-Wl,--strip-debug", "-o", pending.path().string()});
     for (const Unit& unit : plan_.units) {
       arguments.push_back(file(unit, ".o").string());
     }

@@ -59,8 +59,37 @@ std::vector<std::string> choose_command(const std::string& wanted) {
               "there is no C++ compiler: install g++ or clang++, or name one in $KILN_CXX");
 }
 
+// gold takes a third of the time of GNU ld, which is what compilers call by themselves. To a library
+// without a name it would give that of the file it writes, with its path.
+std::vector<std::string> fast_link_flags() {
+#if defined(__x86_64__)
+  if (find_program("ld.gold")) {
+    return {"-fuse-ld=gold", "-Wl,-soname,kiln-model.so"};
+  }
+#endif
+  return {};
+}
+
+std::string link_stand_in(const Compiler& compiler, std::chrono::milliseconds timeout) {
+  const TemporaryDirectory directory("kiln-probe");
+  const std::filesystem::path stand_in = directory.path() / "libtorch_cpu.so";
+  std::vector<std::string> arguments = compiler.link_flags;
+  arguments.insert(arguments.end(),
+                   {"-shared",
+                    "-nostdlib",
+                    "-Wl,-soname,libtorch_cpu.so",
+                    "-x",
+                    "assembler",
+                    "/dev/null",
+                    "-o",
+                    stand_in.string()});
+  run_compiler(compiler, arguments, timeout, "the trial link", {});
+  return read_file(stand_in);
+}
+
 Compiler try_compiler(std::vector<std::string> command, std::chrono::milliseconds timeout) {
-  Compiler compiler{.command = std::move(command), .version = {}, .libtorch_stand_in = {}};
+  Compiler compiler{
+      .command = std::move(command), .version = {}, .link_flags = {}, .libtorch_stand_in = {}};
   std::vector<std::string> ask = compiler.command;
   ask.emplace_back("--version");
   const ProcessResult version = run_process(ask, {.timeout = timeout});
@@ -71,21 +100,16 @@ Compiler try_compiler(std::vector<std::string> command, std::chrono::millisecond
   }
   compiler.version = first_lines(version.output, 1);
 
-  const TemporaryDirectory directory("kiln-probe");
-  const std::filesystem::path stand_in = directory.path() / "libtorch_cpu.so";
-  run_compiler(compiler,
-               {"-shared",
-                "-nostdlib",
-                "-Wl,-soname,libtorch_cpu.so",
-                "-x",
-                "assembler",
-                "/dev/null",
-                "-o",
-                stand_in.string()},
-               timeout,
-               "the trial link",
-               {});
-  compiler.libtorch_stand_in = read_file(stand_in);
+  compiler.link_flags = fast_link_flags();
+  try {
+    compiler.libtorch_stand_in = link_stand_in(compiler, timeout);
+  } catch (const Error&) {
+    if (compiler.link_flags.empty()) {
+      throw;
+    }
+    compiler.link_flags.clear();
+    compiler.libtorch_stand_in = link_stand_in(compiler, timeout);
+  }
   return compiler;
 }
 
