@@ -143,6 +143,31 @@ TEST_CASE("a gradient of an embedding is added to what it is added to", "[codege
   }
 }
 
+TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
+  const auto products = [](const std::string& rows, const std::string& columns) {
+    return KernelCase{graph("  input %w: f32[" + rows + ", " + columns +
+                                "] user\n  input %g: f32[" + rows + ", 1] user\n",
+                            "  %m: f32[" + rows + ", " + columns +
+                                "] = aten.mul.Tensor(%w, %g)\n  %s: f32[" + columns +
+                                "] = aten.sum.dim_IntList(%m, [0], false)\n  %y: f32[" + rows +
+                                ", " + columns + "] = aten.neg.default(%m)\n",
+                            "  output %s user\n  output %y user\n")};
+  };
+  // Rows that come out even, ones that do not, columns that fill no vector, and too few rows.
+  const std::vector<KernelCase> cases{
+      products("256", "64"), products("67", "48"), products("131", "37"), products("3", "48")};
+  const std::vector<KernelResult> results = run_cases(cases);
+
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    REQUIRE(results[i].schedule.kernels.size() == 1);
+    const std::string& source = results[i].schedule.kernels[0].source;
+    CHECK((source.find("o += 4") != std::string::npos) == (i < 3));
+    CHECK((source.find("++o") == std::string::npos) == (i == 0));
+  }
+}
+
 TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
   const auto is_parallel = [](const std::string& shape) {
     const Schedule plan = schedule(

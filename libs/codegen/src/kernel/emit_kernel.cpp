@@ -21,7 +21,7 @@ constexpr double kWorthTurns = 10'000;
 constexpr std::int64_t kBlock = 4096;
 constexpr int kHalvedVector = 64;
 constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
-constexpr double kBytesPerNanosecond = 5;   // Of what is beyond one core's own caches.
+constexpr double kBytesPerNanosecond = 5;    // Of what is beyond one core's own caches.
 
 // Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
 // takes comparisons of them apart, element by element; half as many lanes cost less.
@@ -183,12 +183,9 @@ void KernelEmitter::emit_rows() {
       body_.pragma("#pragma omp parallel for");
     }
     body_.open("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
-    Block chunk(context_, nullptr, 0);
     open_chunk_accumulators();
-    body_.open("for (Index o = " + extent(kOuter) + " * chunk / " + chunks + "; o < " +
-               extent(kOuter) + " * (chunk + 1) / " + chunks + "; ++o)");
-    emit_row(chunk);
-    body_.close();
+    emit_chunk(extent(kOuter) + " * chunk / " + chunks,
+               extent(kOuter) + " * (chunk + 1) / " + chunks);
     close_chunk_accumulators();
     body_.close();
     return;
@@ -204,6 +201,21 @@ void KernelEmitter::emit_rows() {
   }
   Block outermost(context_, nullptr, 0);
   emit_row(outermost);
+  body_.close();
+}
+
+void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {
+  if (takes_rows_together()) {
+    body_.line("Index o = " + begin + ";");
+    if (emit_rows_together()) {
+      return;
+    }
+    body_.open("for (; o < " + end + "; ++o)");
+  } else {
+    body_.open("for (Index o = " + begin + "; o < " + end + "; ++o)");
+  }
+  Block chunk(context_, nullptr, 0);
+  emit_row(chunk);
   body_.close();
 }
 

@@ -1,8 +1,10 @@
 // Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
-// emit_phase.cpp, and reductions over the rows in emit_epilogue.cpp.
+// emit_phase.cpp, sums over some rows at a time in emit_rows_together.cpp, and what becomes of them
+// in emit_epilogue.cpp.
 
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -42,6 +44,8 @@ class KernelEmitter {
   void turn(std::size_t number, Block& band);
   void read_turned(std::size_t number, Block& block);
   void emit_rows();
+  // The rows of a chunk.
+  void emit_chunk(const std::string& begin, const std::string& end);
   int phase_count() const;
 
   // A row.
@@ -96,6 +100,12 @@ class KernelEmitter {
   std::string reduce_lanes(const LoopKernel::Reduce& reduce, const std::string& vector);
   std::string all_accumulators(std::size_t number, int copies);
   ScalarId reduced(std::size_t number) const;
+
+  // Some rows at a time, where sums over the rows are all that is reduced: what was added up is
+  // then loaded and stored once for all of them.
+  bool takes_rows_together();
+  bool emit_rows_together();  // Whether that are all.
+  void emit_vectors_together(std::deque<Block>& rows, const std::string& count);
 
   // Reductions over the rows.
   void open_chunk_accumulators();

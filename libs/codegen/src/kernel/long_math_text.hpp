@@ -60,9 +60,9 @@ inline constexpr std::string_view kLongLargerText =
     R"(static inline F32 larger(F32 a, F32 b) { return __builtin_ia32_maxps512_mask(a, b, a, -1, 4); }
 )";
 
-/// e^x. Below -104 it is 0. Scaling such a number to it takes a processor a hundred times as long
-/// as scaling others, and AVX-512's instruction leaves out lanes that are not wanted: masked scores
-/// are minus infinity.
+/// e^x. Below -104 it is 0. To scale a number to one so small takes a processor longer than all the
+/// rest, and AVX-512's instruction leaves out lanes that are not wanted: masked scores are minus
+/// infinity.
 inline constexpr std::string_view kExpText = R"(static inline F32 exp_below_90(F32 x) {
   x = at_least(x, -105.0f);
   const F32 shifted = x * 1.44269504f + 12582912.0f;

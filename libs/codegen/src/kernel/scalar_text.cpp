@@ -69,7 +69,8 @@ Block::Block(TextContext& context,
       level_(level),
       inner_(std::move(inner)),
       count_(std::move(count)),
-      suffix_(std::move(suffix)) {}
+      suffix_(std::move(suffix)),
+      outer_(parent != nullptr ? parent->outer_ : "o") {}
 
 std::string Block::find(ScalarId id) const {
   for (const Block* block = this; block != nullptr; block = block->parent_) {
@@ -112,7 +113,7 @@ std::string Block::vector(ScalarId id) {
 std::string Block::atom(const Atom& atom) {
   switch (atom.kind) {
     case Atom::Kind::kVariable:
-      return atom.variable == kOuter ? "o" : atom.variable == kMiddle ? "m" : "(" + inner_ + ")";
+      return atom.variable == kOuter ? outer_ : atom.variable == kMiddle ? "m" : "(" + inner_ + ")";
     case Atom::Kind::kComputed: return value(atom.scalar);
     case Atom::Kind::kQuotient:
       return "(" + index(atom.operand) + ") / " + context_.text(atom.divisor);

@@ -75,6 +75,8 @@ class Block {
   /// An index as a scalar expression; it must not change along the inner variable unless `inner` is
   /// wanted.
   std::string index(const Index& index);
+  /// Names the outer variable here and in blocks made in this one from now on, which is else `o`.
+  void set_outer(std::string outer) { outer_ = std::move(outer); }
   /// Names a value that is there already.
   void set(ScalarId id, std::string name) { names_[id] = std::move(name); }
 
@@ -105,6 +107,7 @@ class Block {
   std::string inner_;
   std::string count_;
   std::string suffix_;
+  std::string outer_;
   std::unordered_map<ScalarId, std::string> names_;
 };
 
