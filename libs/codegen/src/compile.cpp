@@ -87,6 +87,9 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
     }
     prepared.graph = turn_operands(prepared.graph, target, bind_constants);
   }
+  if (!target.turns_operands) {
+    prepared.graph = split_biases(prepared.graph);
+  }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {
     if (target.panel_width > 0) {

@@ -207,7 +207,7 @@ void KernelEmitter::emit_rows() {
 void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {
   if (takes_rows_together()) {
     body_.line("Index o = " + begin + ";");
-    if (emit_rows_together()) {
+    if (emit_rows_together(end)) {
       return;
     }
     body_.open("for (; o < " + end + "; ++o)");

@@ -43,11 +43,9 @@ bool KernelEmitter::takes_rows_together() {
   return operations <= kMostOperations;
 }
 
-bool KernelEmitter::emit_rows_together() {
+bool KernelEmitter::emit_rows_together(const std::string& end) {
   const std::string rows = std::to_string(kRowsTogether);
-  const std::string chunks = std::to_string(kernel_.chunks);
-  body_.open("for (; o + " + rows + " <= " + extent(kOuter) + " * (chunk + 1) / " + chunks +
-             "; o += " + rows + ")");
+  body_.open("for (; o + " + rows + " <= " + end + "; o += " + rows + ")");
   Block chunk(context_, nullptr, 0);
   std::deque<Block> blocks;
   for (int row = 0; row < kRowsTogether; ++row) {

@@ -104,7 +104,8 @@ class KernelEmitter {
   // Some rows at a time, where sums over the rows are all that is reduced: what was added up is
   // then loaded and stored once for all of them.
   bool takes_rows_together();
-  bool emit_rows_together();  // Whether that are all.
+  // From `o` to `end`; whether no row is left over.
+  bool emit_rows_together(const std::string& end);
   void emit_vectors_together(std::deque<Block>& rows, const std::string& count);
 
   // Reductions over the rows.
