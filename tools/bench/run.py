@@ -5,7 +5,8 @@ usage: run.py [NAME ...] [--quick] [--check] [--seconds S] [--minutes M] [--thre
 
 Every candidate runs the same weights on the same inputs: eager, TorchScript (traced and frozen), torch.compile, PyTorch's
 AOTInductor, ONNX Runtime where it converts, and Kiln's package, loaded by PyTorch's own loader. They alternate in short
-slices, so that a noisy machine hurts all alike; a ratio is the median over the rounds of peer / Kiln, with its spread.
+slices, so that a noisy machine hurts all alike; a ratio is the median over the rounds of peer / Kiln, which runs before
+and after it, with its spread.
 `--clock cpu` counts the seconds that the process computed instead of those that went by, which a busy machine hardly
 changes; use it with one thread.
 
