@@ -11,6 +11,7 @@
 
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
+#include "support/typed_value.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -19,6 +20,7 @@ using testing::graph_of;
 using testing::LoadedModel;
 using testing::Scheduler;
 using testing::Tensors;
+using testing::typed;
 
 struct Case {
   std::int64_t batches = 1;
@@ -30,19 +32,6 @@ struct Case {
   std::vector<std::int64_t> mask = {};  // Its sizes; none if empty.
   std::optional<double> scale = {};
 };
-
-std::string list(at::IntArrayRef numbers) {
-  std::string text;
-  for (const std::int64_t number : numbers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(number);
-  }
-  return text;
-}
-
-// `%name: type`.
-std::string typed(const std::string& name, const at::Tensor& like) {
-  return "%" + name + ": f32[" + list(like.sizes()) + "]{" + list(like.strides()) + "}";
-}
 
 // As a model of several heads has them: side by side in each row.
 at::Tensor heads_of(const Case& given, std::int64_t rows) {

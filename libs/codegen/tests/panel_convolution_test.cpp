@@ -12,14 +12,17 @@
 #include "kiln/testing/catch2.hpp"
 #include "prepare/convolution.hpp"
 #include "support/loaded_model.hpp"
+#include "support/typed_value.hpp"
 
 namespace kiln::codegen {
 namespace {
 
 using testing::graph_of;
+using testing::list;
 using testing::LoadedModel;
 using testing::Scheduler;
 using testing::Tensors;
+using testing::typed;
 using testing::with_constants;
 
 struct Case {
@@ -31,25 +34,12 @@ struct Case {
   bool bias = true;
 };
 
-std::string list(at::IntArrayRef numbers) {
-  std::string text;
-  for (const std::int64_t number : numbers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(number);
-  }
-  return text;
-}
-
-// `name: type` of a picture that is channels-last.
-std::string picture(const std::string& name, const at::Tensor& like) {
-  return "%" + name + ": f32[" + list(like.sizes()) + "]{" + list(like.strides()) + "}";
-}
-
 std::string graph_text(const Case& given, const at::Tensor& input, const at::Tensor& expected) {
-  return "graph g {\n  input " + picture("x", input) + " user\n  input %w: f32[" +
+  return "graph g {\n  input " + typed("x", input) + " user\n  input %w: f32[" +
          list(given.weight) + "] parameter \"w\"\n" +
          (given.bias ? "  input %b: f32[" + std::to_string(given.weight[0]) + "] parameter \"b\"\n"
                      : "") +
-         "  " + picture("y", expected) + " = aten.convolution.default(%x, %w, " +
+         "  " + typed("y", expected) + " = aten.convolution.default(%x, %w, " +
          (given.bias ? "%b" : "none") + ", [" + list(given.stride) + "], [" + list(given.padding) +
          "], [" + list(given.dilation) + "], false, [0, 0], 1)\n  output %y user\n}";
 }

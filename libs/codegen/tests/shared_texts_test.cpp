@@ -67,6 +67,8 @@ TEST_CASE("attention to any number of queries has one of the shared texts",
     }
   }
   CHECK_FALSE(has_attention(resolve_target("x86-64-v3")));
+  // Kernels for a list of instruction sets run one plan.
+  CHECK(has_attention(resolve_target("neon")) == has_attention(resolve_target("sve")));
 }
 
 TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen][shared_texts]") {

@@ -25,7 +25,13 @@ class AttentionMeasure {
 
   std::optional<Attention> attention(bool saves) {
     const std::vector<Expr>& query = graph_.tensor(operand(node_, kQuery)).sizes;
+    const std::vector<Expr>& key = graph_.tensor(operand(node_, kKey)).sizes;
     const std::vector<Expr>& value = graph_.tensor(operand(node_, kValue)).sizes;
+    fits_ = query.size() == 4 && key == std::vector<Expr>{query[0], query[1], value[2], query[3]} &&
+            value[0] == query[0] && value[1] == query[1];
+    if (!fits_) {
+      return std::nullopt;
+    }
     layout_.batches = number(query[0]);
     layout_.heads = number(query[1]);
     layout_.queries = number(query[2]);

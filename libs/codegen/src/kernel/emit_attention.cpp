@@ -10,7 +10,8 @@
 namespace kiln::codegen {
 namespace {
 
-// Rows of a tile, with two vectors for each: what the registers hold. NEON's hold factors, too.
+// Rows of a tile, with a panel's vectors for each: what the registers hold. NEON's hold factors,
+// too.
 constexpr std::int64_t kLongTile = 14;
 constexpr std::int64_t kShortTile = 8;
 // Pieces that keep many threads at work, if each has so many tiles for the packing.
@@ -227,7 +228,7 @@ std::string attention_text(std::int64_t rows, const Target& target) {
 }  // namespace
 
 bool has_attention(const Target& target) {
-  return target.panel_width == 2 * lanes_of(target);
+  return target.panel_width > 0 && target.panel_width % lanes_of(target) == 0;
 }
 
 AttentionKernel emit_attention(const AttentionLayout& layout, const Target& target) {

@@ -176,7 +176,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     const std::string text = std::to_string(width);
     if (!temporaries_.empty()) {
       // Short loops over an array, one after the other without jumps, would take GCC half a second.
-      body_.line("#pragma GCC unroll 1");
+      body_.pragma("#pragma GCC unroll 1");
     }
     body_.open("for (; j + " + text + " <= " + end + "; j += " + text + ")");
   };
