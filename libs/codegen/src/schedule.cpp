@@ -126,7 +126,7 @@ class Scheduler {
     call.cost = cost_of(graph_, graph_.node(node));
     KernelText text;
     text.source = std::move(kernel.source);
-    text.shared = kernel.shared;
+    text.shared = true;
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
   }

@@ -37,7 +37,7 @@ TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][s
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
     const std::vector<std::string> texts = shared_texts(target);
-    const auto is_shared = [&](const ConvolutionKernel& kernel) {
+    const auto is_shared = [&](const SharedKernel& kernel) {
       return std::ranges::find(texts, kernel.source) != texts.end();
     };
     for (const std::int64_t channels : {4, 12, 64, 320}) {

@@ -15,6 +15,7 @@
 #include "../loop/loop_program.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/uses.hpp"
+#include "shared_kernel.hpp"
 #include "window.hpp"
 
 namespace kiln::codegen {
@@ -56,15 +57,8 @@ struct Attention {
                                                       const ir::Node& node,
                                                       const Target& target);
 
-/// A kernel that takes the operands.
-struct AttentionKernel {
-  std::string source;               ///< As `Kernel::source` wants it.
-  std::vector<std::int64_t> sizes;  ///< What it is told.
-  std::int64_t scratch = 0;         ///< Elements that it wants behind the operands.
-};
-
-/// The kernel for `layout`.
-[[nodiscard]] AttentionKernel emit_attention(const AttentionLayout& layout, const Target& target);
+/// The kernel for `layout`, which takes the operands.
+[[nodiscard]] SharedKernel emit_attention(const AttentionLayout& layout, const Target& target);
 
 /// Every text that `emit_attention` may write.
 [[nodiscard]] std::vector<std::string> attention_texts(const Target& target);

@@ -66,13 +66,13 @@ ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::
   return pieces;
 }
 
-ConvolutionKernel convolution_kernel(const ConvolutionLayout& layout,
-                                     const ConvolutionPieces& pieces,
-                                     std::int64_t tile_pixels,
-                                     std::string_view parts,
-                                     const Target& target) {
+SharedKernel convolution_kernel(const ConvolutionLayout& layout,
+                                const ConvolutionPieces& pieces,
+                                std::int64_t tile_pixels,
+                                std::string_view parts,
+                                const Target& target) {
   const std::int64_t lanes = panel_lanes(target, layout.width);
-  ConvolutionKernel kernel;
+  SharedKernel kernel;
   kernel.source =
       "// convolution by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"

@@ -63,7 +63,7 @@ static void pack_keys(const Shape& s, const float* keys, float* packed) {
       const float* const from = keys + (first + i) * s.key_row;
       for (Index k = 0; k < s.depth; k += 4)
         if (here >= 4) {
-          turn<kWidth>(from + k, s.key_row, packed + k * kWidth + i);
+          turn(from + k, s.key_row, packed + k * kWidth + i, kWidth);
         } else {
           for (Index j = 0; j < 16; ++j) packed[(k + j / 4) * kWidth + i + j % 4] = j % 4 < here ? from[j % 4 * s.key_row + k + j / 4] : 0;
         }
@@ -231,7 +231,7 @@ bool has_attention(const Target& target) {
   return target.panel_width > 0 && target.panel_width % lanes_of(target) == 0;
 }
 
-AttentionKernel emit_attention(const AttentionLayout& layout, const Target& target) {
+SharedKernel emit_attention(const AttentionLayout& layout, const Target& target) {
   const std::int64_t width = target.panel_width;
   const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
   const std::int64_t heads = layout.batches * layout.heads;
@@ -244,7 +244,7 @@ AttentionKernel emit_attention(const AttentionLayout& layout, const Target& targ
   const std::int64_t operations =
       2 * heads * layout.queries * layout.keys * (layout.depth + layout.columns);
 
-  AttentionKernel kernel;
+  SharedKernel kernel;
   kernel.source = attention_text(rows, target);
   kernel.sizes = {
       layout.batches, layout.heads, layout.queries, layout.keys, layout.depth, layout.columns};

@@ -14,36 +14,36 @@ Window window_of(const LoopProgram& program, ir::ValueId value) {
   return window ? *window : Window{tensor, 0, program[tensor].strides};
 }
 
+namespace {
+
+NodeKernel node_kernel(std::vector<Window> operands, SharedKernel kernel, std::size_t results = 1) {
+  return {.operands = std::move(operands),
+          .results = results,
+          .scratch = kernel.scratch,
+          .sizes = {kernel.sizes.begin(), kernel.sizes.end()},
+          .source = std::move(kernel.source)};
+}
+
+}  // namespace
+
 std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
                                            const ir::Uses& uses,
                                            const LoopProgram& program,
                                            const ir::Node& node,
                                            const Target& target) {
-  if (std::optional<PanelProduct> product = find_panel_product(graph, program, node, target)) {
-    return NodeKernel{std::move(product->operands),
-                      product->layout.scratch(),
-                      {},
-                      emit_panel_product(product->layout, target),
-                      false};
+  if (std::optional<PanelProduct> found = find_panel_product(graph, program, node, target)) {
+    return node_kernel(std::move(found->operands), emit_panel_product(found->layout, target));
   }
   if (std::optional<PanelConvolution> found = find_panel_convolution(graph, program, node)) {
-    ConvolutionKernel kernel = target.winograd && is_winograd(found->layout, target)
-                                   ? emit_winograd(found->layout, target)
-                                   : emit_panel_convolution(found->layout, target);
-    return NodeKernel{std::move(found->operands),
-                      kernel.scratch,
-                      {kernel.sizes.begin(), kernel.sizes.end()},
-                      std::move(kernel.source),
-                      true};
+    return node_kernel(std::move(found->operands),
+                       target.winograd && is_winograd(found->layout, target)
+                           ? emit_winograd(found->layout, target)
+                           : emit_panel_convolution(found->layout, target));
   }
   if (std::optional<Attention> found = find_attention(graph, uses, program, node, target)) {
-    AttentionKernel kernel = emit_attention(found->layout, target);
-    return NodeKernel{std::move(found->operands),
-                      kernel.scratch,
-                      {kernel.sizes.begin(), kernel.sizes.end()},
-                      std::move(kernel.source),
-                      true,
-                      found->layout.saves ? 2U : 1U};
+    return node_kernel(std::move(found->operands),
+                       emit_attention(found->layout, target),
+                       found->layout.saves ? 2 : 1);
   }
   return std::nullopt;
 }

@@ -18,11 +18,10 @@ namespace kiln::codegen {
 /// A node's kernel in a program.
 struct NodeKernel {
   std::vector<Window> operands;  ///< What it reads, and the results.
+  std::size_t results = 1;       ///< Of the operands, at the end.
   std::int64_t scratch = 0;      ///< Elements of float32 that it wants behind the operands.
   std::vector<ir::Expr> sizes;   ///< What it is told at run time.
-  std::string source;            ///< As `Kernel::source` wants it.
-  bool shared = false;           ///< As `Kernel::shared`.
-  std::size_t results = 1;       ///< Of the operands, at the end.
+  std::string source;            ///< As `Kernel::source` wants it, of a kernel that is shared.
 };
 
 /// The kernel for `node`, which was not lowered; nothing if there is none, or none that is faster

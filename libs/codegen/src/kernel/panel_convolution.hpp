@@ -14,6 +14,7 @@
 
 #include "../loop/loop_program.hpp"
 #include "kiln/codegen/target.hpp"
+#include "shared_kernel.hpp"
 #include "window.hpp"
 
 namespace kiln::codegen {
@@ -55,16 +56,9 @@ struct PanelConvolution {
                                                                      const LoopProgram& program,
                                                                      const ir::Node& node);
 
-/// A kernel that takes the operands.
-struct ConvolutionKernel {
-  std::string source;               ///< As `Kernel::source` wants it.
-  std::vector<std::int64_t> sizes;  ///< What it is told.
-  std::int64_t scratch = 0;         ///< Elements that it wants behind the operands.
-};
-
-/// The sum over the taps, one after the other.
-[[nodiscard]] ConvolutionKernel emit_panel_convolution(const ConvolutionLayout& layout,
-                                                       const Target& target);
+/// The sum over the taps, one after the other, as a kernel that takes the operands.
+[[nodiscard]] SharedKernel emit_panel_convolution(const ConvolutionLayout& layout,
+                                                  const Target& target);
 
 /// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
@@ -72,7 +66,6 @@ struct ConvolutionKernel {
 
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.
-[[nodiscard]] ConvolutionKernel emit_winograd(const ConvolutionLayout& layout,
-                                              const Target& target);
+[[nodiscard]] SharedKernel emit_winograd(const ConvolutionLayout& layout, const Target& target);
 
 }  // namespace kiln::codegen

@@ -13,6 +13,7 @@
 
 #include "../loop/loop_program.hpp"
 #include "kiln/codegen/target.hpp"
+#include "shared_kernel.hpp"
 #include "window.hpp"
 
 namespace kiln::codegen {
@@ -41,12 +42,8 @@ struct PanelLayout {
   std::int64_t result_panel = 0;
   std::int64_t result_row = 0;
 
-  /// Rows as they are packed, at most: fours.
-  [[nodiscard]] std::int64_t packed_rows() const;
   /// Left sides that differ.
   [[nodiscard]] std::int64_t left_batches() const;
-  /// Elements of scratch that the kernel packs the left side into, if it does.
-  [[nodiscard]] std::int64_t scratch() const;
 };
 
 /// A product of panels in a program.
@@ -66,7 +63,10 @@ struct PanelProduct {
                                                              const ir::Node& node,
                                                              const Target& target);
 
-/// The kernel, as `Kernel::source` wants it. It takes the operands and then the scratch.
-[[nodiscard]] std::string emit_panel_product(const PanelLayout& layout, const Target& target);
+/// The kernel, which takes the operands and then room for the left side, if that is packed.
+[[nodiscard]] SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target);
+
+/// The text that `emit_panel_product` writes for panels as wide as `target` has them.
+[[nodiscard]] std::string panel_product_text(const Target& target);
 
 }  // namespace kiln::codegen

@@ -1,31 +1,19 @@
-// What kernels of products have in common.
+// The text of products by panels, which is told everything about a product but how wide a panel is.
 
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-
-#include "panel_product.hpp"
 
 namespace kiln::codegen {
 
-/// `constexpr Index name = value;`
-[[nodiscard]] std::string index_constant(std::string_view name, std::int64_t value);
+/// Rows of a tile, at most: with two vectors of a panel they need sixteen registers, which hides
+/// how long an addition takes. AVX-512 takes factors from memory, and has registers for more.
+[[nodiscard]] std::int64_t most_tile_rows(std::int64_t lanes);
 
-/// The beginning of a kernel: where everything lies, as constants, `smaller`, and `pack`, which
-/// lays lines side by side. `deep` is how much of the depth is multiplied at once.
-[[nodiscard]] std::string product_prologue(const PanelLayout& layout, std::int64_t deep);
-
-/// The function's head, with its operands: left, right, added, result and packed.
-[[nodiscard]] std::string product_entry(const PanelLayout& layout);
-
-/// Whether a product is worth more threads.
-[[nodiscard]] bool is_parallel(const PanelLayout& layout);
-
-/// `text` with each `what` replaced.
-[[nodiscard]] std::string replaced(std::string_view text,
-                                   std::string_view what,
-                                   std::string_view by);
+/// The kernel for panels of `width` columns in vectors of `lanes`, as `Kernel::source` wants it. It
+/// takes left side, right side, what is added if anything is, result, and room for the left side if
+/// that is packed; and the sizes that `emit_panel_product` says.
+[[nodiscard]] std::string product_text(std::int64_t lanes, std::int64_t width);
 
 }  // namespace kiln::codegen

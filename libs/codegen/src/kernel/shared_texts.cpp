@@ -7,6 +7,7 @@
 #include "attention.hpp"
 #include "convolution_text.hpp"
 #include "panel_convolution.hpp"
+#include "panel_product.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -44,6 +45,7 @@ std::vector<std::string> shared_texts(const Target& target) {
   if (target.panel_width > 0) {
     add_convolutions(target, false, texts);
     add_convolutions(target, true, texts);
+    texts.push_back(panel_product_text(target));
   }
   std::ranges::move(attention_texts(target), std::back_inserter(texts));
   return texts;

@@ -13,16 +13,15 @@ inline constexpr std::string_view kQuadText =
 typedef float LooseQuad __attribute__((vector_size(16), aligned(4), may_alias));
 
 // Four lines of four elements, turned.
-template <int width>
-static inline void turn(const float* from, Index line, float* to) {
+static inline void turn(const float* from, Index line, float* to, Index step) {
   const Quad a = *(const LooseQuad*)from, b = *(const LooseQuad*)(from + line);
   const Quad c = *(const LooseQuad*)(from + 2 * line), d = *(const LooseQuad*)(from + 3 * line);
   const Quad ac0 = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
   const Quad bd0 = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
   *(LooseQuad*)to = __builtin_shufflevector(ac0, bd0, 0, 4, 1, 5);
-  *(LooseQuad*)(to + width) = __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7);
-  *(LooseQuad*)(to + 2 * width) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
-  *(LooseQuad*)(to + 3 * width) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
+  *(LooseQuad*)(to + step) = __builtin_shufflevector(ac0, bd0, 2, 6, 3, 7);
+  *(LooseQuad*)(to + 2 * step) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
+  *(LooseQuad*)(to + 3 * step) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
 }
 )";
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernel/prelude.hpp"
-#include "kiln/base/temporary_directory.hpp"
+#include "support/loaded_library.hpp"
 
 namespace kiln::codegen {
 
@@ -27,9 +27,6 @@ class MathLibrary {
   /// Without fused multiplications, as on processors that have none, if not `fused`. Throws when
   /// the functions do not compile.
   MathLibrary(ir::DType dtype, const std::vector<Function>& functions, bool fused = true);
-  ~MathLibrary();
-  MathLibrary(const MathLibrary&) = delete;
-  MathLibrary& operator=(const MathLibrary&) = delete;
 
   /// The function `name` of each pair of `x` and `y`, which are as long.
   template <typename Number>
@@ -49,8 +46,7 @@ class MathLibrary {
  private:
   void sweep(const std::string& name, const void* x, const void* y, void* result, long count) const;
 
-  TemporaryDirectory directory_;
-  void* handle_ = nullptr;
+  LoadedLibrary library_;
 };
 
 /// How many representable numbers lie between `actual` and the true value, or between multiples of
