@@ -132,7 +132,7 @@ bool ArtifactStore::intact(const fs::path& path, const Digest& content) const {
 bool ArtifactStore::put_file(const Digest& key, const fs::path& source) {
   const std::optional<MappedBlob> content = map_source(source);
   return content &&
-         put_file(key, content->bytes(), {digest(content->bytes()), plain_extension(source)});
+         put_file(key, content->bytes(), {content_digest(content->bytes()), plain_extension(source)});
 }
 
 std::optional<FileReference> ArtifactStore::put_file(const fs::path& source) {
@@ -140,13 +140,13 @@ std::optional<FileReference> ArtifactStore::put_file(const fs::path& source) {
   if (!content) {
     return std::nullopt;
   }
-  const FileReference reference{digest(content->bytes()), plain_extension(source)};
+  const FileReference reference{content_digest(content->bytes()), plain_extension(source)};
   const bool stored = put_file(reference.content, content->bytes(), reference);
   return stored ? std::optional(reference) : std::nullopt;
 }
 
 bool ArtifactStore::put_file(const FileReference& reference, std::span<const std::byte> bytes) {
-  return is_plain_extension(reference.extension) && digest(bytes) == reference.content &&
+  return is_plain_extension(reference.extension) && content_digest(bytes) == reference.content &&
          put_file(reference.content, bytes, reference);
 }
 

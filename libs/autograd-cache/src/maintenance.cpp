@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "content_digest.hpp"
 #include "file_lock.hpp"
 #include "kiln/autograd_cache/artifact_store.hpp"
 #include "layout.hpp"
@@ -59,7 +60,7 @@ VerifyReport ArtifactStore::verify() {
     const std::uint64_t before = corrupt_;
     if (file.kind == Kind::kFile) {
       const std::optional<MappedBlob> content = MappedBlob::map(file.path);
-      if (content && digest(content->bytes()) != file.content) {
+      if (content && content_digest(content->bytes()) != file.content) {
         drop(file.path);
       }
     } else {

@@ -13,7 +13,7 @@ namespace kiln::autograd_cache {
 namespace {
 
 constexpr std::string_view kMagic = "KILNENTR";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 // Names come in order, which rules out both duplicates and a second spelling of the same record.
 template <class Value>

@@ -1,10 +1,14 @@
 // Files outside the cache that it knows something of.
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "content_digest.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -18,6 +22,35 @@ namespace {
 namespace fs = std::filesystem;
 
 const Key kKey = KeyBuilder().add("graph", "g").build();
+
+Digest content_of(const std::string& text) {
+  return content_digest(std::as_bytes(std::span(text)));
+}
+
+TEST_CASE("a large file's digest is one of its pieces' digests", "[autograd-cache][file_digest]") {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "library";
+  constexpr std::size_t kPiece = 256 << 10;
+  const std::size_t size = GENERATE(0, 1 << 20, (1 << 20) + 1, 5'000'000);
+  std::string content = noise(size);
+  write_file_atomically(file, content, Durability::kEventual);
+
+  std::string pieces = "kiln: digests of pieces of 256 KiB";
+  for (std::size_t shift = 0; shift < 64; shift += 8) {
+    pieces += static_cast<char>(size >> shift);
+  }
+  for (std::size_t at = 0; at < size; at += kPiece) {
+    const Digest piece = digest(std::string_view(content).substr(at, kPiece));
+    pieces.append(piece.bytes.begin(), piece.bytes.end());
+  }
+  CHECK(content_of(content) == digest(size > 1 << 20 ? pieces : content));
+  CHECK(content_digest(file) == content_of(content));
+  if (size > 0) {
+    const Digest before = content_of(content);
+    content.back() ^= 1;
+    CHECK(content_of(content) != before);
+  }
+}
 
 TEST_CASE("CA-15 a file is known by its content, however it changes",
           "[autograd-cache][file_digest]") {
@@ -33,8 +66,8 @@ TEST_CASE("CA-15 a file is known by its content, however it changes",
     } else {
       std::ofstream(file, std::ios::binary) << content;  // In place: the same file, the same size.
     }
-    CHECK(cache.digest_of_file(file) == digest(content));
-    CHECK(cache.digest_of_file(file) == digest(content));
+    CHECK(cache.digest_of_file(file) == content_of(content));
+    CHECK(cache.digest_of_file(file) == content_of(content));
   }
   CHECK_THROWS_AS(cache.digest_of_file(directory.path() / "none"), Error);
 }
@@ -45,13 +78,13 @@ TEST_CASE("a large file that has settled is read once", "[autograd-cache][file_d
   const std::string content = noise(2'000'000);
   write_file_atomically(file, content);
   Cache cache(options_for(directory.path() / "cache"));
-  CHECK(cache.digest_of_file(file) == digest(content));
+  CHECK(cache.digest_of_file(file) == content_of(content));
   CHECK(cache.stats().blobs == 0);  // It may still be being written.
 
   std::this_thread::sleep_for(std::chrono::milliseconds(4'100));
-  CHECK(cache.digest_of_file(file) == digest(content));
+  CHECK(cache.digest_of_file(file) == content_of(content));
   CHECK(cache.stats().blobs == 1);
-  CHECK(cache.digest_of_file(file) == digest(content));
+  CHECK(cache.digest_of_file(file) == content_of(content));
 }
 
 TEST_CASE("a product is one until it is changed, moved or made anew",
