@@ -3,6 +3,8 @@
 import math
 import statistics
 
+from turns import summary
+
 # design.md: a row against the best peer, all rows on the geometric mean, a cold compile against a peer's, the first result
 # in a new process above one eager call, and the load of GPT-2.
 SLOWEST, MEAN, COMPILE, START_MS, GPT2_LOAD_MS = 1.0, 1.3, 15.0, 50.0, 50.0
@@ -10,20 +12,9 @@ SLOWEST, MEAN, COMPILE, START_MS, GPT2_LOAD_MS = 1.0, 1.3, 15.0, 50.0, 50.0
 COLUMNS = ["eager", "TorchScript", "torch.compile", "max-autotune", "AOTInductor", "AOTInductor-frozen"]
 
 
-def neighbours(times, ours):
-    """A peer's time in each round over Kiln's in that round and over Kiln's in the next, which is as near to it."""
-    return [peer / near for i, peer in enumerate(times) for near in ours[i : i + 2]]
-
-
-def summarize(made, what, rounds):
-    row = {"name": made.name, "what": what, "ms": {}, "ratio": {}, "spread": {}}
-    row |= {"compile_s": made.compile_s, "load_s": made.load_s, "megabytes": made.megabytes, "skipped": made.skipped}
-    for label, times in rounds.items():
-        row["ms"][label] = min(times)
-        ratios = sorted(neighbours(times, rounds["kiln"]) if label != "kiln" else [1.0])
-        row["ratio"][label] = statistics.median(ratios)
-        row["spread"][label] = [ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]]
-    return row
+def summarize(made, what, turns):
+    made_of = {"compile_s": made.compile_s, "load_s": made.load_s, "megabytes": made.megabytes, "skipped": made.skipped}
+    return {"name": made.name, "what": what} | summary(turns) | made_of
 
 
 def best_peer(row):

@@ -5,8 +5,8 @@ usage: run.py [NAME ...] [--quick] [--check] [--seconds S] [--minutes M] [--thre
 
 Every candidate runs the same weights on the same inputs: eager, TorchScript (traced and frozen), torch.compile, PyTorch's
 AOTInductor, ONNX Runtime where it converts, and Kiln's package, loaded by PyTorch's own loader. They alternate in short
-slices, so that a noisy machine hurts all alike; a ratio is the median over the rounds of peer / Kiln, which runs before
-and after it, with its spread.
+slices, so that a noisy machine hurts all alike: each peer runs between two runs of Kiln, and a ratio is the median over
+thirty rounds or more of peer / Kiln, with its spread (turns.py).
 `--clock cpu` counts the seconds that the process computed instead of those that went by, which a busy machine hardly
 changes; use it with one thread.
 
@@ -35,9 +35,10 @@ import torch
 import charts
 import fresh
 import report
-from candidates import KNOWN, MORE_PEERS, PEERS, ROOT, STARTS, Candidates, timed
+from candidates import KNOWN, MORE_PEERS, PEERS, ROOT, STARTS, Candidates
 from models import MODELS
 from patterns import PATTERNS
+from turns import alternate
 
 QUICK = ["pointwise", "norms", "mlp", "norm-mlp"]
 # Names for many.
@@ -46,9 +47,6 @@ GROUPS = {"models": list(MODELS), "codegen": ["pointwise", "norms", *PATTERNS]}
 COLD_STARTS = ["mlp", "gpt2"]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-# With five of them, programs that hardly differ were at 1.02x in one run and at 1.00x in the next; on a machine whose
-# cores others use too, with twelve.
-FEWEST_ROUNDS = 30
 # Benchmarks of their own, and how they check their targets.
 OTHERS = {"container": ["--check"], "training": ["--check"], "partitioner": [], "cache": ["--check"]}
 
@@ -70,28 +68,6 @@ class Progress:
     def finish(self):
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def repeat(call, times):
-    """Results are dropped one by one: to hold all of them is to ask the system for new memory in each call."""
-    for _ in range(times):
-        call()
-
-
-def alternate(calls, seconds, clock):
-    """Rounds of milliseconds per call, the candidates taking turns."""
-    repeats = {}
-    for label, call in calls.items():
-        call()
-        _, once = timed(call)
-        repeats[label] = max(1, int(0.03 / max(once, 1e-6)))
-    rounds = {label: [] for label in calls}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(rounds["kiln"]) < FEWEST_ROUNDS:
-        for label, call in calls.items():
-            _, taken = timed(lambda: repeat(call, repeats[label]), clock)
-            rounds[label].append(taken / repeats[label] * 1e3)
-    return rounds
 
 
 def start_each(made, dtype, cold, progress):
