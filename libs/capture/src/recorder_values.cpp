@@ -1,0 +1,147 @@
+// What a recorder knows of tensors: which values they are, and what to make of one that is none.
+
+#include <ATen/Functions.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arguments.hpp"
+#include "kiln/base/error.hpp"
+#include "kiln/capture/convert.hpp"
+#include "recorder.hpp"
+
+namespace kiln::capture {
+
+ir::TensorMeta Recorder::describe(const at::Tensor& tensor) {
+  if (tensor.is_sparse() || tensor.is_sparse_csr()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program has a sparse tensor, which no graph describes; make it dense first "
+                "(an embedding bag with sparse gradients: take them without sparse)");
+  }
+  ir::TensorMeta meta = meta_of(tensor);
+  meta.storage = values_.storage_of(tensor, graph_);
+  return meta;
+}
+
+void Recorder::add_input(const at::Tensor& tensor, ir::InputKind kind) {
+  ir::TensorMeta meta = tensor.defined() ? describe(tensor) : ir::TensorMeta();
+  const ir::ValueId value = graph_.add_input("in" + next_name(), std::move(meta), kind);
+  if (tensor.defined() && !values_.find(tensor)) {
+    values_.set(tensor, value);
+  }
+}
+
+void Recorder::add_argument(const at::Tensor& tensor) {
+  add_input(tensor, ir::InputKind::kUser);
+  if (tensor.defined()) {
+    uncomputed_.add_argument(tensor);
+  }
+}
+
+void Recorder::add_output(const at::Tensor& tensor) {
+  ir::Output output{.value = {}, .kind = ir::OutputKind::kUser, .input = 0, .name = {}};
+  if (tensor.defined()) {
+    output.value = value_of(tensor);
+    if (graph_.value(output.value).producer.valid()) {
+      graph_.value(output.value).tensor().requires_grad = tensor.requires_grad();
+    }
+  }
+  graph_.add_output(std::move(output));
+}
+
+ir::ValueId Recorder::value_of(const at::Tensor& tensor) {
+  if (const auto value = values_.find(tensor)) {
+    return *value;
+  }
+  if (tensor.device().is_cpu() && tensor.dim() == 0 &&
+      tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    return literal(tensor);
+  }
+  if (tensor.has_storage() && values_.knows_storage_of(tensor) &&
+      !external_.contains(tensor.storage().unsafeGetStorageImpl())) {
+    if (const auto base = values_.any_on_storage_of(tensor)) {
+      return window(tensor, *base);
+    }
+  }
+  return capture(tensor);
+}
+
+ir::ValueId Recorder::capture(const at::Tensor& tensor) {
+  if (tensor.is_meta()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "Unexpected fake: the program uses a meta tensor that is none of its inputs");
+  }
+  const ir::ValueId value =
+      graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
+  values_.set(tensor, value);
+  captured_.push_back(tensor);
+  if (options_.on_capture) {
+    options_.on_capture(tensor);
+  }
+  if (tensor.has_storage()) {
+    external_.insert(tensor.storage().unsafeGetStorageImpl());
+  }
+  return value;
+}
+
+// A number that C++ code wrote beside a tensor ("x * 2"): part of the program, not of its data.
+ir::ValueId Recorder::literal(const at::Tensor& tensor) {
+  const c10::Scalar scalar = tensor.item();
+  const auto no_tensors = [](const at::Tensor&) { return ir::ValueId(); };
+  ir::Node node = node_here();
+  node.target = "aten.scalar_tensor.default";
+  node.signature =
+      "Scalar s,ScalarType? dtype,Layout? layout,Device? device,bool? pin_memory->Tensor";
+  node.arguments = {to_argument(scalar, *c10::NumberType::get(), no_tensors),
+                    static_cast<ir::DType>(tensor.scalar_type()),
+                    ir::Layout::kStrided,
+                    ir::Device{},
+                    std::monostate()};
+  const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
+  const ir::ValueId value = graph_.node(id).results[0];
+  values_.set(tensor, value);
+  return value;
+}
+
+// A view that was made behind the dispatcher's back, by writing sizes and strides.
+ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
+  const auto expressions = [](at::IntArrayRef integers) {
+    return std::vector<ir::Expr>(integers.begin(), integers.end());
+  };
+  ir::Node node = node_here();
+  node.target = "aten.as_strided.default";
+  node.signature = "Tensor,SymInt[],SymInt[],SymInt?->Tensor";
+  node.arguments = {on,
+                    expressions(tensor.sizes()),
+                    expressions(tensor.strides()),
+                    ir::Expr(tensor.storage_offset())};
+  node.aliases = {{0, 0}};
+  const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
+  const ir::ValueId value = graph_.node(id).results[0];
+  values_.set(tensor, value);
+  return value;
+}
+
+void Recorder::snapshot(const at::Tensor& tensor) {
+  if (!options_.on_twins || !tensor.has_storage()) {
+    return;
+  }
+  const c10::StorageImpl* address = tensor.storage().unsafeGetStorageImpl();
+  if (!external_.contains(address) || snapshots_.contains(address)) {
+    return;
+  }
+  at::Tensor bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(tensor.device()));
+  bytes.set_(tensor.storage(), 0, {static_cast<std::int64_t>(tensor.storage().nbytes())}, {1});
+  snapshots_.emplace(address, Snapshot{bytes, bytes.clone()});
+}
+
+void Recorder::restore_captured() {
+  const at::NoGradGuard no_grad;
+  for (auto& [address, saved] : snapshots_) {
+    saved.target.copy_(saved.copy);
+  }
+  snapshots_.clear();
+}
+
+}  // namespace kiln::capture
