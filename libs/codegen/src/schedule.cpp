@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "kernel/inner_loop.hpp"
 #include "kernel/kernel_cost.hpp"
 #include "kernel/node_kernel.hpp"
+#include "kernel/update_in_place.hpp"
 #include "kernel/window.hpp"
 #include "kiln/base/error.hpp"
 #include "lower/lowering.hpp"
@@ -172,7 +172,10 @@ class Scheduler {
     if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {
       return;
     }
-    update_in_place(*kernel);
+    if (const auto updated = updated_in_place(graph_, uses_, program_, *kernel)) {
+      buffers_[kernel->operands[kernel->stores[0].operand].tensor.index()] = buffer_of(*updated);
+      kernel->stores.clear();
+    }
     name_ops(group, *kernel);
     KernelText text = emit_kernel(program_, *kernel, target_);
     KernelCall call;
@@ -191,58 +194,6 @@ class Scheduler {
     call.cost = cost_of(program_, *kernel);
     call.kernel = intern(std::move(text), call.nodes);
     schedule_.steps.emplace_back(std::move(call));
-  }
-
-  // A kernel that copies a tensor and then updates the copy updates the tensor itself, where that
-  // was made for it alone.
-  void update_in_place(LoopKernel& kernel) {
-    if (!kernel.update || kernel.stores.size() != 1) {
-      return;
-    }
-    const LoopKernel::Store& store = kernel.stores[0];
-    const Scalar& copied = program_.pool[store.value];
-    if (copied.op != ScalarOp::kLoad || !(copied.indices[0] == store.address)) {
-      return;
-    }
-    const TensorId from = kernel.operands[static_cast<std::size_t>(copied.integer)].tensor;
-    const TensorId to = kernel.operands[store.operand].tensor;
-    if (program_[from].dtype == program_[to].dtype && is_made_for(from, program_[to].node) &&
-        !loads(*kernel.update, copied.integer)) {
-      buffers_[to.index()] = buffer_of(from);
-      kernel.stores.clear();
-    }
-  }
-
-  // Whether `tensor` is memory of its own that a node has filled, and only `reader` reads.
-  [[nodiscard]] bool is_made_for(TensorId tensor, ir::NodeId reader) const {
-    const Tensor& memory = program_[tensor];
-    if (memory.kind != Tensor::Kind::kMemory || !memory.node.valid() || !memory.value.valid() ||
-        !aliases_of(graph_, graph_.node(memory.node)).empty() || uses_.is_output(memory.value)) {
-      return false;
-    }
-    const std::span<const ir::NodeId> readers = uses_.of(memory.value);
-    return readers.size() == 1 && readers[0] == reader;
-  }
-
-  [[nodiscard]] bool loads(const LoopKernel::Update& update, std::int64_t operand) const {
-    std::set<ScalarId> seen;
-    bool found = false;
-    const auto visit = [&](auto&& self, ScalarId id) -> void {
-      if (!seen.insert(id).second) {
-        return;
-      }
-      const Scalar& scalar = program_.pool[id];
-      found = found || (scalar.op == ScalarOp::kLoad && scalar.integer == operand);
-      for (const ScalarId part : scalar.operands) {
-        self(self, part);
-      }
-      for (const Index& index : scalar.indices) {
-        for_each_computed(index, [&](ScalarId part) { self(self, part); });
-      }
-    };
-    visit(visit, update.value);
-    for_each_computed(update.address, [&](ScalarId part) { visit(visit, part); });
-    return found;
   }
 
   // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "../prepare/arguments.hpp"
-#include "node_kernel.hpp"
+#include "operand_measure.hpp"
 
 namespace kiln::codegen {
 
@@ -17,19 +17,18 @@ namespace {
 // The arguments of the operator.
 enum : std::size_t { kQuery, kKey, kValue, kDropout, kCausal, kMask, kScale };
 
-// Finds out where everything lies, as far as numbers say it.
-class AttentionMeasure {
+class AttentionMeasure : OperandMeasure {
  public:
   AttentionMeasure(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
-      : graph_(graph), program_(program), node_(node) {}
+      : OperandMeasure(graph, program), node_(node) {}
 
   std::optional<Attention> attention(bool saves) {
-    const std::vector<Expr>& query = graph_.tensor(operand(node_, kQuery)).sizes;
-    const std::vector<Expr>& key = graph_.tensor(operand(node_, kKey)).sizes;
-    const std::vector<Expr>& value = graph_.tensor(operand(node_, kValue)).sizes;
-    fits_ = query.size() == 4 && key == std::vector<Expr>{query[0], query[1], value[2], query[3]} &&
-            value[0] == query[0] && value[1] == query[1];
-    if (!fits_) {
+    const std::vector<Expr>& query = tensor(operand(node_, kQuery)).sizes;
+    const std::vector<Expr>& key = tensor(operand(node_, kKey)).sizes;
+    const std::vector<Expr>& value = tensor(operand(node_, kValue)).sizes;
+    require(query.size() == 4 && key == std::vector<Expr>{query[0], query[1], value[2], query[3]} &&
+            value[0] == query[0] && value[1] == query[1]);
+    if (!fits()) {
       return std::nullopt;
     }
     layout_.batches = number(query[0]);
@@ -38,31 +37,26 @@ class AttentionMeasure {
     layout_.depth = number(query[3]);
     layout_.keys = number(value[2]);
     layout_.columns = number(value[3]);
-    layout_.query = place(operand(node_, kQuery));
-    layout_.key = place(operand(node_, kKey));
-    layout_.value = place(operand(node_, kValue));
+    layout_.query = steps_of(operand(node_, kQuery));
+    layout_.key = steps_of(operand(node_, kKey));
+    layout_.value = steps_of(operand(node_, kValue));
     place_mask();
-    layout_.result = place(node_.results[0]);
+    layout_.result = steps_of(node_.results[0]);
     layout_.saves = saves;
     if (saves) {
-      layout_.sums = place(node_.results[1]);
+      layout_.sums = steps_of(node_.results[1]);
     }
     read_settings();
-    return fits_ && is_worth_it() ? std::optional(std::move(attention_)) : std::nullopt;
+    return fits() && is_worth_it() ? std::optional(Attention{take_operands(), layout_})
+                                   : std::nullopt;
   }
 
  private:
-  std::int64_t number(const Expr& expr) {
-    fits_ = fits_ && expr.constant().has_value();
-    return expr.constant().value_or(0);
-  }
-
   // Of dims that have one element it does not matter how far apart they would be.
-  AttentionLayout::Steps place(ValueId value) {
-    const ir::TensorMeta& meta = graph_.tensor(value);
-    const Window& window = attention_.operands.emplace_back(window_of(program_, value));
-    fits_ = fits_ && meta.dtype == ir::DType::kFloat32 &&
-            (meta.sizes.size() == 3 || window.strides[3] == Expr(1));
+  AttentionLayout::Steps steps_of(ValueId value) {
+    const ir::TensorMeta& meta = tensor(value);
+    const Window& window = place(value);
+    require(meta.sizes.size() == 3 || window.strides[3] == Expr(1));
     AttentionLayout::Steps steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       steps[i] = meta.sizes[i] == Expr(1) ? 0 : number(window.strides[i]);
@@ -75,22 +69,22 @@ class AttentionMeasure {
     if (!mask.valid()) {
       return;
     }
-    const std::vector<Expr>& sizes = graph_.tensor(mask).sizes;
-    fits_ = fits_ && sizes.size() == 4 && sizes[3] == Expr(layout_.keys);
-    if (fits_) {
+    const std::vector<Expr>& sizes = tensor(mask).sizes;
+    require(sizes.size() == 4 && sizes[3] == Expr(layout_.keys));
+    if (fits()) {
       layout_.masks = true;
-      layout_.mask = place(mask);
+      layout_.mask = steps_of(mask);
     }
   }
 
   void read_settings() {
-    fits_ = fits_ && node_.arguments[kDropout] == ir::Argument(0.0);
+    require(node_.arguments[kDropout] == ir::Argument(0.0));
     layout_.causal = std::get<bool>(node_.arguments[kCausal]);
     layout_.scale = 1 / std::sqrt(static_cast<float>(layout_.depth));
     if (const auto* scale = std::get_if<double>(&node_.arguments[kScale])) {
       layout_.scale = static_cast<float>(*scale);
     } else {
-      fits_ = fits_ && std::holds_alternative<std::monostate>(node_.arguments[kScale]);
+      require(std::holds_alternative<std::monostate>(node_.arguments[kScale]));
     }
   }
 
@@ -100,12 +94,8 @@ class AttentionMeasure {
            layout_.columns > 0 && layout_.batches * layout_.heads > 0;
   }
 
-  const ir::Graph& graph_;
-  const LoopProgram& program_;
   const ir::Node& node_;
-  Attention attention_;
-  AttentionLayout& layout_ = attention_.layout;
-  bool fits_ = true;
+  AttentionLayout layout_;
 };
 
 }  // namespace

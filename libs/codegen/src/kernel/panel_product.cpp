@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../prepare/arguments.hpp"
-#include "node_kernel.hpp"
+#include "operand_measure.hpp"
 #include "panel_lanes.hpp"
 
 namespace kiln::codegen {
@@ -78,20 +78,19 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
   return plain ? std::optional(sides) : std::nullopt;
 }
 
-// Finds out where everything lies, as far as numbers say it.
-class Measure {
+class ProductMeasure : OperandMeasure {
  public:
-  Measure(const ir::Graph& graph,
-          const LoopProgram& program,
-          const Sides& sides,
-          std::int64_t width)
-      : graph_(graph), program_(program), sides_(sides) {
+  ProductMeasure(const ir::Graph& graph,
+                 const LoopProgram& program,
+                 const Sides& sides,
+                 std::int64_t width)
+      : OperandMeasure(graph, program), sides_(sides) {
     layout_.width = sides.in_panels ? number(graph.tensor(sides.right).sizes[2]) : width;
   }
 
   std::optional<PanelProduct> product(ValueId result) {
-    const std::vector<Expr>& left = graph_.tensor(sides_.left).sizes;
-    const std::vector<Expr>& right = graph_.tensor(sides_.right).sizes;
+    const std::vector<Expr>& left = tensor(sides_.left).sizes;
+    const std::vector<Expr>& right = tensor(sides_.right).sizes;
     const bool batched = left.size() == 3;
     layout_.batches = batched ? number(left[0]) : 1;
     layout_.rows = number(left[left.size() - 2]);
@@ -109,24 +108,15 @@ class Measure {
       place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
     }
     place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
-    fits_ = fits_ && layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0;
-    return fits_ ? std::optional(std::move(product_)) : std::nullopt;
+    require(layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0);
+    return fits() ? std::optional(PanelProduct{take_operands(), layout_}) : std::nullopt;
   }
 
  private:
-  std::int64_t number(const Expr& expr) {
-    fits_ = fits_ && expr.constant().has_value();
-    return expr.constant().value_or(0);
-  }
-
-  const Window& place(ValueId value) {
-    return product_.operands.emplace_back(window_of(program_, value));
-  }
-
   void place_right() {
     const Window& right = place(sides_.right);
     if (sides_.in_panels) {
-      fits_ = fits_ && right.strides == ir::contiguous_strides(graph_.tensor(sides_.right).sizes);
+      require(right.strides == ir::contiguous_strides(tensor(sides_.right).sizes));
       return;
     }
     const std::size_t rank = right.strides.size();
@@ -139,7 +129,7 @@ class Measure {
   // What has the shape of the result, or is the same for all rows or all batches.
   void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
     const Window& window = place(value);
-    const std::vector<Expr>& sizes = graph_.tensor(value).sizes;
+    const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
       const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
@@ -149,7 +139,7 @@ class Measure {
     if (rank < (sides_.in_panels ? 3U : 1U) || !(window.strides.back() == Expr(1)) ||
         !(sizes.back() == Expr(width)) ||
         (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
-      fits_ = false;
+      require(false);
       return;
     }
     panel = sides_.in_panels ? number(window.strides[0]) : layout_.width;
@@ -157,13 +147,9 @@ class Measure {
     batch = sides_.in_panels ? 0 : stride(3);
   }
 
-  const ir::Graph& graph_;
-  const LoopProgram& program_;
   const Sides& sides_;
-  PanelProduct product_;
-  PanelLayout& layout_ = product_.layout;
+  PanelLayout layout_;
   std::int64_t columns_ = 0;
-  bool fits_ = true;
 };
 
 }  // namespace
@@ -182,7 +168,7 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
     return std::nullopt;
   }
   std::optional<PanelProduct> product =
-      Measure(graph, program, *sides, target.panel_width).product(node.results[0]);
+      ProductMeasure(graph, program, *sides, target.panel_width).product(node.results[0]);
   if (!product) {
     return std::nullopt;
   }

@@ -115,11 +115,11 @@ __attribute__((noinline)) static void tile(const Job& at) {
     if constexpr (packed) {
       const Factors<rows> factor(left + k * row_width(rows));
 #pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
+      for (int r = 0; r < rows; ++r)
         for (int v = 0; v < kVectors; ++v) sum[r][v] += column[v] * factor[r];
     } else {
 #pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
+      for (int r = 0; r < rows; ++r)
         for (int v = 0; v < kVectors; ++v) sum[r][v] += column[v] * left[r * job.left_row + k * job.left_depth];
     }
   }
