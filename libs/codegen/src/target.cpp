@@ -111,6 +111,16 @@ Target resolve_target(const std::string& isa) {
                   "\"; there are native, x86-64-v2, x86-64-v3, x86-64-v4, neon and sve");
 }
 
+std::vector<std::string> portable_isas() {
+#if defined(__aarch64__)
+  return {"neon", "sve"};
+#elif defined(__x86_64__)
+  return {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+#else
+  return {};
+#endif
+}
+
 std::vector<Target> resolve_targets(const std::string& isas) {
   std::vector<Target> targets;
   std::istringstream names(isas);

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "kiln/codegen/compile.hpp"
 #include "kiln/codegen/target.hpp"
@@ -17,7 +19,12 @@ int main(int count, char** arguments) {
   try {
     const Options options;
     const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
-    const int made = make_ready_kernels(arguments[1], resolve_target(options.isa), compiler);
+    // For this machine, and for packages that are made here for others of its kind.
+    std::vector<Target> targets{resolve_target(options.isa)};
+    for (const std::string& isa : portable_isas()) {
+      targets.push_back(resolve_target(isa));
+    }
+    const int made = make_ready_kernels(arguments[1], targets, compiler);
     std::printf("%d kernels compiled by %s\n", made, compiler.version.c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kiln-ready-kernels: %s\n", error.what());

@@ -41,7 +41,9 @@ fs::path ready_kernels_beside(const fs::path& archive) {
   return archive.parent_path() / "kiln-kernels";
 }
 
-int make_ready_kernels(const fs::path& directory, const Target& target, const Compiler& compiler) {
+int make_ready_kernels(const fs::path& directory,
+                       std::span<const Target> targets,
+                       const Compiler& compiler) {
   std::error_code failure;
   fs::create_directories(directory, failure);
   if (failure) {
@@ -52,11 +54,14 @@ int make_ready_kernels(const fs::path& directory, const Target& target, const Co
   BuildPlan missing;
   missing.directory = scratch.path();
   std::set<fs::path> wanted;
-  for (Unit& unit : shared_units(target)) {
-    const fs::path object = place(object_key(compiler, unit));
-    wanted.insert(object);
-    if (!fs::is_regular_file(object, failure)) {
-      missing.units.push_back(std::move(unit));
+  for (const Target& target : targets) {
+    for (Unit& unit : shared_units(target)) {
+      const fs::path object = place(object_key(compiler, unit));
+      wanted.insert(object);
+      if (!fs::is_regular_file(object, failure)) {
+        unit.name = "kernel" + std::to_string(missing.units.size());
+        missing.units.push_back(std::move(unit));
+      }
     }
   }
   Options options;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 
 #include "kiln/codegen/target.hpp"
 #include "toolchain.hpp"
@@ -19,7 +20,7 @@ namespace kiln::codegen {
 /// Compiles into `directory` what is not there yet, and removes what is there and no longer wanted.
 /// Gives how many were compiled. Throws `Error` with `kIo`.
 int make_ready_kernels(const std::filesystem::path& directory,
-                       const Target& target,
+                       std::span<const Target> targets,
                        const Compiler& compiler);
 
 }  // namespace kiln::codegen

@@ -30,6 +30,9 @@ struct Target {
 /// unknown name.
 [[nodiscard]] Target resolve_target(const std::string& isa);
 
+/// Names for `resolve_target` that say which machines of this architecture a model is for.
+[[nodiscard]] std::vector<std::string> portable_isas();
+
 /// The instruction sets of a list like "x86-64-v2,x86-64-v4". A model has its kernels for each of
 /// them, and runs the last that its machine has; the first must be there. None has
 /// panels unless all have the same.
