@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <thread>
 
 #include "kiln/base/file.hpp"
@@ -13,6 +15,13 @@
 
 namespace kiln::tool {
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kMostTries = 100;
+constexpr std::chrono::milliseconds kBetweenTries(10);
+
+}  // namespace
 
 CleanInterruption::CleanInterruption()
     : directory_(TemporaryDirectory("kiln-tool").release()),
@@ -32,6 +41,12 @@ CleanInterruption::CleanInterruption()
     *interrupted = true;
     end_processes();
     remove_tree(directory);
+    // Another thread may have been writing a file there at that moment.
+    std::error_code unknown;
+    for (int tries = 0; tries < kMostTries && fs::exists(directory, unknown); ++tries) {
+      std::this_thread::sleep_for(kBetweenTries);
+      remove_tree(directory);
+    }
     std::fputs(::isatty(STDERR_FILENO) != 0 ? "\r\033[Kkiln: interrupted\n" : "kiln: interrupted\n",
                stderr);
     ::_exit(128 + signal);
