@@ -46,10 +46,10 @@ class Rounds(unittest.TestCase):
         clock, calls = Clock(), []
         made = {"kiln": clock.call(40.0, calls), "peer": clock.call(peer, calls)}
         taken = turns.alternate(made, 0, clock)
-        return taken["peer"], turns.summary(taken), calls
+        return taken["peer"], turns.summary(taken)
 
     def test_a_machine_that_is_slow_at_times_changes_no_ratio(self):
-        taken, found, _ = self.rounds_of(60.0)
+        taken, found = self.rounds_of(60.0)
         self.assertEqual(len(taken), turns.FEWEST_ROUNDS)
         self.assertAlmostEqual(found["ratio"]["peer"], 1.5)
         self.assertEqual(found["ratio"]["kiln"], 1.0)
@@ -57,9 +57,13 @@ class Rounds(unittest.TestCase):
         self.assertAlmostEqual(found["ms"]["kiln"], 40.0)
 
     def test_who_is_level_gets_more_rounds(self):
-        taken, found, _ = self.rounds_of(40.0)
+        taken, found = self.rounds_of(40.0)
         self.assertEqual(len(taken), turns.MOST_ROUNDS)
         self.assertAlmostEqual(found["ratio"]["peer"], 1.0)
+
+    def test_shortest_times_are_of_as_many_runs(self):
+        found = turns.summary({"one": [(5.0, 4.0, 3.0), (6.0, 3.0, 4.0)], "two": [(7.0, 1.0, 2.0), (7.0, 1.0, 4.0)]})
+        self.assertEqual(found["ms"], {"kiln": 3.0, "one": 5.0, "two": 7.0})
 
     def test_every_peer_runs_between_two_runs_of_kiln(self):
         clock, calls = Clock(), []

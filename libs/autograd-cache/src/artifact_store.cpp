@@ -132,7 +132,8 @@ bool ArtifactStore::intact(const fs::path& path, const Digest& content) const {
 bool ArtifactStore::put_file(const Digest& key, const fs::path& source) {
   const std::optional<MappedBlob> content = map_source(source);
   return content &&
-         put_file(key, content->bytes(), {content_digest(content->bytes()), plain_extension(source)});
+         put_file(
+             key, content->bytes(), {content_digest(content->bytes()), plain_extension(source)});
 }
 
 std::optional<FileReference> ArtifactStore::put_file(const fs::path& source) {

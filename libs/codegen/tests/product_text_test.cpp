@@ -1,5 +1,6 @@
 #include "kernel/product_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
