@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Runs PyTorch's own operator database through `kiln compile` and PyTorch's loader.
 
-For each entry of op_db, samples are exported with torch.export, compiled, loaded with
+For each entry of op_db, samples are drawn, exported with torch.export, compiled, loaded with
 aoti_load_package and compared with eager. Several samples make one archive. What cannot be compiled
 is named with its reason in refusals.txt, which may only shrink: a new refusal fails, and so does an
-entry of the list that works. A wrong value always fails.
+entry of the list of which every sample works. A wrong value always fails.
 
-usage: run.py KILN [--slice N] [--samples N] [--only NAME...] [--write]
+Which samples of an entry are drawn depends on the seed and its name alone, so that a failure comes
+again with the seed that was printed, also by itself: --seed N --only NAME.
+
+usage: run.py KILN [--slice N] [--samples N] [--seed N] [--only NAME...] [--write]
 """
 
 import argparse
@@ -14,6 +17,7 @@ import copy
 import json
 import multiprocessing.connection
 import os
+import random
 import re
 import subprocess
 import sys
@@ -105,11 +109,12 @@ def first_line(error):
     return (re.sub(r"0x[0-9a-f]+|/\S*/", "", line) or type(error).__name__)[:160]
 
 
-def make_cases(op, limit):
+def make_cases(op, limit, seed):
+    """Drawn, not evenly spaced: arguments alternate, and a stride can miss one of them in every sample."""
     torch.manual_seed(0)
     samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=False))
-    step = max(1, -(-len(samples) // limit))
-    return [Case(op, i, sample) for i, sample in list(enumerate(samples))[::step]]
+    drawn = random.Random(f"{seed} {entry_name(op)}").sample(range(len(samples)), min(limit, len(samples)))
+    return [Case(op, i, samples[i]) for i in sorted(drawn)], len(samples)
 
 
 class Refusal(Exception):
@@ -180,13 +185,14 @@ def run_batch(kiln, cases, results):
             results[str(case)] = ["wrong", what] if what else ["ok", ""]
 
 
-def child_main(kiln, ops, limit, connection):
+def child_main(kiln, ops, limit, seed, connection):
     torch.set_num_threads(1)
-    results, cases = {}, []
+    results, cases, complete = {}, [], []
     for op in ops:
         made = []
         try:
-            made = make_cases(op, limit)
+            made, available = make_cases(op, limit, seed)
+            complete += [entry_name(op)] if len(made) == available else []
             for case in made:
                 case(*case.fresh_inputs())
             cases += made
@@ -197,13 +203,13 @@ def child_main(kiln, ops, limit, connection):
     connection.send(("progress", None))
     for start in range(0, len(cases), BATCH):
         run_batch(kiln, cases[start:start + BATCH], results)
-    connection.send(("done", results))
+    connection.send(("done", (results, complete)))
 
 
 class Child:
     """Ops in a process of their own, forked after the imports: a crash takes nothing with it."""
 
-    def __init__(self, kiln, ops, limit):
+    def __init__(self, kiln, ops, limit, seed):
         self.ops = ops
         self.connection, other = multiprocessing.connection.Pipe(duplex=False)
         self.started = time.monotonic()
@@ -215,7 +221,7 @@ class Child:
                     if not os.environ.get("KILN_OPINFO_VERBOSE"):
                         os.dup2(quiet.fileno(), 1)
                         os.dup2(quiet.fileno(), 2)
-                child_main(kiln, ops, limit, other)
+                child_main(kiln, ops, limit, seed, other)
                 status = 0
             except BaseException:
                 other.send(("failed", traceback.format_exc()))
@@ -235,23 +241,25 @@ class Child:
         return value
 
 
-def run_all(kiln, ops, limit, workers, record):
-    """[stage, reason] by entry and sample; written to the file `record`, if any, as they come."""
-    results = {}
+def run_all(kiln, ops, limit, seed, workers, record):
+    """[stage, reason] by entry and sample, written to the file `record`, if any, as they come; and the
+    names of entries of which every sample was run."""
+    results, complete = {}, set()
     size = max(1, BATCH // limit)
     queue = [ops[i:i + size] for i in range(0, len(ops), size)]
     running = []
     while queue or running:
         while queue and len(running) < workers:
-            running.append(Child(kiln, queue.pop(0), limit))
+            running.append(Child(kiln, queue.pop(0), limit, seed))
         ready = multiprocessing.connection.wait([child.connection for child in running], timeout=5)
         for child in [child for child in running if child.connection in ready]:
             value = child.receive()
             if value is None:
                 continue
             running.remove(child)
-            if isinstance(value, dict):
-                results.update(value)
+            if isinstance(value, tuple):
+                results.update(value[0])
+                complete.update(value[1])
             elif len(child.ops) == 1:
                 results[entry_name(child.ops[0]) + "#0"] = ["crash", first_line(value)]
             else:
@@ -260,7 +268,7 @@ def run_all(kiln, ops, limit, workers, record):
             Path(record).write_text(json.dumps(results, indent=1))
         if sys.stderr.isatty():
             print(f"\r{len(results)} samples", end="", file=sys.stderr, flush=True)
-    return results
+    return results, complete
 
 
 def read_refusals():
@@ -278,12 +286,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kiln")
     parser.add_argument("--slice", type=int, default=1, help="every N-th entry only")
-    parser.add_argument("--samples", type=int, default=6, help="samples of an entry, evenly among those it has")
+    parser.add_argument("--samples", type=int, default=6, help="samples of an entry, drawn from those it has")
+    parser.add_argument("--seed", type=int, help="what draws them; another one in each run if not given")
     parser.add_argument("--only", nargs="*", help="these entries only")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--write", action="store_true", help="write refusals.txt anew")
     parser.add_argument("--json", help="write every result there")
     arguments = parser.parse_args()
+    seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
 
     known = read_refusals()
     entries = [op for op in op_db if torch.float32 in op.dtypes]
@@ -294,7 +304,9 @@ def main():
     # The known ones by themselves: they would take their batches apart.
     chosen.sort(key=lambda op: entry_name(op) in known)
     start = time.monotonic()
-    results = run_all(arguments.kiln, chosen, arguments.samples, arguments.workers, arguments.json)
+    print(f"seed {seed}", flush=True)
+    results, complete = run_all(arguments.kiln, chosen, arguments.samples, seed, arguments.workers,
+                                arguments.json)
 
     refused, wrong = {}, {}
     for case, (stage, reason) in results.items():
@@ -304,14 +316,14 @@ def main():
         elif stage != "ok":
             refused.setdefault(name, f"{stage}: {reason}")
     new = {name: reason for name, reason in refused.items() if name not in known}
-    names = {entry_name(op) for op in chosen}
-    mended = [name for name in known if name in names and name not in refused]
-    print(f"{len(chosen)} entries, {len(results)} samples in {time.monotonic() - start:.0f} s: "
+    mended = [name for name in known if name in complete and name not in refused]
+    print(f"{len(chosen)} entries, {len(results)} samples in {time.monotonic() - start:.0f} s, seed {seed}: "
           f"{len(refused)} entries refused, {len(wrong)} samples wrong")
     for case, what in sorted(wrong.items()):
         print(f"WRONG    {case}: {what}")
     if arguments.write:
-        write_refusals(refused)
+        unseen = {name: reason for name, reason in known.items() if name not in complete}
+        write_refusals({**unseen, **refused})
         return 1 if wrong else 0
     for name, reason in sorted(new.items()):
         print(f"REFUSED  {name}: {reason}")
