@@ -35,6 +35,7 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings;
   findings.push_back({"libtorch", true, TORCH_VERSION});
   findings.push_back(find("compiler", [] { return codegen::compiler_version({}); }));
+  findings.push_back(find("linker", [] { return codegen::linker_name({}); }));
   findings.push_back(
       find("runtime archive", [] { return codegen::find_runtime_archive().string(); }));
   findings.push_back(find("instruction set", [] { return codegen::resolve_target("native").isa; }));

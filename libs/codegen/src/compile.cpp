@@ -22,6 +22,7 @@
 #include "program/describe_plan.hpp"
 #include "program/kernel_units.hpp"
 #include "program/program.hpp"
+#include "toolchain/linker.hpp"
 #include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
@@ -153,6 +154,11 @@ std::string describe(const ir::Graph& program, const Options& options) {
 
 std::string compiler_version(const Options& options) {
   return find_compiler(options.compiler, options.compiler_timeout).version;
+}
+
+std::string linker_name(const Options& options) {
+  const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
+  return find_linker(compiler, options.compiler_timeout).name;
 }
 
 std::optional<std::string> compiler_stamp(const Options& options) {

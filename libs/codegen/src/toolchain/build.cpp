@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <numeric>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include "kiln/base/digest.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "linker.hpp"
 
 namespace kiln::codegen {
 namespace fs = std::filesystem;
@@ -116,9 +118,9 @@ class Build {
     report_.compile_ms = milliseconds_since(start);
   }
 
-  void link(const fs::path& library) {
+  void link(const Linker& linker, const fs::path& library) {
     const Clock::time_point start = Clock::now();
-    link_objects(library);
+    link_objects(linker, library);
     report_.link_ms = milliseconds_since(start);
   }
 
@@ -174,7 +176,7 @@ class Build {
     progress("kernels", ++done_, static_cast<int>(plan_.units.size()));
   }
 
-  void link_objects(const fs::path& library) {
+  void link_objects(const Linker& linker, const fs::path& library) {
     progress("link", 0, 1);
     if (library.has_parent_path()) {
       std::error_code failure;
@@ -185,7 +187,7 @@ class Build {
       }
     }
     PendingFile pending(library);
-    std::vector<std::string> arguments = compiler_.link_flags;
+    std::vector<std::string> arguments = linker.flags;
     arguments.insert(arguments.end(),
                      {"-shared", "-Wl,--strip-debug", "-o", pending.path().string()});
     for (const Unit& unit : plan_.units) {
@@ -195,7 +197,7 @@ class Build {
                      {"-Wl,--whole-archive", plan_.archive.string(), "-Wl,--no-whole-archive"});
     if (plan_.torch_library_dir.empty()) {
       const fs::path stand_in = plan_.directory / "libtorch_cpu.so";
-      write_plain(stand_in, compiler_.libtorch_stand_in);
+      write_plain(stand_in, linker.libtorch_stand_in);
       arguments.insert(arguments.end(), {"-Wl,--no-as-needed", stand_in.string()});
     } else {
       arguments.insert(arguments.end(),
@@ -250,9 +252,13 @@ BuildReport build_library(const Compiler& compiler,
                           const BuildPlan& plan,
                           const fs::path& library,
                           const Options& options) {
+  // Meanwhile: trying a linker takes some tens of milliseconds, most of them waiting.
+  std::future<const Linker&> linker = std::async(std::launch::async, [&]() -> const Linker& {
+    return find_linker(compiler, options.compiler_timeout);
+  });
   Build build(compiler, plan, options);
   build.compile_all();
-  build.link(library);
+  build.link(linker.get(), library);
   return build.report();
 }
 

@@ -6,9 +6,7 @@
 #include <sstream>
 
 #include "kiln/base/error.hpp"
-#include "kiln/base/file.hpp"
 #include "kiln/base/subprocess.hpp"
-#include "kiln/base/temporary_directory.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -59,58 +57,16 @@ std::vector<std::string> choose_command(const std::string& wanted) {
               "there is no C++ compiler: install g++ or clang++, or name one in $KILN_CXX");
 }
 
-// gold takes a third of the time of GNU ld, which is what compilers call by themselves. To a library
-// without a name it would give that of the file it writes, with its path.
-std::vector<std::string> fast_link_flags() {
-#if defined(__x86_64__)
-  if (find_program("ld.gold")) {
-    return {"-fuse-ld=gold", "-Wl,-soname,kiln-model.so"};
-  }
-#endif
-  return {};
-}
-
-std::string link_stand_in(const Compiler& compiler, std::chrono::milliseconds timeout) {
-  const TemporaryDirectory directory("kiln-probe");
-  const std::filesystem::path stand_in = directory.path() / "libtorch_cpu.so";
-  std::vector<std::string> arguments = compiler.link_flags;
-  arguments.insert(arguments.end(),
-                   {"-shared",
-                    "-nostdlib",
-                    "-Wl,-soname,libtorch_cpu.so",
-                    "-x",
-                    "assembler",
-                    "/dev/null",
-                    "-o",
-                    stand_in.string()});
-  run_compiler(compiler, arguments, timeout, "the trial link", {});
-  return read_file(stand_in);
-}
-
 Compiler try_compiler(std::vector<std::string> command, std::chrono::milliseconds timeout) {
-  Compiler compiler{
-      .command = std::move(command), .version = {}, .link_flags = {}, .libtorch_stand_in = {}};
-  std::vector<std::string> ask = compiler.command;
+  std::vector<std::string> ask = command;
   ask.emplace_back("--version");
   const ProcessResult version = run_process(ask, {.timeout = timeout});
   if (!version.ok()) {
     throw Error(ErrorCode::kIo,
-                "the C++ compiler " + compiler.command[0] + " does not work: " +
+                "the C++ compiler " + command[0] + " does not work: " +
                     (version.timed_out ? "it hangs" : first_lines(version.error, 3)));
   }
-  compiler.version = first_lines(version.output, 1);
-
-  compiler.link_flags = fast_link_flags();
-  try {
-    compiler.libtorch_stand_in = link_stand_in(compiler, timeout);
-  } catch (const Error&) {
-    if (compiler.link_flags.empty()) {
-      throw;
-    }
-    compiler.link_flags.clear();
-    compiler.libtorch_stand_in = link_stand_in(compiler, timeout);
-  }
-  return compiler;
+  return {.command = std::move(command), .version = first_lines(version.output, 1)};
 }
 
 }  // namespace

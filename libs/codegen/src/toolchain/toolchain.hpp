@@ -12,12 +12,8 @@ namespace kiln::codegen {
 
 /// A compiler that has been seen to work.
 struct Compiler {
-  std::vector<std::string> command;     ///< Program and what must follow it, as in "ccache g++".
-  std::string version;                  ///< The first line of --version.
-  std::vector<std::string> link_flags;  ///< What makes it link faster here, if anything.
-  /// A shared object that has libtorch_cpu.so's name and nothing else. Linking with it records the
-  /// dependency without reading libtorch's 100,000 symbols, which takes longer than all the rest.
-  std::string libtorch_stand_in;
+  std::vector<std::string> command;  ///< Program and what must follow it, as in "ccache g++".
+  std::string version;               ///< The first line of --version.
 };
 
 /// Finds `wanted`, or what $KILN_CXX or $CXX names, or g++ or clang++. Each is tried once per

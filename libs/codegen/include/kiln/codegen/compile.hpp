@@ -155,6 +155,12 @@ class WeightsImage {
 /// Throws `Error` with `kIo` if there is none.
 [[nodiscard]] std::string compiler_version(const Options& options);
 
+/// The linker that this compiler calls for models: "gold", or "the compiler's default" and, where
+/// gold is there but fails, how. The first call in a process tries it on a small library.
+///
+/// Throws `Error` with `kIo` if none works.
+[[nodiscard]] std::string linker_name(const Options& options);
+
 /// What tells that compiler from another without running it: its command, and the path, size and
 /// time of each program in it. Nothing if there is no compiler.
 [[nodiscard]] std::optional<std::string> compiler_stamp(const Options& options);
