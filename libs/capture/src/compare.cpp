@@ -41,7 +41,7 @@ void Recorder::compare(const c10::OperatorHandle& op,
     return;
   }
   {
-    const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
     op.redispatchBoxed(below, &stack);
   }
   const bool equal = stack.back().toBool();

@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include "effects.hpp"
 #include "foretell.hpp"
 #include "kiln/capture/convert.hpp"
 
@@ -32,12 +33,19 @@ bool is_generator(const c10::Type& type) {
           type.containedType(0)->kind() == c10::TypeKind::GeneratorType);
 }
 
+// "index_put" of "aten::index_put".
+std::string base_name(const std::string& qualified) {
+  const std::size_t separator = qualified.rfind(':');
+  return separator == std::string::npos ? qualified : qualified.substr(separator + 1);
+}
+
 }  // namespace
 
 OperatorFacts facts_of(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   OperatorFacts facts;
   facts.target = target_of(op.operator_name());
+  facts.name = base_name(op.operator_name().name);
   facts.signature = signature_of(schema);
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
@@ -47,6 +55,7 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
     if (argument.alias_info() != nullptr) {
       facts.may_alias.push_back(i);
     }
+    facts.has_out = facts.has_out || argument.is_out();
     if (is_generator(*argument.real_type())) {
       facts.generator = i;
     }
@@ -58,7 +67,11 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
   facts.reads_value = op.hasTag(at::Tag::data_dependent_output);
   facts.shape_from_data = op.hasTag(at::Tag::dynamic_output_shape);
   facts.in_place_view = op.hasTag(at::Tag::inplace_view);
-  facts.asserts = facts.target == "aten._assert_async.msg";
+  facts.is_view = !facts.may_alias.empty() && facts.mutates.empty();
+  facts.takes_metadata_only = facts.name.starts_with("new_") || facts.name.ends_with("_like");
+  facts.returns_nothing = schema.returns().empty();
+  facts.asserts = is_assertion(facts.target);
+  facts.effectful = has_effect(op, facts.target);
   facts.same_on_meta = is_same_on_meta(op, facts.target);
   return facts;
 }

@@ -13,6 +13,7 @@ namespace kiln::capture {
 
 struct OperatorFacts {
   std::string target;     ///< "aten.add.Tensor"
+  std::string name;       ///< "add"
   std::string signature;  ///< "Tensor self,Tensor other,Scalar alpha->Tensor"
   std::vector<std::uint32_t> mutates;
   /// Arguments that a result may be a view of, as the schema declares them.
@@ -21,7 +22,12 @@ struct OperatorFacts {
   bool reads_value = false;  ///< Its result is a number taken out of a tensor.
   bool shape_from_data = false;
   bool in_place_view = false;
-  bool asserts = false;       ///< It throws or does nothing.
+  bool is_view = false;              ///< Its results are its arguments, seen in another way.
+  bool takes_metadata_only = false;  ///< `empty_like`, `new_zeros`: elements do not matter.
+  bool has_out = false;              ///< What it writes are arguments `out`, all of each.
+  bool effectful = false;            ///< It must run, in order, once per call (effects.hpp).
+  bool asserts = false;              ///< It throws or does nothing.
+  bool returns_nothing = false;
   bool same_on_meta = false;  ///< The geometry of its results can be had without computing them.
   std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
   /// Position of the probability with which attention drops. At 0 it draws nothing, whatever the

@@ -9,6 +9,7 @@
 
 #include "hidden_reads.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/log.hpp"
 #include "kiln/capture/twins.hpp"
 #include "nested.hpp"
 #include "recorder.hpp"
@@ -21,10 +22,16 @@ void record_call(const c10::OperatorHandle& op,
                  c10::DispatchKeySet keys,
                  torch::jit::Stack* stack) {
   Recorder* recorder = Recorder::current();
-  if (recorder != nullptr && recorder->key() == key) {
-    recorder->call(op, keys, *stack);
+  const c10::DispatchKeySet below =
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
+  if (recorder == nullptr) {
+    op.redispatchBoxed(below, stack);
+  } else if (recorder->key() == key) {
+    recorder->call(op, below, *stack);
+  } else if (key == kPreDispatchKey) {
+    recorder->call_above_autograd(op, below, *stack);
   } else {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key), stack);
+    op.redispatchBoxed(below, stack);
   }
 }
 
@@ -46,6 +53,19 @@ Recorder& current() {
   return *recorder;
 }
 
+// The program has thrown, and that is what its caller is to hear of.
+void compute_escaped_after_failure(Recorder& recorder, const Tensors& inputs) {
+  try {
+    recorder.escaped().compute(recorder.graph(), inputs, recorder.captured());
+  } catch (const std::exception& error) {
+    KILN_LOG(kWarning,
+             "capture",
+             "the program keeps a tensor that its trace has not computed, and that cannot be "
+             "computed: "
+                 << error.what());
+  }
+}
+
 Recording trace(const TensorFunction& function,
                 const Tensors& inputs,
                 const RecordOptions& options) {
@@ -53,7 +73,7 @@ Recording trace(const TensorFunction& function,
   const auto recorder = std::make_shared<Recorder>(options);
   Tensors arguments = inputs;
   if (options.on_twins) {
-    const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
     arguments = make_twins(inputs);
   }
   for (const at::Tensor& argument : arguments) {
@@ -63,23 +83,36 @@ Recording trace(const TensorFunction& function,
   Recording recording;
   {
     const c10::DebugInfoGuard reachable(c10::DebugInfoKind::TEST_INFO_2, recorder);
-    const c10::impl::IncludeDispatchKeyGuard recorded(recorder->key());
+    const c10::impl::IncludeDispatchKeyGuard recorded(
+        options.pre_dispatch ? c10::DispatchKeySet(kPreDispatchKey) : kTracerKeys);
     try {
       recording.outputs = function(arguments);
       for (const at::Tensor& output : recording.outputs) {
         recorder->add_output(output);
       }
     } catch (...) {
-      const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+      const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
       recorder->restore_captured();
+      if (recorder->escaped().retain_alive({})) {
+        compute_escaped_after_failure(*recorder, inputs);
+      }
       throw;
     }
   }
-  const c10::impl::ExcludeDispatchKeyGuard not_recorded(recorder->key());
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   recorder->restore_captured();
+  if (recorder->escaped().retain_alive(recording.outputs)) {
+    recording.compute_escaped = [escaped = recorder->escaped(),
+                                 graph = recorder->graph(),
+                                 inputs,
+                                 captured = recorder->captured()] {
+      return escaped.compute(graph, inputs, captured);
+    };
+  }
   recording.graph = recorder->take_graph();
   recording.captured = recorder->take_captured();
-  recording.uncomputed = recorder->take_uncomputed();
+  recording.deferred_effects = recorder->deferred_effects();
+  recording.repeated_effects = recorder->take_repeated_effects();
   return recording;
 }
 
@@ -168,6 +201,17 @@ BackwardScope::BackwardScope() : previous_(current().backward) {
 }
 BackwardScope::~BackwardScope() {
   current().backward = previous_;
+}
+
+EffectScope::EffectScope() {
+  if (Recorder* recorder = Recorder::current()) {
+    previous_ = std::exchange(recorder->effects, true);
+  }
+}
+EffectScope::~EffectScope() {
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->effects = previous_;
+  }
 }
 
 ModuleScope::ModuleScope(const std::string& path) {

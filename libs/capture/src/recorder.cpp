@@ -176,11 +176,46 @@ void Recorder::refuse(const c10::OperatorHandle& op,
   }
 }
 
+// An effect without results happens when the compiled program runs: a trace on twins is not the
+// call. An assertion says something about the data, and may as well be heard at once.
+void Recorder::run(const c10::OperatorHandle& op,
+                   const OperatorFacts& facts,
+                   c10::DispatchKeySet below,
+                   const ir::Node& node,
+                   torch::jit::Stack& stack) {
+  const std::size_t count = op.schema().arguments().size();
+  if (node.effectful && options_.on_twins) {
+    const std::vector<at::Tensor> operands = tensors_among(std::span(stack).last(count));
+    const bool computed = std::none_of(operands.begin(), operands.end(), [&](const auto& operand) {
+      return uncomputed_.contains(operand);
+    });
+    if (facts.returns_nothing && !(facts.asserts && computed)) {
+      deferred_effects_ = deferred_effects_ || !facts.asserts;
+      stack.resize(stack.size() - count);
+      return;
+    }
+    if (!facts.asserts) {
+      repeated_effects_.push_back(facts.target);
+    }
+  }
+  const auto dispatch = [&] {
+    if (!options_.without_values) {
+      op.redispatchBoxed(below, &stack);
+      return;
+    }
+    const bool by_autograd = torch::autograd::get_current_node() != nullptr;
+    uncomputed_.call({op, facts, below, node.mutates, by_autograd}, stack, external_);
+  };
+  if (node.random && options_.on_twins) {
+    generator_.run(stack, count, facts.generator, dispatch);
+  } else {
+    dispatch();
+  }
+}
+
 void Recorder::call(const c10::OperatorHandle& op,
-                    c10::DispatchKeySet keys,
+                    c10::DispatchKeySet below,
                     torch::jit::Stack& stack) {
-  const c10::DispatchKeySet below =
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key_);
   if (takes_apart(op, below, stack)) {
     op.redispatchBoxed(below, &stack);
     return;
@@ -195,7 +230,7 @@ void Recorder::call(const c10::OperatorHandle& op,
     return;
   }
 
-  const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   if (options_.pre_dispatch && c10::GradMode::is_enabled() != grad_mode_) {
     set_grad_mode(!grad_mode_);
   }
@@ -206,6 +241,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   const std::size_t count = parameters.size();
   const std::size_t base = stack.size() - count;
   const c10::IValue* arguments = stack.data() + base;
+  check_reads(known, std::span(stack).last(count));
 
   ir::Node node = node_here();
   node.target = known.target;
@@ -220,17 +256,19 @@ void Recorder::call(const c10::OperatorHandle& op,
   for (const std::uint32_t argument : undeclared_mutations(known.target, arguments)) {
     node.mutates.push_back(argument);
   }
-  node.effectful = known.asserts;
+  node.effectful = known.effectful || effects;
   node.random = known.random && !(known.dropout && arguments[*known.dropout].toDouble() == 0);
 
   // Where each argument lies, before the call: set_ makes its own see other memory. One tensor of a
   // list is enough to tell what a result is a view of.
   std::vector<const c10::StorageImpl*> memories(count);
+  Tensors written;
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
       check_frozen(known, tensor);
       refuse_reshaping(known, tensor);
       snapshot(tensor);
+      written.push_back(tensor);
       if (!known.in_place_view && tensor.has_storage()) {
         written_.insert(tensor.storage().unsafeGetStorageImpl());
       }
@@ -239,22 +277,17 @@ void Recorder::call(const c10::OperatorHandle& op,
       memories[argument] = memory_of(tensor);
     }
   });
+  const std::size_t bytes =
+      known.in_place_view && memories[0] != nullptr ? memories[0]->nbytes() : 0;
 
-  const bool draws = node.random;
-  const auto run = [&] {
-    if (!options_.without_values) {
-      op.redispatchBoxed(below, &stack);
-      return;
-    }
-    const bool by_autograd = torch::autograd::get_current_node() != nullptr;
-    uncomputed_.call({op, known, below, node.mutates, by_autograd}, stack, external_);
-  };
-  if (draws && options_.on_twins) {
-    generator_.run(stack, count, known.generator, run);
-  } else {
-    run();
+  run(op, known, below, node, stack);
+  const std::span<const c10::IValue> returned = std::span(stack).subspan(base);
+  if (known.in_place_view && !written.empty() && memory_of(written[0]) == memories[0] &&
+      memories[0] != nullptr && memories[0]->nbytes() > bytes) {
+    initialization_.note_growth(written[0], bytes, allocation_by(known.target));
   }
-  add_results(std::move(node), !known.may_alias.empty(), std::span(stack).subspan(base), memories);
+  note_memory(known, written, returned);
+  add_results(std::move(node), !known.may_alias.empty(), returned, memories);
 }
 
 void Recorder::add_results(ir::Node node,
@@ -303,6 +336,7 @@ void Recorder::add_results(ir::Node node,
     // A second name for the same window on the same memory changes nothing: the first stays.
     if (results[i].defined() && !values_.find(results[i])) {
       values_.set(results[i], graph_.node(id).results[i]);
+      escaped_.watch(results[i], graph_.node(id).results[i], !uncomputed_.contains(results[i]));
     }
   }
 }
@@ -339,7 +373,7 @@ void Recorder::call_region(std::string target,
 }
 
 at::Tensor Recorder::some_like(const at::Tensor& tensor) {
-  const c10::impl::ExcludeDispatchKeyGuard not_recorded(key_);
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   const at::NoGradGuard no_grad;
   const at::Tensor detached = tensor.detach();
   return options_.without_values

@@ -14,6 +14,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "escaped_tensors.hpp"
+#include "initialization.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/graph.hpp"
 #include "operator_facts.hpp"
@@ -28,6 +30,7 @@ namespace kiln::capture {
 /// nowhere else.
 inline constexpr c10::DispatchKey kTracerKey = c10::DispatchKey::Fake;
 inline constexpr c10::DispatchKey kPreDispatchKey = c10::DispatchKey::DeferredInit;
+inline constexpr c10::DispatchKeySet kTracerKeys({kTracerKey, kPreDispatchKey});
 
 /// The operator that a program asks with whether two tensors are equal (compare.cpp).
 inline constexpr const char* kEqual = "aten.equal.default";
@@ -40,7 +43,7 @@ class Recorder : public c10::DebugInfoBase {
   /// The recorder of the calling thread, if it is recording.
   static Recorder* current();
 
-  /// The key that this trace lives on.
+  /// The key that this trace records on.
   [[nodiscard]] c10::DispatchKey key() const { return key_; }
   [[nodiscard]] const RecordOptions& options() const { return options_; }
 
@@ -55,6 +58,12 @@ class Recorder : public c10::DebugInfoBase {
 
   /// Runs `op` and writes it down.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+
+  /// Runs `op`, which arrives above autograd in a trace below it. If it is composite and its parts
+  /// do not account for its results, it is written down whole.
+  void call_above_autograd(const c10::OperatorHandle& op,
+                           c10::DispatchKeySet below,
+                           torch::jit::Stack& stack);
 
   /// Writes down that grad mode is now `enabled`, in a trace before dispatch.
   void set_grad_mode(bool enabled);
@@ -82,9 +91,14 @@ class Recorder : public c10::DebugInfoBase {
   [[nodiscard]] const Tensors& captured() const { return captured_; }
   ir::Graph take_graph() { return std::move(graph_); }
   Tensors take_captured() { return std::move(captured_); }
-  std::vector<WeakStorage> take_uncomputed() { return uncomputed_.take_storages(); }
+  /// What operators have returned.
+  EscapedTensors& escaped() { return escaped_; }
+  [[nodiscard]] const ir::Graph& graph() const { return graph_; }
+  [[nodiscard]] bool deferred_effects() const { return deferred_effects_; }
+  std::vector<std::string> take_repeated_effects() { return std::move(repeated_effects_); }
 
   bool backward = false;
+  bool effects = false;  // What is recorded has an effect, whatever the operator.
   std::string module_path;
   std::string source;
 
@@ -92,6 +106,14 @@ class Recorder : public c10::DebugInfoBase {
   struct Snapshot {
     at::Tensor target;  // Bytes of the storage.
     at::Tensor copy;
+  };
+
+  // A composite operator that is running: its parts are recorded meanwhile.
+  struct Composite {
+    const c10::OperatorHandle& op;
+    std::span<const c10::IValue> arguments;
+    std::uint64_t opened;
+    bool is_opaque = false;  // One of its parts reads memory that none of them wrote.
   };
 
   const OperatorFacts& facts(const c10::OperatorHandle& op);
@@ -110,6 +132,20 @@ class Recorder : public c10::DebugInfoBase {
               const torch::jit::Stack& stack) const;
   void compare(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack);
   void snapshot(const at::Tensor& tensor);
+  void run(const c10::OperatorHandle& op,
+           const OperatorFacts& facts,
+           c10::DispatchKeySet below,
+           const ir::Node& node,
+           torch::jit::Stack& stack);
+  void check_reads(const OperatorFacts& facts, std::span<const c10::IValue> arguments);
+  void require_initialized(const at::Tensor& tensor, const std::string& reader);
+  void note_memory(const OperatorFacts& facts,
+                   const Tensors& written,
+                   std::span<const c10::IValue> results);
+  Allocation allocation_by(const std::string& target);
+  void lift_literals(const at::Tensor& tensor);
+  [[nodiscard]] bool accounts_for(const Composite& composite, const at::Tensor& result) const;
+  void record_whole(const Composite& composite, std::span<const c10::IValue> results);
   void add_results(ir::Node node,
                    bool declares_aliases,
                    std::span<const c10::IValue> returned,
@@ -130,6 +166,12 @@ class Recorder : public c10::DebugInfoBase {
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;
   Uncomputed uncomputed_;
+  EscapedTensors escaped_;
+  InitializationTracker initialization_;
+  std::vector<Composite> composites_;  // Innermost last.
+  std::uint64_t clock_ = 0;            // Counts allocations and composite operators.
+  bool deferred_effects_ = false;
+  std::vector<std::string> repeated_effects_;
   // What a node of the forward said of itself, by autograd's number.
   std::unordered_map<std::int64_t, ir::Provenance> origins_;
   std::size_t names_ = 0;

@@ -42,6 +42,7 @@ void Recorder::add_argument(const at::Tensor& tensor) {
 void Recorder::add_output(const at::Tensor& tensor) {
   ir::Output output{.value = {}, .kind = ir::OutputKind::kUser, .input = 0, .name = {}};
   if (tensor.defined()) {
+    require_initialized(tensor, "the program returns");
     output.value = value_of(tensor);
     if (graph_.value(output.value).producer.valid()) {
       graph_.value(output.value).tensor().requires_grad = tensor.requires_grad();

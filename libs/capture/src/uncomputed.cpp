@@ -133,10 +133,6 @@ bool has_integers(const Outcome& outcome, const std::vector<at::Tensor>& written
              });
 }
 
-WeakStorage weak(c10::StorageImpl* storage) {
-  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
-}
-
 }  // namespace
 
 bool Uncomputed::contains(const at::Tensor& tensor) const {
@@ -160,7 +156,6 @@ at::Tensor Uncomputed::make_like(const at::Tensor& tensor, Storages& storages) {
     storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
         "the trace has not computed this tensor");
     storages_.insert(storage);
-    made_.push_back(weak(storage));
   }
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(entry->second), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
@@ -231,7 +226,6 @@ void Uncomputed::forget(const at::Tensor& written,
   if (storages_.insert(storage).second && !external.contains(storage)) {
     storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
         "the trace has not computed what was written to this tensor");
-    made_.push_back(weak(storage));
   }
 }
 

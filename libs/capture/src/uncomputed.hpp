@@ -53,9 +53,6 @@ class Uncomputed {
   /// What depends on `tensor` need not be computed.
   void add_argument(const at::Tensor& tensor) { varying_.insert(memory_of(tensor)); }
 
-  /// All storages without memory that were made.
-  std::vector<WeakStorage> take_storages() { return std::move(made_); }
-
  private:
   using Storages = std::unordered_map<const c10::StorageImpl*, c10::Storage>;
 
@@ -80,7 +77,6 @@ class Uncomputed {
   // Of what depends on the arguments. The rest is the same in every call, so that a program may
   // keep it: it is computed.
   std::unordered_set<const c10::StorageImpl*> varying_;
-  std::vector<WeakStorage> made_;
   std::unordered_set<const c10::FunctionSchema*> not_on_meta_;
   std::unordered_map<std::string, Outcome> known_outcomes_;
 };

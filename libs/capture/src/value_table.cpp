@@ -62,6 +62,16 @@ std::optional<ir::ValueId> ValueTable::find(const at::Tensor& tensor) const {
   return entry == values.rend() ? std::nullopt : std::optional(entry->value);
 }
 
+void ValueTable::forget(const at::Tensor& tensor) {
+  if (memory_of(tensor) == nullptr) {
+    without_storage_.erase(tensor.unsafeGetTensorImpl());
+    return;
+  }
+  StorageEntry& entry = *entry_of(tensor);
+  entry.id = {};
+  entry.values.clear();
+}
+
 ir::StorageId ValueTable::storage_of(const at::Tensor& tensor, ir::Graph& graph) {
   if (memory_of(tensor) == nullptr) {
     return {};

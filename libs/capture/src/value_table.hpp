@@ -24,6 +24,8 @@ class ValueTable {
   /// `tensor` is `value` from now on.
   void set(const at::Tensor& tensor, ir::ValueId value);
   [[nodiscard]] std::optional<ir::ValueId> find(const at::Tensor& tensor) const;
+  /// Whatever lies in `tensor`'s storage from now on has nothing to do with what lay there before.
+  void forget(const at::Tensor& tensor);
 
   /// The graph's id for `tensor`'s storage, taken from `graph` if it is new; invalid for tensors
   /// without one.

@@ -21,6 +21,8 @@ namespace {
 
 constexpr std::string_view kModels = "models/";
 constexpr std::string_view kJson = ".json";
+// An input or output that only keeps calls with effects in order.
+constexpr std::string_view kToken = "token";
 
 std::string only_model_of(const ArchiveFile& archive) {
   const std::string file = archive.path().string();
@@ -119,6 +121,8 @@ class SignatureReader {
         }
       } else if (tag == "tensor_constant") {
         own(value.at("tensor_constant_name"), ir::InputKind::kConstant);
+      } else if (tag == kToken) {
+        continue;
       } else if (tag == "user_input") {
         read_user_input(value.at("arg"));
       } else if (tag == "constant_input") {
@@ -149,7 +153,7 @@ class SignatureReader {
         } else {
           program_.output_leaves.push_back({.constant = constant.dump()});
         }
-      } else if (tag != "buffer_mutation" && tag != "user_input_mutation" &&
+      } else if (tag != kToken && tag != "buffer_mutation" && tag != "user_input_mutation" &&
                  tag != "parameter_mutation") {
         throw Error(ErrorCode::kUnsupported,
                     "a program with an output of kind " + tag + " cannot be traced");
@@ -242,6 +246,10 @@ Tensors ArchivedProgram::run(const Tensors& user_inputs) const {
   std::size_t next_leaf = 0;
   for (const Json& spec : signature.at("input_specs")) {
     const auto [tag, value] = read_union(spec);
+    if (tag == kToken) {
+      inputs.emplace_back();
+      continue;
+    }
     if (tag != "user_input" && tag != "constant_input") {
       inputs.emplace_back(owned[next_owned++].tensor);
       continue;
@@ -266,6 +274,9 @@ Tensors ArchivedProgram::run(const Tensors& user_inputs) const {
   }
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const auto [tag, value] = read_union(specs[i]);
+    if (tag == kToken) {
+      continue;
+    }
     if (tag == "user_output") {
       if (value.at("arg").contains("as_tensor")) {
         outputs.push_back(results[i].toTensor());

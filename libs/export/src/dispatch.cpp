@@ -47,7 +47,8 @@ ExportedProgram run_dispatch(ExportedProgram program) {
     const c10::AutoGradMode no_grad(false);
     trace.recording =
         capture::record([&](const Tensors& inputs) { return run(program, interpreter, inputs); },
-                        program.sample_inputs);
+                        program.sample_inputs,
+                        {.allow_uninitialized = true});
   }
   ExportedProgram dispatched = assemble(std::move(trace), program.sample_inputs);
   program.graph = std::move(dispatched.graph);

@@ -84,7 +84,8 @@ ExportedProgram export_program(const TensorFunction& function,
   const capture::RecordOptions record{.on_twins = true,
                                       .allow_value_reads = options.allow_value_reads,
                                       .pre_dispatch = options.pre_dispatch,
-                                      .check_hidden_reads = options.check_hidden_reads};
+                                      .check_hidden_reads = options.check_hidden_reads,
+                                      .allow_uninitialized = options.allow_uninitialized};
   if (options.joint) {
     record_joint(trace, function, example, *options.loss_index, record);
   } else {

@@ -13,19 +13,20 @@
 namespace kiln::exporter {
 namespace {
 
-// Only the graph is wanted, so that nothing is computed for it. A program that looks at its data (it
-// asserts something of them) is run as it is: it may still be a good one, and if not, what it throws
-// is its own.
+// Only the graph is wanted, so that nothing is computed for it. A program that looks at its data
+// (it asserts something of them) is run as it is: it may still be a good one, and if not, what it
+// throws is its own.
 capture::Recording record_graph(const ArchivedProgram& archived) {
   // The archive is an inference program: nothing is to be saved for a backward.
   const c10::AutoGradMode no_grad(false);
   const auto run = [&](const Tensors& inputs) { return archived.run(inputs); };
   try {
-    return capture::record(run, archived.sample_inputs, {.without_values = true});
+    return capture::record(
+        run, archived.sample_inputs, {.without_values = true, .allow_uninitialized = true});
   } catch (const std::exception& failure) {
     KILN_LOG(kDebug, "export", "traced again, with values: " << failure.what());
   }
-  return capture::record(run, archived.sample_inputs);
+  return capture::record(run, archived.sample_inputs, {.allow_uninitialized = true});
 }
 
 }  // namespace

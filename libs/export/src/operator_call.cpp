@@ -116,8 +116,13 @@ std::vector<c10::IValue> call_operator(const std::string& target,
   std::vector<c10::IValue> stack;
   try {
     NamedArguments values;
-    for (const Json& input : inputs) {
-      values[input.at("name").get<std::string>()] = read_argument(input.at("arg"), environment);
+    const std::vector<c10::Argument>& formals = handle.schema().arguments();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      auto name = inputs[i].at("name").get<std::string>();
+      if (name.empty() && i < formals.size()) {  // By position, within a call with effects.
+        name = formals[i].name();
+      }
+      values[name] = read_argument(inputs[i].at("arg"), environment);
     }
     handle = with_literals(handle, values);
     for (const c10::Argument& formal : handle.schema().arguments()) {

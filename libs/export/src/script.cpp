@@ -65,7 +65,9 @@ ExportedProgram export_script(const torch::jit::Module& module,
     result = flatten(stack.at(0));
     return std::exchange(result.tensors, {});
   };
-  ExportedProgram program = export_program(run, named_tensors(module), example, options);
+  ExportOptions without_pointers = options;
+  without_pointers.allow_uninitialized = true;  // TorchScript has no raw pointers to write through.
+  ExportedProgram program = export_program(run, named_tensors(module), example, without_pointers);
   program.out_spec = "[1," + result.spec + "]";
   program.output_leaves = std::move(result.leaves);
   return program;

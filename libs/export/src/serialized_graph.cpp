@@ -164,6 +164,9 @@ class GraphRun {
     if (name == "invoke_subgraph") {
       return run_region(inputs, 0, /*skip=*/1);
     }
+    if (name == "with_effects") {
+      return run_with_effects(inputs);
+    }
     if (name == "cond") {
       const c10::IValue predicate = argument(inputs, 0);
       const capture::TensorFunction if_true = body(inputs, 1);
@@ -179,6 +182,24 @@ class GraphRun {
     throw Error(
         ErrorCode::kUnsupported,
         "the operator " + target + " has a loop that depends on data, which cannot be traced");
+  }
+
+  // A token, an operator and its arguments. The token is there for PyTorch's own passes to keep
+  // calls with effects in order, as ours do without.
+  std::vector<c10::IValue> run_with_effects(const Json& inputs) const {
+    const Json& called = inputs.at(1).at("arg");
+    if (!called.contains("as_operator")) {
+      throw Error(ErrorCode::kCorrupt, "a call with effects names no operator");
+    }
+    const capture::EffectScope effects;
+    std::vector<c10::IValue> results = call_operator(called.at("as_operator").get<std::string>(),
+                                                     Json(inputs.begin() + 2, inputs.end()),
+                                                     environment_);
+    if (results.empty()) {
+      results.emplace_back();
+    }
+    results.insert(results.begin(), c10::IValue());
+    return results;
   }
 
   // The tensors of a list of operands.

@@ -13,6 +13,7 @@
 
 #include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/capture/effects.hpp"
 #include "kiln/compile.hpp"
 #include "kiln/compile_values.hpp"
 #include "kiln/model.hpp"
@@ -25,5 +26,9 @@ namespace kiln {
 /// Programs with custom operators are cached once these have an identity:
 /// `kiln::declare_identity("mylib::scale", "1")`.
 using autograd_cache::declare_identity;
+
+/// Calls of a custom operator that does something no result shows are kept, in order, once:
+/// `kiln::declare_effect("mylib::log")`.
+using capture::declare_effect;
 
 }  // namespace kiln

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/StorageImpl.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <functional>
 #include <source_location>
@@ -21,9 +19,6 @@ namespace kiln::capture {
 
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
-
-/// A storage, to ask whether it is still there.
-using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 /// How a function is recorded.
 struct RecordOptions {
@@ -52,6 +47,9 @@ struct RecordOptions {
   /// depend on an input, and integers and booleans as far as they do not come from numbers that are
   /// not. A program that looks at elements throws, and is to be recorded with values.
   bool without_values = false;
+  /// Let the program read and return memory that no operator has written (`at::empty`). Otherwise
+  /// that is an error: most likely the program filled it through a raw pointer, which no graph has.
+  bool allow_uninitialized = false;
   /// Called with each captured tensor when it is first used, before the operator that uses it runs.
   std::function<void(const at::Tensor&)> on_capture = {};
 };
@@ -66,19 +64,25 @@ struct Recording {
   /// What the function returned (computed from the twins, if it ran on twins; without elements, if
   /// there are no values).
   Tensors outputs;
-  /// Memory that is none, of tensors that were not computed. Where it outlives the recording, the
-  /// program has kept such a tensor.
-  std::vector<WeakStorage> uncomputed;
+  /// Set if the program may have kept a tensor in an object of its own. Called when whatever the
+  /// trace returned is gone, it gives such tensors values if they have none, and returns the
+  /// operators that made those which depend on inputs.
+  std::function<std::vector<std::string>()> compute_escaped;
+  /// The graph has effects (`declare_effect`) that did not happen, because a trace on twins is not
+  /// the call.
+  bool deferred_effects = false;
+  /// Operators with an effect that had to be called all the same, for their results.
+  std::vector<std::string> repeated_effects;
 };
 
 /// Runs `function` on `inputs` and records it.
 ///
-/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
-/// shape that depends on data; with `kInvalidArgument` if, before dispatch, it writes what an
-/// operator returned that may return its argument (dropout that drops nothing). With
-/// `check_hidden_reads` also with `kUnsupported`, naming the first operator and argument that
-/// depend on data and where in the program they are. Whatever the function itself throws passes
-/// through.
+/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value, has a
+/// shape that depends on data, or uses memory that it has not written with operators; with
+/// `kInvalidArgument` if, before dispatch, it writes what an operator returned that may return its
+/// argument (dropout that drops nothing). With `check_hidden_reads` also with `kUnsupported`,
+/// naming the first operator and argument that depend on data and where in the program they are.
+/// Whatever the function itself throws passes through.
 [[nodiscard]] Recording record(const TensorFunction& function,
                                const Tensors& inputs,
                                const RecordOptions& options = {});
@@ -140,6 +144,19 @@ class BackwardScope {
 
  private:
   bool previous_;
+};
+
+/// While it lives, operators recorded on this thread have effects (kiln/capture/effects.hpp), as an
+/// archive says of some of its calls.
+class EffectScope {
+ public:
+  EffectScope();
+  ~EffectScope();
+  EffectScope(const EffectScope&) = delete;
+  EffectScope& operator=(const EffectScope&) = delete;
+
+ private:
+  bool previous_ = false;
 };
 
 /// While it lives, nodes recorded on this thread carry `path` in their provenance.

@@ -49,6 +49,9 @@ struct ExportOptions {
   /// second time, on other data, and throw where the two differ. See
   /// `capture::RecordOptions::check_hidden_reads`.
   bool check_hidden_reads = false;
+  /// Let the program return memory that no operator has written (`torch::empty`), instead of taking
+  /// it for memory that was filled through a raw pointer, which is an error.
+  bool allow_uninitialized = false;
   /// Allow tensors that are neither inputs nor named: they become constants.
   bool allow_constants = true;
   /// Record above autograd: composite operators (linear, matmul, conv2d) stay whole, and changes of
@@ -60,8 +63,8 @@ struct ExportOptions {
 
 /// Traces `function` on `example`.
 ///
-/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value or has a
-/// shape that depends on data (with `check_hidden_reads`, also if it does so without an operator);
+/// Throws `Error` with `kUnsupported` naming the operator if the program reads a value, has a
+/// shape that depends on data, or uses memory that it filled through a raw pointer (with `check_hidden_reads`, also if it does so without an operator);
 /// with `kInvalidArgument` if it changes an input in a way that no
 /// functional graph can say (its geometry; one of several inputs that share memory), if an input is
 /// a tensor of another kind (wrapped, batched, nested), or if `joint` is asked for and the outputs
