@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
 #include <optional>
@@ -119,9 +120,9 @@ bool is_made_by_the_trace(const OutputPlan& output) {
 }
 
 // Whether the trace did all that a call does.
-bool is_a_call(const ir::Graph& graph, const Plan& plan) {
-  return plan.tangents.empty() && plan.writes.empty() && plan.changes.empty() &&
-         !plan.grad_mode_after &&
+bool is_a_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) {
+  return !deferred_effects && plan.tangents.empty() && plan.writes.empty() &&
+         plan.changes.empty() && !plan.grad_mode_after &&
          std::all_of(plan.outputs.begin(), plan.outputs.end(), is_made_by_the_trace) &&
          std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
            return node.random;
@@ -186,6 +187,21 @@ struct OwnAutocastCache {
   OwnAutocastCache& operator=(const OwnAutocastCache&) = delete;
 };
 
+// Anomaly mode looks at every gradient for NaN, which a trace has no use for: those of a compiled
+// function are looked at when it runs.
+class WithoutAnomalyMode {
+ public:
+  WithoutAnomalyMode() { AnomalyMode::set_enabled(false, checks_nan_); }
+  ~WithoutAnomalyMode() { AnomalyMode::set_enabled(enabled_, checks_nan_); }
+  WithoutAnomalyMode(const WithoutAnomalyMode&) = delete;
+  WithoutAnomalyMode& operator=(const WithoutAnomalyMode&) = delete;
+
+ private:
+  using AnomalyMode = torch::autograd::AnomalyMode;
+  bool enabled_ = AnomalyMode::is_enabled();
+  bool checks_nan_ = AnomalyMode::should_check_nan();
+};
+
 // One run of the function, with what was learned from those before.
 struct Attempt {
   const TensorFunction& function;
@@ -193,23 +209,21 @@ struct Attempt {
   InputLayout layout;
   bool without_values;
   std::optional<WithoutOneDnn> without_onednn = {};
-  std::vector<capture::WeakStorage> uncomputed = {};
+  std::function<std::vector<std::string>()> compute_escaped = {};
 
   // Nothing if it must be run again.
   std::optional<JointTrace> run();
-  // Whether a tensor that was not computed lives on after the trace.
-  [[nodiscard]] bool is_kept() const {
-    return std::any_of(uncomputed.begin(), uncomputed.end(), [](const auto& storage) {
-      return !storage.expired();
-    });
-  }
+  // Throws if the function keeps what it has computed, which then has values.
+  void require_nothing_kept() const;
 };
 
 std::optional<JointTrace> Attempt::run() {
   const OwnAutocastCache casts;
+  const WithoutAnomalyMode no_anomaly_mode;
   JointProgram program(function, layout);
   capture::RecordOptions record_options;
   record_options.without_values = without_values;
+  record_options.allow_uninitialized = options.allow_uninitialized;
   record_options.on_capture = [&](const at::Tensor& tensor) { program.note_capture(tensor); };
   capture::Recording recording;
   try {
@@ -220,12 +234,16 @@ std::optional<JointTrace> Attempt::run() {
     program.restore_captured();
     throw;
   }
-  if (program.must_merge()) {
-    layout.merge(*program.must_merge());
-    return std::nullopt;
-  }
-  if (needs_grad_mode(recording.graph, program) && !without_onednn) {
-    without_onednn.emplace();
+  const bool without_onednn_again = needs_grad_mode(recording.graph, program) && !without_onednn;
+  if (program.must_merge() || without_onednn_again) {
+    if (recording.compute_escaped) {
+      recording.compute_escaped();  // The function may read next time what it has kept.
+    }
+    if (program.must_merge()) {
+      layout.merge(*program.must_merge());
+    } else {
+      without_onednn.emplace();
+    }
     return std::nullopt;
   }
 
@@ -234,16 +252,34 @@ std::optional<JointTrace> Attempt::run() {
   arrange(recording.graph, program, trace.plan);
   trace.graph = ir::functionalize(std::move(recording.graph));
   place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
-  if (!without_values && is_a_call(trace.graph, trace.plan)) {
+  if (!without_values && is_a_call(trace.graph, trace.plan, recording.deferred_effects)) {
     const Tensors& returned = program.outputs().outputs();
     trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
+  } else {
+    for (const std::string& target : recording.repeated_effects) {
+      KILN_LOG(kWarning,
+               "autograd-dispatch",
+               target << " has an effect and results: it ran while the function was traced, and "
+                         "runs again in the call that is being compiled");
+    }
   }
   trace.graph = ir::remove_dead_code(trace.graph);
   capture::complete_signatures(trace.graph);
   trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
   trace.captured = std::move(recording.captured);
-  uncomputed = std::move(recording.uncomputed);
+  compute_escaped = std::move(recording.compute_escaped);
   return trace;
+}
+
+void Attempt::require_nothing_kept() const {
+  const std::vector<std::string> origins =
+      compute_escaped ? compute_escaped() : std::vector<std::string>();
+  if (!origins.empty()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the function keeps what " + origins.front() +
+                    " computes in an object of its own, a member or a global, and compiled code "
+                    "would not put a new one there: return it, or write it in place (copy_)");
+  }
 }
 
 }  // namespace
@@ -255,21 +291,20 @@ JointTrace trace_joint(const TensorFunction& function,
                   .options = options,
                   .layout = InputLayout(inputs),
                   .without_values = options.without_values && c10::GradMode::is_enabled()};
+  bool is_traced = false;
   while (true) {
     try {
       if (std::optional<JointTrace> trace = attempt.run()) {
-        if (!attempt.is_kept()) {
-          return std::move(*trace);
-        }
-        throw Error(ErrorCode::kUnsupported, "the function keeps a tensor that it has computed");
+        is_traced = true;
+        attempt.require_nothing_kept();
+        return std::move(*trace);
       }
     } catch (const std::exception& failure) {
-      if (!attempt.without_values) {
+      if (is_traced || !attempt.without_values) {
         throw;
       }
       KILN_LOG(kDebug, "autograd-dispatch", "traced again, with values: " << failure.what());
       attempt.without_values = false;
-      attempt.uncomputed.clear();
     }
   }
 }

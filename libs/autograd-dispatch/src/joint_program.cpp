@@ -14,6 +14,7 @@
 #include "kiln/capture/record.hpp"
 #include "reachability.hpp"
 #include "relations.hpp"
+#include "tensor_hooks.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
@@ -307,6 +308,7 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
   const std::vector<TensorState> captured_before = states_of(captured_tensors_);
   const std::vector<TensorState> tangents_before = states_of(tangents);
   const capture::BackwardScope backward;
+  const WithoutTensorHooks no_hooks(captured_tensors_);
   torch::autograd::variable_list gradients = torch::autograd::grad(differentiable,
                                                                    targets,
                                                                    tangents,

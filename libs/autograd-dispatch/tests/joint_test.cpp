@@ -45,21 +45,35 @@ TEST_CASE("nodes of the gradients are marked as backward", "[autograd-dispatch][
   CHECK(backward_marked);
 }
 
-TEST_CASE("what a function keeps of its trace has elements", "[autograd-dispatch][joint]") {
-  torch::Tensor mask, last;
+TEST_CASE("a function may keep what does not depend on its inputs", "[autograd-dispatch][joint]") {
+  torch::Tensor mask;
   const auto function = [&](const Tensors& in) {
     if (!mask.defined()) {
       mask = torch::ones_like(in[0]).tril() * 2;
     }
-    last = in[0].sin();
-    return Tensors{last * mask};
+    return Tensors{in[0] * mask};
   };
   const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad());
 
   CHECK(trace_joint(function, {x}).differentiable());
 
   CHECK(torch::equal(mask, torch::ones({3, 3}).tril() * 2));
-  CHECK(torch::equal(last, x.sin()));
+}
+
+TEST_CASE(
+    "a function that keeps what depends on its inputs is refused, and what it keeps has values",
+    "[autograd-dispatch][joint]") {
+  torch::Tensor last;
+  const auto function = [&](const Tensors& in) {
+    last = in[0].sin();
+    return Tensors{last * 2};
+  };
+  const bool trains = GENERATE(false, true);
+  const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad(trains));
+
+  CHECK_THROWS_WITH(trace_joint(function, {x}), testing::contains("keeps what aten.sin.default"));
+
+  CHECK(torch::equal(last, x.detach().sin()));
 }
 
 TEST_CASE("a function that reads values is traced with them", "[autograd-dispatch][joint]") {

@@ -130,7 +130,10 @@ struct Function::State {
       }
       return function(arguments);
     };
-    static_cast<void>(capture::record(with_histories, inputs, {.check_hidden_reads = true}));
+    static_cast<void>(capture::record(
+        with_histories,
+        inputs,
+        {.check_hidden_reads = true, .allow_uninitialized = options.allow_uninitialized}));
   }
 
   JointTrace trace(const Tensors& inputs) {
@@ -141,8 +144,11 @@ struct Function::State {
     if (options.check_hidden_reads) {
       check_hidden_reads(inputs);
     }
-    JointTrace traced = autograd_dispatch::trace_joint(
-        function, inputs, {.keep_mutations_in_graph = options.keep_mutations_in_graph});
+    JointTrace traced =
+        autograd_dispatch::trace_joint(function,
+                                       inputs,
+                                       {.keep_mutations_in_graph = options.keep_mutations_in_graph,
+                                        .allow_uninitialized = options.allow_uninitialized});
     note([&](CompileReport& report) { report.trace_ms += watch.milliseconds(); });
     return traced;
   }

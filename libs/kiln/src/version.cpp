@@ -1,6 +1,7 @@
 #include "version.hpp"
 
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/variable.h>
 
 namespace kiln {
 
@@ -54,7 +55,8 @@ Tensors Version::with_captured(const Tensors& arguments) const {
 }
 
 VersionReport Version::describe() const {
-  VersionReport report{.origin = origin, .guards = {thread.text()}, .specialisations = {}};
+  VersionReport report{
+      .origin = origin, .guards = {thread.text()}, .specialisations = {}, .hooks = {}};
   const auto add = [&](const std::string& name, const std::vector<TensorGuard>& guards) {
     for (std::size_t i = 0; i < guards.size(); ++i) {
       report.guards.push_back(c10::str(name, " ", i, ": ", guards[i].text()));
@@ -69,6 +71,12 @@ VersionReport Version::describe() const {
     if (!inputs[i].sizes.empty()) {
       report.specialisations.push_back(
           c10::str("the sizes of input ", i, " are ", at::IntArrayRef(inputs[i].sizes)));
+    }
+  }
+  for (std::size_t i = 0; i < captured.size(); ++i) {
+    if (captured[i].defined() && captured[i].requires_grad() &&
+        !torch::autograd::impl::hooks(captured[i]).empty()) {
+      report.hooks.push_back(c10::str("captured tensor ", i, " of shape ", captured[i].sizes()));
     }
   }
   if (!function) {

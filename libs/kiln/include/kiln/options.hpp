@@ -34,6 +34,9 @@ struct CompileOptions {
   /// (`x.data_ptr<float>()[0]`), by running it on other data, and throw where it does. Not looked
   /// at: what its backward does, and functions that the cache knows.
   bool check_hidden_reads = false;
+  /// A function may return memory that no operator has written (`torch::empty`). Otherwise that is
+  /// an error, because it is how memory looks that was filled through a raw pointer.
+  bool allow_uninitialized = false;
   std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
   bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
   bool winograd = true;       ///< 3x3 convolutions may be computed in tiles (docs/codegen.md).
@@ -77,6 +80,9 @@ struct VersionReport {
   std::string origin;
   std::vector<std::string> guards;           ///< When it is used, in words.
   std::vector<std::string> specialisations;  ///< What the program could vary, and is fixed here.
+  /// Tensors that the function uses with hooks on their gradients, which autograd runs as in eager
+  /// mode: after the compiled backward.
+  std::vector<std::string> hooks = {};
 };
 
 /// What `compile` did for a function so far.

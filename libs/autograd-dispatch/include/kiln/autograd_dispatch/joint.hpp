@@ -37,6 +37,8 @@ struct TraceOptions {
   /// can be differentiated takes nothing from its trace but the graph. A program that cannot be
   /// recorded so is run a second time, with values; so is one that throws, for what it throws then.
   bool without_values = true;
+  /// Let the function return memory that no operator has written (`torch::empty`).
+  bool allow_uninitialized = false;
 };
 
 /// Runs `function` on twins of `inputs`, differentiates what it returns and what it wrote, and
