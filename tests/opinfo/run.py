@@ -9,11 +9,16 @@ entry of the list of which every sample works. A wrong value always fails.
 Which samples of an entry are drawn depends on the seed and its name alone, so that a failure comes
 again with the seed that was printed, also by itself: --seed N --only NAME.
 
-usage: run.py KILN [--slice N] [--samples N] [--seed N] [--only NAME...] [--write]
+With --composite only operators that libtorch makes of others are run, and memory is poisoned: what
+malloc gives out holds one pattern while a program is traced and another one while it runs. A composite
+operator that fills memory behind the dispatcher's back would be recorded without what it computes.
+
+usage: run.py KILN [--composite] [--slice N] [--samples N] [--seed N] [--only NAME...] [--write]
 """
 
 import argparse
 import copy
+import ctypes
 import json
 import multiprocessing.connection
 import os
@@ -54,6 +59,28 @@ for module in list(sys.modules.values()):
 
 def entry_name(op):
     return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
+
+
+def composite_names():
+    """Operators of libtorch with a kernel that only calls others, without namespace and overload."""
+    return {name.removeprefix("aten::").split(".")[0] for name in torch._C._dispatch_get_all_op_names()
+            if name.startswith("aten::") and
+            torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")}
+
+
+def is_composite(op, names):
+    return not names.isdisjoint({op.name.replace(".", "_"), op.name.split(".")[-1], op.aten_name})
+
+
+class Poison:
+    """Patterns that glibc's malloc fills memory with; 0 leaves it as it is."""
+
+    trace, run = 0, 0
+
+    @staticmethod
+    def fill(pattern):
+        mallopt_perturb = -6
+        ctypes.CDLL(None).mallopt(mallopt_perturb, pattern)
 
 
 def tensors_of(tree):
@@ -134,7 +161,8 @@ def compile_and_run(kiln, cases, folder):
     except Exception as error:
         raise Refusal("export", f"{type(error).__name__}: {first_line(error)}") from None
     done = subprocess.run([kiln, "compile", archive, "-o", package, "--no-cache"],
-                          capture_output=True, text=True, timeout=TIMEOUT)
+                          capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**os.environ, "MALLOC_PERTURB_": str(Poison.trace)})
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.startswith("kiln: ")]
         reason = said[-1].removeprefix("kiln: ") if said else done.stderr
@@ -143,9 +171,12 @@ def compile_and_run(kiln, cases, folder):
         model = torch._inductor.aoti_load_package(package)
         inputs = [tensor for case in cases for tensor in case.fresh_inputs()]
         torch.manual_seed(1)
+        Poison.fill(Poison.run)
         return model(*inputs)
     except Exception as error:
         raise Refusal("run", first_line(error)) from None
+    finally:
+        Poison.fill(0)
 
 
 def difference(case, expected, found):
@@ -288,6 +319,7 @@ def main():
     parser.add_argument("--slice", type=int, default=1, help="every N-th entry only")
     parser.add_argument("--samples", type=int, default=6, help="samples of an entry, drawn from those it has")
     parser.add_argument("--seed", type=int, help="what draws them; another one in each run if not given")
+    parser.add_argument("--composite", action="store_true", help="composite operators, on poisoned memory")
     parser.add_argument("--only", nargs="*", help="these entries only")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--write", action="store_true", help="write refusals.txt anew")
@@ -297,6 +329,10 @@ def main():
 
     known = read_refusals()
     entries = [op for op in op_db if torch.float32 in op.dtypes]
+    if arguments.composite:
+        names = composite_names()
+        entries = [op for op in entries if is_composite(op, names)]
+        Poison.trace, Poison.run = 0x35, 0xca
     chosen = ([op for op in entries if entry_name(op) in arguments.only] if arguments.only
               else entries[::arguments.slice])
     if arguments.slice > 1:
