@@ -83,6 +83,7 @@ int compile_archive(const CompileArguments& arguments, bool json) {
                                 {"kernels", report.kernels},
                                 {"extern_calls", report.extern_calls},
                                 {"cache_hit", report.cache_hit},
+                                {"specialisations", report.specialisations},
                                 {"trace_ms", report.trace_ms},
                                 {"compile_ms", report.compile_ms},
                                 {"total_ms", total.count()}}

@@ -72,6 +72,7 @@ int show_program(const ProgramArguments& arguments, bool json) {
                                 {"buffers", signature.buffers},
                                 {"user_inputs", signature.user_inputs},
                                 {"user_outputs", signature.user_outputs},
+                                {"specialisations", program.specialisations},
                                 {"graph", ir::print(program.graph)}}
                      .dump(2)
               << "\n";
@@ -79,8 +80,11 @@ int show_program(const ProgramArguments& arguments, bool json) {
   }
   std::cout << "exported program: " << signature.parameters.size() << " parameters, "
             << signature.buffers.size() << " buffers, " << signature.user_inputs.size()
-            << " inputs, " << signature.user_outputs.size() << " outputs\n"
-            << ir::print(program.graph);
+            << " inputs, " << signature.user_outputs.size() << " outputs\n";
+  for (const std::string& specialisation : program.specialisations) {
+    std::cout << "  " << specialisation << "\n";
+  }
+  std::cout << ir::print(program.graph);
   return 0;
 }
 

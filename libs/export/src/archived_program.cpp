@@ -180,8 +180,9 @@ class SignatureReader {
         throw Error(ErrorCode::kUnsupported,
                     "a program with a user input of kind " + tag + " cannot be traced");
       }
-      program_.input_leaves.push_back(
-          {.constant = symbol_value(read_union(value).value.get<std::string>())});
+      const auto symbol = read_union(value).value.get<std::string>();
+      program_.input_leaves.push_back({.constant = symbol_value(symbol)});
+      note_integer(symbol);
       return;
     }
     const auto name = value.at("name").get<std::string>();
@@ -193,6 +194,15 @@ class SignatureReader {
     const bool given = samples_ && leaf < samples_->size() && (*samples_)[leaf];
     program_.sample_inputs.push_back(given ? *(*samples_)[leaf]
                                            : invent_sample(read_tensor_meta(meta)));
+  }
+
+  void note_integer(const std::string& name) {
+    const Json& serialized = program_.graph.at("sym_int_values").at(name);
+    const auto [tag, value] = read_union(serialized);
+    if (tag == "as_expr") {
+      program_.input_integers.push_back(
+          {name, parse_srepr(value.at("expr_str").get<std::string>()), read_int(serialized)});
+    }
   }
 
   [[nodiscard]] std::string symbol_value(const std::string& name) const {

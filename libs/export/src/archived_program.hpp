@@ -4,6 +4,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -14,6 +15,13 @@
 #include "serialized_types.hpp"
 
 namespace kiln::exporter {
+
+/// An integer among the user's inputs that may vary.
+struct SymbolicInteger {
+  std::string name;
+  ir::Expr expr;
+  std::int64_t value = 0;  ///< In the sample.
+};
 
 /// A program in serialized form: JSON with its tensors.
 struct ArchivedProgram {
@@ -28,6 +36,7 @@ struct ArchivedProgram {
   std::vector<Leaf> output_leaves;
   ir::Ranges symbols;
   std::vector<std::vector<ir::Expr>> input_sizes;
+  std::vector<SymbolicInteger> input_integers;
 
   /// Runs the graph on the user's tensors; updates owned tensors and inputs in place where the
   /// signature says so.

@@ -9,6 +9,7 @@
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/export/archive.hpp"
+#include "specialisations.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -45,6 +46,7 @@ ExportedProgram load_program(const std::filesystem::path& path) {
                 path.string() + ": its graph does not run on its sample inputs: " +
                     message.substr(0, message.find('\n')));
   }
+  std::vector<std::string> specialisations = specialisations_of(archived);
   trace.owned = std::move(archived.owned);
   trace.input_names = std::move(archived.input_names);
 
@@ -56,6 +58,7 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   program.output_leaves = std::move(archived.output_leaves);
   program.symbols = std::move(archived.symbols);
   program.input_sizes = std::move(archived.input_sizes);
+  program.specialisations = std::move(specialisations);
   return program;
 }
 

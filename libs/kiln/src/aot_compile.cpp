@@ -1,6 +1,10 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
 #include "dump.hpp"
@@ -63,6 +67,23 @@ std::string pickled_samples(const ExportedProgram& program) {
   return {pickled.begin(), pickled.end()};
 }
 
+std::string join(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    text += (text.empty() ? "" : separator) + part;
+  }
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
 void require_supported(const fs::path& out, const CompileOptions& options) {
   if (out.extension() != ".so" && out.extension() != ".pt2") {
     throw Error(ErrorCode::kInvalidArgument, "'" + out.string() + "' ends in neither .pt2 nor .so");
@@ -101,7 +122,22 @@ Product compile_program(const ExportedProgram& program,
   if (dump) {
     dump->write_report(report);
   }
-  return {std::move(library), weights.data, pickled_samples(program)};
+  report.specialisations = program.specialisations;
+  return {std::move(library),
+          weights.data,
+          pickled_samples(program),
+          join(program.specialisations, "\n")};
+}
+
+// Until symbolic sizes are supported. Once for each compile, found in the cache or not.
+void warn_of_specialisations(const fs::path& out, const std::vector<std::string>& specialisations) {
+  if (!specialisations.empty()) {
+    KILN_LOG(kWarning,
+             "kiln",
+             out.string() << " takes inputs of one size only, that of the samples, where the "
+                             "program lets it vary: "
+                          << join(specialisations, "; "));
+  }
 }
 
 // A library may have a file beside it, and a package has not.
@@ -126,17 +162,24 @@ bool write_cached_product(autograd_cache::Cache& cache,
   if (!entry) {
     return false;
   }
+  const auto specialisations = entry->blobs.find("specialisations");
+  if (specialisations == entry->blobs.end()) {
+    return false;
+  }
   read_report(*entry, report);
+  report.specialisations = lines_of(specialisations->second);
   if (cache.is_product(out, key)) {
     return true;  // A build that is run again: nothing is to be done.
   }
   const TemporaryDirectory scratch("kiln-aot");
   try {
     const ArchivedWeights weights(archive, entry->blobs.at("weights"));
-    write_product(
-        {library_of(*entry, scratch.path()), weights.constants(), entry->blobs.at("sample_inputs")},
-        out,
-        instances);
+    write_product({library_of(*entry, scratch.path()),
+                   weights.constants(),
+                   entry->blobs.at("sample_inputs"),
+                   specialisations->second},
+                  out,
+                  instances);
   } catch (const std::exception& failure) {
     KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
     report = {};
@@ -163,6 +206,7 @@ fs::path aot_compile(const ExportedProgram& program,
                 out,
                 options.instances,
                 &ahead);
+  warn_of_specialisations(out, program.specialisations);
   if (report != nullptr) {
     *report = std::move(done);
   }
@@ -203,6 +247,7 @@ fs::path aot_compile(const fs::path& archive,
       autograd_cache::Entry entry = *product.library.entry;
       entry.blobs.emplace("sample_inputs", product.sample_inputs);
       entry.blobs.emplace("weights", *places);
+      entry.blobs.emplace("specialisations", product.specialisations);
       cache->put(*key, entry);
     }
     write_product(product, out, options.instances, &ahead);
@@ -210,6 +255,7 @@ fs::path aot_compile(const fs::path& archive,
       note_product(*cache, *key, out);
     }
   }
+  warn_of_specialisations(out, done.specialisations);
   if (report != nullptr) {
     *report = std::move(done);
   }

@@ -20,6 +20,7 @@ struct Product {
   ModelLibrary library;
   std::vector<codegen::ConstantData> constants;
   std::string sample_inputs;
+  std::string specialisations;  ///< A line for each.
 };
 
 /// Weights on their way into a package while the compiler works: half a gigabyte takes as long.

@@ -71,6 +71,8 @@ struct GraphReport {
   double trace_ms = 0;    ///< To read and trace an archive; 0 if that was not needed.
   double compile_ms = 0;  ///< Code generation, compiler and linker; 0 on a hit.
   double load_ms = 0;     ///< To open the library.
+  /// What an archive lets vary and is fixed here, in words (`ExportedProgram::specialisations`).
+  std::vector<std::string> specialisations = {};
 };
 
 /// One compiled version of a function.

@@ -1,0 +1,54 @@
+#include "specialisations.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace kiln::exporter {
+namespace {
+
+std::string range_text(const ir::Range& range) {
+  // PyTorch's largest bound is one less than that of the integers.
+  const bool bounded = range.high < std::numeric_limits<std::int64_t>::max() - 1;
+  return "[" + std::to_string(range.low) + ", " +
+         (bounded ? std::to_string(range.high) + "]" : "inf)");
+}
+
+std::string expression_text(const ir::Expr& expr, const ir::Ranges& ranges) {
+  std::string text = expr.to_string();
+  const std::vector<std::string> symbols = expr.symbols();
+  const bool plain = symbols.size() == 1 && expr == ir::Expr::symbol(symbols[0]);
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (!plain) {
+      text += (i == 0 ? " with " : " and ") + symbols[i];
+    }
+    const auto range = ranges.find(symbols[i]);
+    text += " in " + range_text(range == ranges.end() ? ir::Range{} : range->second);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> specialisations_of(const ArchivedProgram& program) {
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < program.input_sizes.size(); ++i) {
+    const std::vector<ir::Expr>& sizes = program.input_sizes[i];
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (!sizes[d].is_constant()) {
+        result.push_back(
+            "input '" + program.input_names[i] + "', dimension " + std::to_string(d) + ": " +
+            expression_text(sizes[d], program.symbols) + ", fixed at " +
+            std::to_string(program.sample_inputs[i].size(static_cast<std::int64_t>(d))));
+      }
+    }
+  }
+  for (const SymbolicInteger& integer : program.input_integers) {
+    result.push_back("input '" + integer.name +
+                     "', an integer: " + expression_text(integer.expr, program.symbols) +
+                     ", fixed at " + std::to_string(integer.value));
+  }
+  return result;
+}
+
+}  // namespace kiln::exporter

@@ -1,0 +1,118 @@
+"""What is said of an archive whose sizes may vary: they are fixed at those of its sample inputs.
+
+    specialisations.py KILN
+
+Needs torch. Every test is a function.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+KILN = sys.argv[1]
+
+
+class Masked(torch.nn.Module):
+    def forward(self, ids, mask, weight):
+        return ids * mask[:, 1:] + weight
+
+
+class Repeated(torch.nn.Module):
+    def forward(self, x, times: int):
+        return x.repeat(times)
+
+
+def kiln(*arguments, folder, **more):
+    environment = {**os.environ, "KILN_CACHE_DIR": f"{folder}/cache", "TMPDIR": str(folder), **more}
+    result = subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def archive_with_dims(folder):
+    rows = torch.export.Dim("rows", min=2, max=64)
+    columns = torch.export.Dim("columns", min=3)
+    path = pathlib.Path(folder) / "dims.pt2"
+    program = torch.export.export(
+        Masked(),
+        (torch.randn(4, 10), torch.randn(4, 11), torch.randn(10)),
+        dynamic_shapes=({0: rows, 1: columns}, {0: rows, 1: columns + 1}, {0: columns}),
+    )
+    torch.export.save(program, path)
+    return path
+
+
+def expected_dims():
+    """Without the symbols, which PyTorch names."""
+    return [
+        ("ids", 0, "[2, 64]", 4),
+        ("ids", 1, "[3, inf)", 10),
+        ("mask", 0, "[2, 64]", 4),
+        ("mask", 1, "[3, inf)", 11),
+        ("weight", 0, "[3, inf)", 10),
+    ]
+
+
+def check_dims(sentences):
+    assert len(sentences) == len(expected_dims()), sentences
+    for sentence, (name, dimension, span, size) in zip(sentences, expected_dims()):
+        assert sentence.startswith(f"input '{name}', dimension {dimension}: "), sentence
+        assert sentence.endswith(f" in {span}, fixed at {size}"), sentence
+    assert "+ 1 with" in sentences[3], sentences[3]
+
+
+def test_a_compile_warns_once_and_names_every_dimension(folder):
+    archive = archive_with_dims(folder)
+    for number in range(2):  # The second is found in the cache.
+        done = kiln("compile", archive, "-o", f"{folder}/out{number}.pt2", "--json", folder=folder)
+        report = json.loads(done.stdout)
+        assert report["cache_hit"] == (number == 1)
+        check_dims(report["specialisations"])
+        warnings = [line for line in done.stderr.splitlines() if "fixed at" in line]
+        assert len(warnings) == 1 and "warning" in warnings[0], done.stderr
+        for sentence in report["specialisations"]:
+            assert sentence in warnings[0], warnings[0]
+
+
+def test_inspecting_the_archive_and_the_package_shows_them(folder):
+    archive = archive_with_dims(folder)
+    kiln("compile", archive, "-o", f"{folder}/out.pt2", folder=folder)
+    described = json.loads(kiln("inspect", archive, "--json", folder=folder).stdout)
+    check_dims(described["specialisations"])
+    shown = kiln("inspect", archive, folder=folder).stdout
+    package = kiln("inspect", f"{folder}/out.pt2", folder=folder).stdout
+    for sentence in described["specialisations"]:
+        assert sentence in shown, shown
+        assert sentence in package, package
+
+
+def test_an_integer_that_may_vary_is_named(folder):
+    path = pathlib.Path(folder) / "integer.pt2"
+    program = torch.export.export(
+        Repeated(), (torch.randn(3), 5), dynamic_shapes=(None, torch.export.Dim.DYNAMIC)
+    )
+    torch.export.save(program, path)
+    [sentence] = json.loads(kiln("inspect", path, "--json", folder=folder).stdout)["specialisations"]
+    assert sentence.startswith("input 'times', an integer: "), sentence
+    assert sentence.endswith(", fixed at 5"), sentence
+
+
+def test_an_archive_of_fixed_sizes_is_compiled_without_a_word(folder):
+    path = pathlib.Path(folder) / "fixed.pt2"
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.randn(3),)), path)
+    done = kiln("compile", path, "-o", f"{folder}/out.pt2", "--json", folder=folder)
+    assert json.loads(done.stdout)["specialisations"] == []
+    assert "warning" not in done.stderr, done.stderr
+    assert json.loads(kiln("inspect", path, "--json", folder=folder).stdout)["specialisations"] == []
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        with tempfile.TemporaryDirectory() as scratch:
+            test(scratch)
+        print("passed", name)
