@@ -43,6 +43,7 @@ void emit_instance(SourceText& text, const Emission& emission) {
   if (program.dynamic()) {
     text.line("bool prepared;");
     text.line("Int64 capacity;");
+    text.line("char message[512];");
     for (const SymbolSource& source : program.symbols) {
       text.line("Int64 symbol_" + source.symbol + ";");
     }
@@ -188,6 +189,9 @@ Emission::Emission(const Program& program)
     laid_[i] = program.plan(program.views[i].buffer).memory == Memory::kArena;
   }
   declare("aoti_torch_delete_tensor_object", "Handle");
+  declare("aoti_torch_get_dtype", "Handle, int*");
+  declare("aoti_torch_get_dim", "Handle, Int64*");
+  declare("aoti_torch_get_sizes", "Handle, Int64**");
   declare("aoti_torch_get_strides", "Handle, Int64**");
   declare("aoti_torch_get_data_ptr", "Handle, void**");
   declare("aoti_torch_empty_strided", "Int64, const Int64*, const Int64*, int, int, int, Handle*");
@@ -357,6 +361,9 @@ ProgramText emit_program(const Program& program,
   for (const auto& [name, declaration] : declarations) {
     unit.line(declaration);
   }
+  if (program.dynamic()) {
+    unit.line("int snprintf(char*, Size, const char*, ...);");
+  }
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
   std::set<std::string> functions;
   for (const KernelSet& set : kernels) {
@@ -382,6 +389,7 @@ ProgramText emit_program(const Program& program,
   }
   if (uses_dispatcher) {
     unit.verbatim(kDispatcherFunctions);
+    unit.verbatim(kModelRefusal);
   }
   unit.verbatim(body.text());
   emit_table(unit, program, description);

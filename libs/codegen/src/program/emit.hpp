@@ -130,6 +130,9 @@ void emit_ends(Emission& emission);
 /// symbol changes.
 void emit_prepare(SourceText& text, Emission& emission);
 /// Writes the table `kiln_model`.
+/// Writes what reads the symbols and checks the inputs against them; if a symbol changed,
+/// everything that depends on sizes is made anew.
+void emit_symbols(Emission& emission);
 void emit_table(SourceText& text, const Program& program, const ModelDescription& description);
 
 }  // namespace kiln::codegen

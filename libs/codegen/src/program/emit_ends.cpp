@@ -8,45 +8,6 @@
 namespace kiln::codegen {
 namespace {
 
-// Reads the symbols; if one changed, everything that depends on sizes is made anew.
-void emit_symbols(Emission& emission) {
-  const Program& program = emission.program();
-  SourceText& text = emission.text();
-  text.line("bool same = m.prepared;");
-  for (const SymbolSource& source : program.symbols) {
-    const auto port = std::find_if(program.inputs.begin(),
-                                   program.inputs.end(),
-                                   [&](const Port& input) { return input.graph == source.input; });
-    ensure(port != program.inputs.end(), "a symbol is read from a constant");
-    const std::string input = "call.inputs[" + std::to_string(port - program.inputs.begin()) + "]";
-    const std::string value = "read_" + source.symbol;
-    text.line("Int64 " + value + " = 0;");
-    if (source.dimension < 0) {
-      emission.declare("aoti_torch_item_int64", "Handle, Int64*");
-      text.line("TRY(aoti_torch_item_int64(" + input + ", &" + value + "));");
-    } else {
-      emission.declare("aoti_torch_get_size", "Handle, Int64, Int64*");
-      text.line("TRY(aoti_torch_get_size(" + input + ", " + std::to_string(source.dimension) +
-                ", &" + value + "));");
-    }
-    if (source.scale != 1 || source.shift != 0) {
-      text.line(value + " = (" + value + " - " + std::to_string(source.shift) + ") / " +
-                std::to_string(source.scale) + ";");
-    }
-    const std::string member = "m.symbol_" + source.symbol;
-    text.line("same &= " + member + " == " + value + ";");
-    text.line(member + " = " + value + ";");
-  }
-  text.open("if (!same) {");
-  text.line("m.prepared = false;");
-  text.open("if (const int error = prepare(m)) {");
-  text.line("call.error = \"no memory for the temporaries of this size\";");
-  text.line("return error;");
-  text.close();
-  text.line("m.prepared = true;");
-  text.close();
-}
-
 // Where the memory of inputs or constants is in this run; a table, as there may be thousands.
 void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
   const Program& program = emission.program();

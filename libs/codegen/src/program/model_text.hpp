@@ -121,6 +121,17 @@ static int fold(void*, KilnCall* call) {
 /// model runs there, too.
 inline constexpr const char* kModelRanges = R"(
 extern "C" {
+/// How a run ends that is called with other sizes than its symbols allow.
+inline constexpr const char* kModelRefusal = R"(
+static __attribute__((unused)) bool is_empty(const Int64* sizes, Int64 rank) {
+  for (Int64 i = 0; i < rank; ++i) {
+    if (sizes[i] == 0) return true;
+  }
+  return false;
+}
+#define REFUSE(...) return snprintf(m.message, sizeof(m.message), __VA_ARGS__), call.error = m.message, 1
+)";
+
 __attribute__((weak)) int aoti_record_function_start(const char*, void*, void* const*, U64, void**);
 __attribute__((weak)) int aoti_record_function_end(void*);
 }

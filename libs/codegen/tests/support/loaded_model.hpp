@@ -85,6 +85,9 @@ class LoadedModel {
     return call(model_->run, static_cast<std::size_t>(model_->num_outputs), inputs, outputs);
   }
 
+  /// What the model itself said of its last run; empty if it had nothing to say.
+  [[nodiscard]] const std::string& error() const { return error_; }
+
   Tensors operator()(const Tensors& inputs) {
     Tensors outputs;
     if (run(inputs, &outputs) != 0) {
@@ -125,6 +128,7 @@ class LoadedModel {
     KilnCall call{
         in.data(), out.data(), constants.data(), constant_data.data(), nullptr, nullptr, nullptr};
     const int code = function(instance_, &call);
+    error_ = call.error == nullptr ? "" : call.error;
     for (AtenTensorOpaque* handle : out) {
       if (handle != nullptr) {
         auto* tensor = reinterpret_cast<at::Tensor*>(handle);
@@ -142,6 +146,7 @@ class LoadedModel {
   void* library_ = nullptr;
   const KilnModel* model_ = nullptr;
   void* instance_ = nullptr;
+  std::string error_;
 };
 
 /// The graph of `text`; nodes get the signatures that a tracer would have recorded.

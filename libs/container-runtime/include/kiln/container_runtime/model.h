@@ -61,8 +61,9 @@ typedef struct KilnCall {
   void* const* constant_data;                /**< first element of each constant */
   void* stream;                              /**< the device's, or null */
   void* proxy_executor;                      /**< the host's, or null */
-  const char* error; /**< a static string, set by a model that fails for a reason of its own; else
-                      * null: the failing shim call has the message (torch_exception_get_what) */
+  const char* error; /**< set by a model that fails for a reason of its own, and good until the
+                      * instance is called again; else null: the failing shim call has the message
+                      * (torch_exception_get_what) */
 } KilnCall;
 
 /** What generated source defines. */
