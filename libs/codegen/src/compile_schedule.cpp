@@ -116,6 +116,7 @@ Report compile_schedule(const ir::Graph& graph,
       .cpu_features = target.cpu_features,
       .check_inputs = options.check_inputs,
       .record_kernels = options.record_kernels,
+      .libtorch = options.libtorch,
       .constants = {},
       .weights_bytes = 0};
   description.folded = fold ? fold->outputs.size() : 0;

@@ -1,5 +1,7 @@
 #include "model_library.hpp"
 
+#include <torch/version.h>
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -99,6 +101,7 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   result.check_inputs = options.check_inputs;
   result.record_kernels = options.profile;
   result.winograd = options.winograd;
+  result.libtorch = {TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR};
   result.keep_source = options.keep_source;
   if (options.progress) {
     result.progress = [progress = options.progress](const codegen::Progress& step) {

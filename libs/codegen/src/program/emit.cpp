@@ -318,8 +318,10 @@ std::string Emission::byte_offset(BufferId id, const ir::Expr& offset) const {
   return number(offset * ir::Expr(ir::size_of(program_.buffer(id).dtype)));
 }
 
-std::string Emission::declare(const std::string& name, const std::string& parameters) {
-  declarations_.try_emplace(name, "int " + name + "(" + parameters + ");");
+std::string Emission::declare(const std::string& name,
+                              const std::string& parameters,
+                              const std::string& result) {
+  declarations_.try_emplace(name, result + " " + name + "(" + parameters + ");");
   return name;
 }
 
@@ -346,6 +348,7 @@ ProgramText emit_program(const Program& program,
   }
   Emission emission(program);
   emission.record_kernels = description.record_kernels;
+  emission.libtorch = description.libtorch;
   emit_functions(body, emission, names.first(run_kernels));
   declarations.insert(emission.declarations().begin(), emission.declarations().end());
   uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
@@ -358,11 +361,11 @@ ProgramText emit_program(const Program& program,
   unit.line("void* aligned_alloc(Size, Size);");
   unit.line("void free(void*);");
   unit.line("int madvise(void*, Size, int);");
-  for (const auto& [name, declaration] : declarations) {
-    unit.line(declaration);
-  }
   if (program.dynamic()) {
     unit.line("int snprintf(char*, Size, const char*, ...);");
+  }
+  for (const auto& [name, declaration] : declarations) {
+    unit.line(declaration);
   }
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
   std::set<std::string> functions;
@@ -386,10 +389,10 @@ ProgramText emit_program(const Program& program,
   }
   if (program.dynamic()) {
     unit.verbatim(kExpressionFunctions);
+    unit.verbatim(kModelRefusal);
   }
   if (uses_dispatcher) {
     unit.verbatim(kDispatcherFunctions);
-    unit.verbatim(kModelRefusal);
   }
   unit.verbatim(body.text());
   emit_table(unit, program, description);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/codegen/compile.hpp"
 #include "program.hpp"
 #include "source_text.hpp"
 
@@ -27,6 +28,7 @@ struct ModelDescription {
   std::string cpu_features;
   bool check_inputs = true;
   bool record_kernels = false;           ///< Steps are ranges of PyTorch's profiler.
+  LibtorchVersion libtorch = {};         ///< What is to run it.
   std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
   std::size_t folded = 0;                ///< So many of them, at the end, are computed.
   std::uint64_t weights_bytes = 0;
@@ -85,8 +87,10 @@ class Emission {
   }
   /// Writes what allocates such a buffer.
   void allocate(BufferId buffer);
-  /// Declares `int name(parameters)` of the shim and returns `name`.
-  std::string declare(const std::string& name, const std::string& parameters);
+  /// Declares `result name(parameters)` of the shim and returns `name`.
+  std::string declare(const std::string& name,
+                      const std::string& parameters,
+                      const std::string& result = "int");
   /// Where `view` begins in its buffer.
   [[nodiscard]] std::string byte_offset(const View& view) const;
   /// The statement that makes `view`.
@@ -101,6 +105,8 @@ class Emission {
   bool uses_dispatcher = false;
   /// Steps are ranges of PyTorch's profiler.
   bool record_kernels = false;
+  /// What is to run the program.
+  LibtorchVersion libtorch = {};
   /// What the proxy executor must know about each call that goes through it.
   std::vector<std::string> proxy_nodes;
 
@@ -124,15 +130,15 @@ class Emission {
 /// Writes the functions that run the steps and returns their names.
 [[nodiscard]] std::vector<std::string> emit_steps(Emission& emission,
                                                   std::span<const std::string> kernel_names);
+/// Writes what reads the symbols and checks the inputs against them; if a symbol changed,
+/// everything that depends on sizes is made anew.
+void emit_symbols(Emission& emission);
 /// Writes `begin` (inputs) and `finish` (outputs, mutations).
 void emit_ends(Emission& emission);
 /// Writes `prepare`: the arena and the tensors on it, once if sizes are fixed, else whenever a
 /// symbol changes.
 void emit_prepare(SourceText& text, Emission& emission);
 /// Writes the table `kiln_model`.
-/// Writes what reads the symbols and checks the inputs against them; if a symbol changed,
-/// everything that depends on sizes is made anew.
-void emit_symbols(Emission& emission);
 void emit_table(SourceText& text, const Program& program, const ModelDescription& description);
 
 }  // namespace kiln::codegen

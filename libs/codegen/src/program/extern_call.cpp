@@ -37,6 +37,22 @@ bool scalars_survive(const ir::Graph& graph, const ir::Node& node, const ShimFun
   return true;
 }
 
+// Kernels read what the plan says, and a caller is promised the types. What only goes on to
+// libtorch may be as it likes: some of its operators return nothing where a trace saw something.
+void expect(Emission& emission, const ir::Node& node, BufferId id) {
+  const BufferPlan& plan = emission.program().plan(id);
+  if (!plan.needs_pointer && !plan.leaves) {
+    return;
+  }
+  const Buffer& buffer = emission.program().buffer(id);
+  const std::string refusal =
+      node.target + " returned another type, or other sizes, than the model was compiled for";
+  const std::string rank = plan.needs_pointer ? std::to_string(buffer.sizes.size()) : "-1";
+  emission.text().line("TRY(expect(call, " + string_literal(refusal) + ", " + emission.owned(id) +
+                       ", " + std::to_string(static_cast<int>(buffer.dtype)) + ", " + rank + ", " +
+                       (plan.needs_pointer ? emission.list(buffer.sizes) : "nullptr") + "));");
+}
+
 // The kernels rely on the strides that were planned; libtorch may choose others, if it was given
 // another layout than the trace saw, or is another version.
 void settle(Emission& emission, BufferId id) {
@@ -98,6 +114,7 @@ void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t st
       continue;
     }
     const BufferId buffer = program.location(result)->buffer;
+    expect(emission, node, buffer);
     settle(emission, buffer);
     if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
       emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +

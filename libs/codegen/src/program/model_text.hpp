@@ -86,6 +86,21 @@ static __attribute__((noinline, unused)) int make(Handle& tensor, void*& at, Int
   TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &tensor));
   return aoti_torch_get_data_ptr(tensor, &at);
 }
+// What libtorch returned would be read as what it is not, were it of another type or, with a rank, of
+// other sizes. `refusal` then says so.
+static __attribute__((noinline, unused)) int expect(KilnCall& call, const char* refusal, Handle tensor,
+                                                    int dtype, Int64 rank, const Int64* sizes) {
+  int found_dtype;
+  Int64 found_rank, *found;
+  TRY(aoti_torch_get_dtype(tensor, &found_dtype));
+  TRY(aoti_torch_get_dim(tensor, &found_rank));
+  TRY(aoti_torch_get_sizes(tensor, &found));
+  bool same = found_dtype == dtype && (rank < 0 || found_rank == rank);
+  for (Int64 i = 0; same && i < rank; ++i) same = found[i] == sizes[i];
+  if (same) return 0;
+  call.error = refusal;
+  return 1;
+}
 // What libtorch returned, laid out as it was when the program was planned.
 static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
                                                     const Int64* strides, int dtype) {
@@ -106,6 +121,17 @@ static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, 
 }
 )";
 
+/// How a run ends that is called with other sizes than its symbols allow.
+inline constexpr const char* kModelRefusal = R"(
+static __attribute__((unused)) bool is_empty(const Int64* sizes, Int64 rank) {
+  for (Int64 i = 0; i < rank; ++i) {
+    if (sizes[i] == 0) return true;
+  }
+  return false;
+}
+#define REFUSE(...) return snprintf(m.message, sizeof(m.message), __VA_ARGS__), call.error = m.message, 1
+)";
+
 /// What folds constants: an instance of the program in `folding`, used once.
 inline constexpr const char* kModelFold = R"(
 static int fold(void*, KilnCall* call) {
@@ -121,17 +147,6 @@ static int fold(void*, KilnCall* call) {
 /// model runs there, too.
 inline constexpr const char* kModelRanges = R"(
 extern "C" {
-/// How a run ends that is called with other sizes than its symbols allow.
-inline constexpr const char* kModelRefusal = R"(
-static __attribute__((unused)) bool is_empty(const Int64* sizes, Int64 rank) {
-  for (Int64 i = 0; i < rank; ++i) {
-    if (sizes[i] == 0) return true;
-  }
-  return false;
-}
-#define REFUSE(...) return snprintf(m.message, sizeof(m.message), __VA_ARGS__), call.error = m.message, 1
-)";
-
 __attribute__((weak)) int aoti_record_function_start(const char*, void*, void* const*, U64, void**);
 __attribute__((weak)) int aoti_record_function_end(void*);
 }

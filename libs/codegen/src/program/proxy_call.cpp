@@ -39,6 +39,9 @@ int archive_number(ir::DType dtype) {
   }
 }
 
+// Before 2.12 the executor takes the numbers in its JSON for libtorch's own.
+constexpr LibtorchVersion kFirstWithArchiveNumbers = {2, 12};
+
 int archive_number(ir::Layout layout) {
   switch (layout) {
     case ir::Layout::kStrided: return 7;
@@ -79,6 +82,9 @@ class ProxyCall {
 
   void emit(const Signature& signature) {
     SourceText& text = emission_.text();
+    if (std::ranges::any_of(node_.arguments, is_enumerated)) {
+      require_numbering();
+    }
     emission_.declare("aoti_torch_new_uninitialized_tensor", "Handle*");
     emission_.declare("aoti_torch_proxy_executor_call_function",
                       "void*, int, int, Int64*, int, Handle*");
@@ -109,6 +115,42 @@ class ProxyCall {
   }
 
  private:
+  [[nodiscard]] static bool is_enumerated(const ir::Argument& argument) {
+    return std::holds_alternative<ir::DType>(argument) ||
+           std::holds_alternative<ir::Layout>(argument) ||
+           std::holds_alternative<ir::MemoryFormat>(argument);
+  }
+
+  [[nodiscard]] bool has_archive_numbers() const {
+    return emission_.libtorch >= kFirstWithArchiveNumbers;
+  }
+
+  // The JSON is written for one numbering, and the host may have the other.
+  void require_numbering() {
+    emission_.declare("aoti_torch_abi_version", "void", "U64");
+    const std::string first = std::to_string(kFirstWithArchiveNumbers.major) + "ULL << 8 | " +
+                              std::to_string(kFirstWithArchiveNumbers.minor);
+    SourceText& text = emission_.text();
+    text.open("if (aoti_torch_abi_version() >> 48 " +
+              std::string(has_archive_numbers() ? "< (" : ">= (") + first + ")) {");
+    text.line("call.error = " +
+              string_literal(node_.target +
+                             " takes a type, a layout or a memory format through the proxy "
+                             "executor, and this libtorch counts those otherwise than libtorch " +
+                             std::to_string(emission_.libtorch.major) + "." +
+                             std::to_string(emission_.libtorch.minor) +
+                             ", which the model was compiled for") +
+              ";");
+    text.line("return 1;");
+    text.close();
+  }
+
+  // As the executor counts them.
+  template <class Enumeration>
+  [[nodiscard]] std::string number_of(Enumeration value) const {
+    return std::to_string(has_archive_numbers() ? archive_number(value) : static_cast<int>(value));
+  }
+
   // "aten.add.Tensor" is written "aten::add.Tensor", "aten.clamp.default" just "aten::clamp".
   [[nodiscard]] std::string target() const {
     constexpr std::string_view kDefault = ".default";
@@ -159,13 +201,13 @@ class ProxyCall {
       return field("as_string", json_string(*string));
     }
     if (const auto* dtype = std::get_if<ir::DType>(&argument)) {
-      return field("as_scalar_type", std::to_string(archive_number(*dtype)));
+      return field("as_scalar_type", number_of(*dtype));
     }
     if (const auto* layout = std::get_if<ir::Layout>(&argument)) {
-      return field("as_layout", std::to_string(archive_number(*layout)));
+      return field("as_layout", number_of(*layout));
     }
     if (const auto* format = std::get_if<ir::MemoryFormat>(&argument)) {
-      return field("as_memory_format", std::to_string(archive_number(*format)));
+      return field("as_memory_format", number_of(*format));
     }
     if (const auto* device = std::get_if<ir::Device>(&argument)) {
       return field(

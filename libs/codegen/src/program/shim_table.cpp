@@ -6,7 +6,8 @@
 namespace kiln::codegen {
 namespace {
 
-// Sorted by target. Only what is worth the faster call: libtorch computes these and we do not.
+// Sorted by target. Only what is worth the faster call (libtorch computes these and we do not), and
+// only what every supported libtorch has: a library is to load under each of them.
 constexpr std::array kShims = std::to_array<ShimFunction>({
     {"aten._adaptive_avg_pool2d.default", "_adaptive_avg_pool2d", "Tensor,int[]->Tensor"},
     {"aten._adaptive_avg_pool2d_backward.default",
@@ -60,7 +61,6 @@ constexpr std::array kShims = std::to_array<ShimFunction>({
     {"aten.grid_sampler_2d_backward.default",
      "grid_sampler_2d_backward",
      "Tensor,Tensor,Tensor,int,int,bool,bool[]->Tensor,Tensor"},
-    {"aten.grid_sampler_3d.default", "grid_sampler_3d", "Tensor,Tensor,int,int,bool->Tensor"},
     {"aten.index.Tensor", "index_Tensor", "Tensor,Tensor?[]->Tensor"},
     {"aten.index_put.default", "index_put", "Tensor,Tensor?[],Tensor,bool->Tensor"},
     {"aten.index_reduce.default", "index_reduce", "Tensor,int,Tensor,Tensor,str,bool->Tensor"},
@@ -120,6 +120,10 @@ constexpr bool kSorted =
 static_assert(kSorted);
 
 }  // namespace
+
+std::span<const ShimFunction> shim_functions() {
+  return kShims;
+}
 
 const ShimFunction* find_shim_function(std::string_view target) {
   const auto found = std::lower_bound(

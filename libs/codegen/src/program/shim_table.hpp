@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace kiln::codegen {
@@ -13,6 +14,9 @@ struct ShimFunction {
   std::string_view signature;  ///< As `ir::Node::signature`; it decides the C prototype.
   bool out = false;            ///< Takes the result as its first argument.
 };
+
+/// All of them, sorted by target.
+[[nodiscard]] std::span<const ShimFunction> shim_functions();
 
 /// The function for `target`, or null.
 [[nodiscard]] const ShimFunction* find_shim_function(std::string_view target);

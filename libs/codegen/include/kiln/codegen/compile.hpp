@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -37,6 +38,14 @@ struct ConstantData {
   std::span<const std::byte> bytes;  ///< Its elements.
 };
 
+/// A version of libtorch.
+struct LibtorchVersion {
+  int major = 2;   ///< The first number.
+  int minor = 13;  ///< The second.
+
+  auto operator<=>(const LibtorchVersion&) const = default;  ///< As versions go.
+};
+
 /// What a caller may decide.
 struct Options {
   std::string isa = "native";  ///< One, or several with commas between (`resolve_targets`).
@@ -53,6 +62,10 @@ struct Options {
   std::string out_spec = {};  ///< Likewise of the results.
   std::filesystem::path runtime_archive =
       {};  ///< libkiln-container.a; found by `find_runtime_archive()` if empty.
+  /// The libtorch that is to run the model. Another one runs it too, but for operators that need
+  /// its proxy executor and take a type, a layout or a memory format: versions before 2.12 count
+  /// those otherwise, and a run there says so.
+  LibtorchVersion libtorch = {};
   /// Where libtorch_cpu.so lies, if the link is to check that it has every function that the model
   /// calls. Takes longer, and nothing needs it.
   std::filesystem::path torch_library_dir = {};
