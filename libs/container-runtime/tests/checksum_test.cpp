@@ -24,7 +24,7 @@ TEST_CASE("checksums are those of zip files", "[container-runtime][checksum]") {
   const std::string_view digits = "123456789";
   CHECK(checksum(0, std::as_bytes(std::span(digits))) == 0xCBF43926);
 
-  std::vector<std::byte> bytes(100);
+  std::vector<std::byte> bytes(300);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<std::byte>(i * 37 + 11);
   }

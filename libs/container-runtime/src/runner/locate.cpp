@@ -5,13 +5,21 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/container_runtime/package.hpp"
+#include "mapped_file.hpp"
 #include "model.hpp"
+#include "package_checksums.hpp"
 #include "package_layout.hpp"
 
 namespace kiln::container_runtime {
 namespace {
 
 namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_to_verify(const fs::path& library) {
+  throw Error(ErrorCode::kUnsupported,
+              "the weights of " + library.string() +
+                  " cannot be verified: there is no metadata with its checksum beside it");
+}
 
 // The model in an unpacked package, whose root folder may be `path` or the one folder in it.
 Located model_in(const fs::path& path, const std::string& model_name) {
@@ -43,6 +51,25 @@ Located model_in(const fs::path& path, const std::string& model_name) {
               path.string() + " has no library for the model '" + model_name + "'");
 }
 
+// A folder has what the package said of its library.
+void verify_in_folder(const Located& located, bool with_weights) {
+  const auto code = find_checksum(located.metadata, kCodeChecksumKey);
+  const auto whole = find_checksum(located.metadata, kLibraryChecksumKey);
+  if (with_weights && !whole) {
+    refuse_to_verify(located.library);
+  }
+  const MappedFile file(located.library);
+  const auto matches = [&](const SizedChecksum& sum) { return begins_with(file.bytes(), sum); };
+  if (code && !matches(*code)) {
+    throw Error(ErrorCode::kCorrupt,
+                located.library.string() + " is damaged: its code has another checksum");
+  }
+  if (with_weights && (file.bytes().size() != whole->bytes || !matches(*whole))) {
+    throw Error(ErrorCode::kCorrupt,
+                located.library.string() + " is damaged: its checksum is another");
+  }
+}
+
 bool is_package(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 4> magic{};
@@ -59,15 +86,21 @@ bool is_package(const fs::path& path) {
 
 Located locate(const fs::path& path, const RunnerOptions& options) {
   if (fs::is_directory(path)) {
-    return model_in(path, options.model_name);
+    Located result = model_in(path, options.model_name);
+    verify_in_folder(result, options.verify_weights);
+    return result;
   }
   if (!is_package(path)) {
+    if (options.verify_weights) {
+      refuse_to_verify(path);
+    }
     return {path, {}, std::nullopt, std::nullopt};
   }
   const Package package = open_package(path);
   Located result{
       {}, package.metadata(options.model_name), TemporaryDirectory("kiln-model"), std::nullopt};
-  const UnpackedModel model = package.unpack(options.model_name, result.unpacked->path());
+  const UnpackedModel model = package.unpack(
+      options.model_name, result.unpacked->path(), {.verify_weights = options.verify_weights});
   result.library = model.library;
   if (model.weights_offset) {
     result.weights = {path, *model.weights_offset};

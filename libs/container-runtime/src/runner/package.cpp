@@ -1,23 +1,19 @@
 #include "kiln/container_runtime/package.hpp"
 
-#include <caffe2/serialize/inline_container.h>
 #include <fcntl.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "kiln/base/error.hpp"
-#include "kiln/base/file.hpp"
-#include "kiln/container_runtime/model.h"
+#include "package_checksums.hpp"
 #include "package_layout.hpp"
+#include "zip_reader.hpp"
 
 namespace kiln::container_runtime {
 namespace {
@@ -28,26 +24,18 @@ bool is_for_the_compiler(const std::string& file) {
   return file.ends_with(".cpp") || file.ends_with(".o") || file.ends_with(".a");
 }
 
-// Closes a file descriptor at the end of a scope.
-struct Descriptor {
-  int number;
-  ~Descriptor() {
-    if (number >= 0) {
-      close(number);
-    }
+void write_new_file(const fs::path& path, Bytes bytes) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  bool written = file >= 0;
+  while (written && !bytes.empty()) {
+    const ssize_t count = write(file, bytes.data(), bytes.size());
+    written = count > 0 || (count < 0 && errno == EINTR);
+    bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   }
-};
-
-void copy_bytes(int source, off_t offset, std::size_t bytes, int target, const fs::path& path) {
-  while (bytes > 0) {
-    const ssize_t copied = sendfile(target, source, &offset, std::min(bytes, std::size_t{1} << 30));
-    if (copied < 0 && errno == EINTR) {
-      continue;
-    }
-    if (copied <= 0) {
-      throw Error(ErrorCode::kIo, path.string() + " cannot be written: " + std::strerror(errno));
-    }
-    bytes -= static_cast<std::size_t>(copied);
+  const int reason = errno;
+  written = file >= 0 && close(file) == 0 && written;
+  if (!written) {
+    throw Error(ErrorCode::kIo, path.string() + " cannot be written: " + std::strerror(reason));
   }
 }
 
@@ -66,85 +54,86 @@ void add_metadata(std::map<std::string, std::string>& metadata,
 }
 
 struct Package::Archive {
-  explicit Archive(const fs::path& file) : path(file), reader(file.string()) {
-    files = reader.getAllRecords();
+  explicit Archive(const fs::path& path) : zip(path) {
+    for (const ZipMember& member : zip.members()) {
+      add(member);
+    }
     std::sort(files.begin(), files.end());
   }
 
-  // Only a stored record is in the file as it is: the method stands at byte 8 of its header.
-  bool is_stored(const std::string& file) {
-    std::ifstream stream(path, std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(reader.getRecordHeaderOffset(file)) + 8);
-    std::array<char, 2> method{};
-    return stream.read(method.data(), method.size()) && method[0] == 0 && method[1] == 0;
+  // All files are in one folder, whatever its name is.
+  void add(const ZipMember& member) {
+    const std::size_t slash = member.name.find('/');
+    const std::string folder = member.name.substr(0, slash == std::string::npos ? 0 : slash + 1);
+    root = members.empty() ? folder : root;
+    if (folder.empty() || folder != root) {
+      throw Error(ErrorCode::kCorrupt,
+                  zip.path().string() + " is no package: " + member.name +
+                      " is not in the folder " + (root.empty() ? "of an archive" : root));
+    }
+    const std::string file = member.name.substr(root.size());
+    if (!file.empty() && !file.ends_with('/') && members.emplace(file, &member).second) {
+      files.push_back(file);
+    }
   }
 
-  // Where in the package the weights behind a stored library begin.
-  std::optional<std::uint64_t> weights_offset(const std::string& file) {
-    KilnWeightsTrailer trailer{};
-    const std::uint64_t size = reader.getRecordSize(file);
-    if (size < sizeof(trailer) || !is_stored(file)) {
-      return std::nullopt;
+  [[nodiscard]] const ZipMember& member(const std::string& file) const {
+    const auto found = members.find(file);
+    if (found == members.end()) {
+      throw Error(ErrorCode::kCorrupt, zip.path().string() + " has no " + file);
     }
-    const std::uint64_t end = reader.getRecordOffset(file) + size - sizeof(trailer);
-    std::ifstream stream(path, std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(end));
-    stream.read(reinterpret_cast<char*>(&trailer), sizeof(trailer));
-    if (!stream || std::memcmp(trailer.magic, KILN_WEIGHTS_MAGIC, sizeof(trailer.magic)) != 0 ||
-        trailer.weights_bytes > size - sizeof(trailer)) {
-      return std::nullopt;
-    }
-    return end - trailer.weights_bytes;
+    return *found->second;
   }
 
-  // Writes a record, or as much of it as stands before byte `end` of the package.
-  void unpack(const std::string& file, const fs::path& target, std::optional<std::uint64_t> end) {
-    if (!is_stored(file)) {
-      const auto [bytes, size] = reader.getRecord(file);
-      write_file_atomically(target, std::string_view(static_cast<const char*>(bytes.get()), size));
-      return;
+  // Verifies the library, but for the weights behind it unless `all` is wanted, and returns where
+  // they begin in it.
+  [[nodiscard]] std::optional<std::uint64_t> verify_library(const std::string& file,
+                                                            std::optional<SizedChecksum> code,
+                                                            bool all) const {
+    const Bytes library = zip.stored(member(file));
+    const std::optional<std::uint64_t> weights = weights_begin(std::span(&library, 1));
+    if (all || !code) {
+      zip.verify(member(file));
     }
-    const std::uint64_t begin = reader.getRecordOffset(file);
-    const Descriptor from{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    const Descriptor to{open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-    if (from.number < 0 || to.number < 0) {
-      throw Error(ErrorCode::kIo, target.string() + " cannot be written: " + std::strerror(errno));
+    if (code && (code->bytes != weights.value_or(library.size()) || !begins_with(library, *code))) {
+      throw Error(ErrorCode::kCorrupt,
+                  zip.path().string() + ": " + file + " is damaged: its code has another checksum");
     }
-    copy_bytes(from.number,
-               static_cast<off_t>(begin),
-               end ? *end - begin : reader.getRecordSize(file),
-               to.number,
-               target);
+    return weights;
   }
 
-  fs::path path;
-  caffe2::serialize::PyTorchStreamReader reader;
-  std::vector<std::string> files;
+  ZipReader zip;
+  std::string root = {};
+  std::map<std::string, const ZipMember*> members = {};
+  std::vector<std::string> files = {};
 };
 
 Package::Package(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
     throw Error(ErrorCode::kIo, path.string() + " cannot be read");
   }
-  try {
-    archive_ = std::make_unique<Archive>(path);
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kCorrupt, path.string() + " is no package: " + error.what());
-  }
+  archive_ = std::make_unique<Archive>(path);
 }
 
 Package::~Package() = default;
 Package::Package(Package&&) noexcept = default;
 Package& Package::operator=(Package&&) noexcept = default;
 
-const std::vector<std::string>& Package::files() const noexcept {
-  return archive_->files;
+const Package::Archive& Package::archive() const {
+  if (!archive_) {
+    throw Error(ErrorCode::kInvalidArgument, "the package was moved to another object");
+  }
+  return *archive_;
+}
+
+const std::vector<std::string>& Package::files() const {
+  return archive().files;
 }
 
 std::vector<std::string> Package::model_names() const {
   const std::string folder = kModelsFolder;
   std::set<std::string> names;
-  for (const std::string& file : archive_->files) {
+  for (const std::string& file : archive().files) {
     const std::size_t slash = file.find('/', folder.size());
     if (file.starts_with(folder) && slash != std::string::npos) {
       names.insert(file.substr(folder.size(), slash - folder.size()));
@@ -155,39 +144,45 @@ std::vector<std::string> Package::model_names() const {
 
 std::map<std::string, std::string> Package::metadata(const std::string& model_name) const {
   std::map<std::string, std::string> result;
-  for (const std::string& file : archive_->files) {
+  for (const std::string& file : archive().files) {
     if (!file.starts_with(model_folder(model_name)) || !file.ends_with(kMetadataSuffix)) {
       continue;
     }
-    add_metadata(result, read(file), archive_->path.string() + ": " + file);
+    add_metadata(result, read(file), archive().zip.path().string() + ": " + file);
   }
   return result;
 }
 
 std::string Package::read(const std::string& file) const {
-  try {
-    const auto [bytes, size] = archive_->reader.getRecord(file);
-    return {static_cast<const char*>(bytes.get()), size};
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kCorrupt,
-                archive_->path.string() + " has no readable " + file + ": " + error.what());
-  }
+  return archive().zip.read(archive().member(file));
 }
 
-UnpackedModel Package::unpack(const std::string& model_name, const fs::path& directory) const {
+UnpackedModel Package::unpack(const std::string& model_name,
+                              const fs::path& directory,
+                              UnpackOptions options) const {
   const std::string folder = model_folder(model_name);
   UnpackedModel model;
-  for (const std::string& file : archive_->files) {
+  for (const std::string& file : archive().files) {
     if (!file.starts_with(folder) || is_for_the_compiler(file)) {
       continue;
     }
     // Flat, and so never outside `directory`.
     const fs::path target = directory / fs::path(file).filename();
+    const ZipMember& member = archive().member(file);
     const bool is_library = file.ends_with(kLibrarySuffix);
-    const auto weights = is_library ? archive_->weights_offset(file) : std::nullopt;
-    archive_->unpack(file, target, weights);
-    if (is_library) {
-      model = {target, weights};
+    if (!is_library || !member.is_stored) {
+      const std::string bytes = read(file);
+      write_new_file(target, std::as_bytes(std::span(bytes)));
+      model.library = is_library ? target : model.library;
+      continue;
+    }
+    const auto code = find_checksum(metadata(model_name), kCodeChecksumKey);
+    const auto weights = archive().verify_library(file, code, options.verify_weights);
+    const Bytes library = archive().zip.stored(member);
+    write_new_file(target, library.first(weights.value_or(library.size())));
+    model.library = target;
+    if (weights) {
+      model.weights_offset = member.offset + *weights;
     }
   }
   if (model.library.empty()) {
@@ -196,7 +191,7 @@ UnpackedModel Package::unpack(const std::string& model_name, const fs::path& dir
       names += " " + name;
     }
     throw Error(ErrorCode::kCorrupt,
-                archive_->path.string() + " has no library for the model '" + model_name +
+                archive().zip.path().string() + " has no library for the model '" + model_name +
                     "'; models in it:" + (names.empty() ? " none" : names));
   }
   return model;

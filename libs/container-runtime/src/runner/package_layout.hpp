@@ -16,6 +16,9 @@ inline constexpr const char* kMetadataSuffix = ".wrapper_metadata.json";
 inline constexpr const char* kExternNodesSuffix = ".wrapper.json";
 inline constexpr const char* kDeviceKey = "AOTI_DEVICE_KEY";
 inline constexpr const char* kInstancesKey = "KILN_INSTANCES";  // a decimal number above 0
+// Of the library without the weights behind it, and with them: see package_checksums.hpp.
+inline constexpr const char* kCodeChecksumKey = "KILN_CODE_CHECKSUM";
+inline constexpr const char* kLibraryChecksumKey = "KILN_LIBRARY_CHECKSUM";
 inline constexpr const char* kMachineKey = "AOTI_MACHINE";
 
 /// The folder of a model, with the slash.

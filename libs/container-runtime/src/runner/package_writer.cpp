@@ -1,13 +1,9 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <bit>
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +12,8 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
+#include "mapped_file.hpp"
+#include "package_checksums.hpp"
 #include "package_layout.hpp"
 #include "stored_zip.hpp"
 
@@ -29,40 +27,7 @@ constexpr std::string_view kArchiveVersion = "6\n";
 // All files of an archive are in one folder; this name is that of libtorch's own writer.
 const std::string kRoot = "archive/";
 
-// A file in memory without reading it there: weights may be larger than what is free.
-class MappedFile {
- public:
-  explicit MappedFile(const fs::path& path) {
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status{};
-    const bool known = descriptor >= 0 && fstat(descriptor, &status) == 0;
-    size_ = known ? static_cast<std::size_t>(status.st_size) : 0;
-    if (size_ != 0) {
-      data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    }
-    if (descriptor >= 0) {
-      close(descriptor);
-    }
-    if (!known || data_ == MAP_FAILED) {
-      throw Error(ErrorCode::kIo, path.string() + " cannot be read: " + std::strerror(errno));
-    }
-  }
-  ~MappedFile() {
-    if (size_ != 0) {
-      munmap(data_, size_);
-    }
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  [[nodiscard]] Bytes bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-std::string metadata_json(const PackageContents& contents) {
+std::string metadata_json(const PackageContents& contents, const LibraryChecksums& checksums) {
   utsname system{};
   uname(&system);
   nlohmann::json metadata = contents.metadata;
@@ -70,6 +35,8 @@ std::string metadata_json(const PackageContents& contents) {
   if (contents.instances != 0) {
     metadata[kInstancesKey] = std::to_string(contents.instances);
   }
+  metadata[kCodeChecksumKey] = to_string(checksums.code);
+  metadata[kLibraryChecksumKey] = to_string(checksums.library);
   metadata["AOTI_PLATFORM"] = "linux";
   metadata[kMachineKey] = system.machine;
   using Handler = nlohmann::json::error_handler_t;
@@ -81,7 +48,9 @@ std::string library_record(const std::string& model_name) {
 }
 
 // What is in a package beside the library.
-void write_rest(StoredZip& zip, const PackageContents& contents) {
+void write_rest(StoredZip& zip,
+                const PackageContents& contents,
+                const LibraryChecksums& checksums) {
   const auto write = [&](const std::string& name, std::string_view bytes) {
     zip.add(kRoot + name, bytes);
   };
@@ -89,7 +58,7 @@ void write_rest(StoredZip& zip, const PackageContents& contents) {
   write("archive_format", "pt2");
   write("archive_version", "0");
   write("byteorder", std::endian::native == std::endian::little ? "little" : "big");
-  write(stem + kMetadataSuffix, metadata_json(contents));
+  write(stem + kMetadataSuffix, metadata_json(contents, checksums));
   // Even if empty: PyTorch 2.11 finds the other files by the name of this one.
   write(stem + kSourceSuffix, contents.source);
   if (!contents.extern_nodes.empty()) {
@@ -152,8 +121,9 @@ void write_package(const fs::path& path, const PackageContents& contents) {
   std::vector<Bytes> parts{library.bytes()};
   parts.insert(parts.end(), contents.weights.begin(), contents.weights.end());
   PendingPackage pending(path);
-  pending.zip().add(library_record(contents.model_name), parts);
-  write_rest(pending.zip(), contents);
+  StoredZip& zip = pending.zip();
+  zip.add(library_record(contents.model_name), parts);
+  write_rest(zip, contents, {code_checksum(parts), zip.last_checksum()});
   pending.commit();
 }
 
@@ -194,7 +164,11 @@ void PackageWriter::finish(const PackageContents& contents) {
   state_->written.get();
   zip.append(contents.weights);
   zip.complete(library.bytes());
-  write_rest(zip, contents);
+  const std::vector<std::byte> padding(state_->room - library.bytes().size());
+  std::vector<Bytes> parts{library.bytes(), padding};
+  parts.insert(parts.end(), state_->weights.begin(), state_->weights.end());
+  parts.insert(parts.end(), contents.weights.begin(), contents.weights.end());
+  write_rest(zip, contents, {code_checksum(parts), zip.last_checksum()});
   state_->pending.commit();
 }
 

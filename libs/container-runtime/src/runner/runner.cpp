@@ -42,65 +42,72 @@ Runner::~Runner() = default;
 Runner::Runner(Runner&&) noexcept = default;
 Runner& Runner::operator=(Runner&&) noexcept = default;
 
+Runner::Model& Runner::model() const {
+  if (!model_) {
+    throw Error(ErrorCode::kInvalidArgument, "the model was moved to another object");
+  }
+  return *model_;
+}
+
 Tensors Runner::run(const Tensors& inputs, void* stream) {
-  return model_->run(inputs, stream);
+  return model().run(inputs, stream);
 }
 
 Tensors Runner::run_boxed(Tensors&& inputs, void* stream) {
-  return model_->run_boxed(std::move(inputs), stream);
+  return model().run_boxed(std::move(inputs), stream);
 }
 
 std::future<Tensors> Runner::run_async(Tensors inputs) {
-  return model_->queue->push(std::move(inputs));
+  return model().queue->push(std::move(inputs));
 }
 
 std::vector<Tensors> Runner::run_multiple(const std::vector<Tensors>& inputs) {
-  return model_->queue->run_all(inputs);
+  return model().queue->run_all(inputs);
 }
 
 std::size_t Runner::cancel_queued() {
-  return model_->queue->cancel();
+  return model().queue->cancel();
 }
 
 RunStatistics Runner::statistics() const {
-  return model_->queue->statistics();
+  return model().queue->statistics();
 }
 
-const std::vector<std::string>& Runner::input_names() const noexcept {
-  return model_->input_names;
+const std::vector<std::string>& Runner::input_names() const {
+  return model().input_names;
 }
 
-const std::vector<std::string>& Runner::output_names() const noexcept {
-  return model_->output_names;
+const std::vector<std::string>& Runner::output_names() const {
+  return model().output_names;
 }
 
 CallSpec Runner::call_spec() const {
   const char* inputs = nullptr;
   const char* outputs = nullptr;
-  model_->library().require(model_->entries().call_spec(model_->container(), &inputs, &outputs),
+  model().library().require(model().entries().call_spec(model().container(), &inputs, &outputs),
                             "reading the call spec");
   return {inputs != nullptr ? inputs : "", outputs != nullptr ? outputs : ""};
 }
 
-const std::map<std::string, std::string>& Runner::metadata() const noexcept {
-  return model_->metadata;
+const std::map<std::string, std::string>& Runner::metadata() const {
+  return model().metadata;
 }
 
-std::size_t Runner::instances() const noexcept {
-  return model_->instances;
+std::size_t Runner::instances() const {
+  return model().instances;
 }
 
-const std::vector<Constant>& Runner::constants() const noexcept {
-  return model_->constants;
+const std::vector<Constant>& Runner::constants() const {
+  return model().constants;
 }
 
 NamedTensors Runner::constant_values(bool inactive) const {
-  const auto extract = model_->entries().extract_constants;
+  const auto extract = model().entries().extract_constants;
   if (extract == nullptr) {
     Library::throw_too_old("a way to read constants");
   }
   HandleMap handles;
-  model_->library().require(extract(model_->container(), opaque(handles), inactive),
+  model().library().require(extract(model().container(), opaque(handles), inactive),
                             "reading the constants");
   NamedTensors values;
   for (const auto& [name, handle] : handles) {
@@ -110,7 +117,7 @@ NamedTensors Runner::constant_values(bool inactive) const {
 }
 
 void Runner::update_constants(const NamedTensors& values, UpdateOptions options) {
-  const Entries& entries = model_->entries();
+  const Entries& entries = model().entries();
   auto update = entries.update_constants;
   if (options.user_managed && options.from_cpu) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -124,29 +131,29 @@ void Runner::update_constants(const NamedTensors& values, UpdateOptions options)
   if (update == nullptr) {
     Library::throw_too_old("this kind of update");
   }
-  HandleMap handles = handles_by_name(values, model_->constants);
-  model_->library().require(
-      update(model_->container(), opaque(handles), options.inactive, options.full),
+  HandleMap handles = handles_by_name(values, model().constants);
+  model().library().require(
+      update(model().container(), opaque(handles), options.inactive, options.full),
       "updating the constants");
 }
 
 void Runner::run_const_fold(bool inactive, void* stream) {
-  model_->library().require(
-      model_->entries().fold_constants(
-          model_->container(), inactive, model_->stream_or_current(stream), model_->executor()),
+  model().library().require(
+      model().entries().fold_constants(
+          model().container(), inactive, model().stream_or_current(stream), model().executor()),
       "folding the constants");
 }
 
 void Runner::swap_constants() {
-  model_->library().require(model_->entries().swap_constants(model_->container()),
+  model().library().require(model().entries().swap_constants(model().container()),
                             "swapping the constants");
 }
 
 void Runner::free_inactive() {
-  if (model_->entries().free_inactive == nullptr) {
+  if (model().entries().free_inactive == nullptr) {
     Library::throw_too_old("a way to free constants");
   }
-  model_->library().require(model_->entries().free_inactive(model_->container()),
+  model().library().require(model().entries().free_inactive(model().container()),
                             "freeing the inactive constants");
 }
 

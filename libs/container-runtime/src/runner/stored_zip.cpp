@@ -8,10 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <numeric>
 #include <utility>
 
-#include "checksum.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::container_runtime {
@@ -45,11 +43,6 @@ std::uint32_t short_form(std::uint64_t number) {
 
 Bytes bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
-}
-
-std::uint64_t size_of(std::span<const Bytes> parts) {
-  const auto add = [](std::uint64_t sum, const Bytes& part) { return sum + part.size(); };
-  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}, add);
 }
 
 std::uint32_t checksum_of(std::span<const Bytes> parts, const std::stop_token& stop) {
@@ -198,7 +191,7 @@ void StoredZip::put_member(Member member) {
 
 void StoredZip::add(std::string name, std::span<const Bytes> parts) {
   put_member(
-      {.name = std::move(name), .offset = position_, .is_large = size_of(parts) >= kLargest});
+      {.name = std::move(name), .offset = position_, .is_large = total_size(parts) >= kLargest});
   append(parts);
   complete({});
 }
@@ -213,7 +206,7 @@ void StoredZip::begin(std::string name, std::uint64_t room) {
 }
 
 void StoredZip::append(std::span<const Bytes> parts, const std::stop_token& stop) {
-  const std::uint64_t bytes = size_of(parts);
+  const std::uint64_t bytes = total_size(parts);
   const auto policy = bytes < kFew ? std::launch::deferred : std::launch::async;
   std::future<std::uint32_t> sum = std::async(policy, checksum_of, parts, stop);
   for (const Bytes& part : parts) {
@@ -246,6 +239,10 @@ void StoredZip::complete(Bytes head) {
 void StoredZip::add(std::string name, std::string_view bytes) {
   const Bytes whole = bytes_of(bytes);
   add(std::move(name), std::span(&whole, 1));
+}
+
+SizedChecksum StoredZip::last_checksum() const {
+  return {members_.back().bytes, members_.back().checksum};
 }
 
 std::string StoredZip::identification() const {

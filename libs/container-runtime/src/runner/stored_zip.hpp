@@ -12,9 +12,10 @@
 #include <string_view>
 #include <vector>
 
-namespace kiln::container_runtime {
+#include "bytes.hpp"
+#include "checksum.hpp"
 
-using Bytes = std::span<const std::byte>;
+namespace kiln::container_runtime {
 
 /// libtorch's own writer wants a member in one piece in memory; this one takes it in parts, as
 /// weights lie in the files that they come from, and sums them up while they are written.
@@ -36,6 +37,9 @@ class StoredZip {
   void append(std::span<const Bytes> parts, const std::stop_token& stop = {});
   /// Its beginning: `head`, and zeros for what is left of the room.
   void complete(Bytes head);
+
+  /// Of the member that was added or completed last.
+  [[nodiscard]] SizedChecksum last_checksum() const;
 
   /// A number that tells what was added so far from anything else: of the names, and of the bytes.
   [[nodiscard]] std::string identification() const;

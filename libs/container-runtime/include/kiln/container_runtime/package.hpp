@@ -69,7 +69,14 @@ struct UnpackedModel {
   std::optional<std::uint64_t> weights_offset = {};
 };
 
-/// A package opened for reading.
+/// How a model is unpacked.
+struct UnpackOptions {
+  /// Compare the checksum of all of the library, and not of its code alone: reads the weights.
+  bool verify_weights = false;
+};
+
+/// A package opened for reading. Nothing that it gives out is damaged: every file is compared with
+/// its checksum, and of a model library with weights behind it at least the code.
 class Package {
  public:
   /// Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is no package.
@@ -79,7 +86,7 @@ class Package {
   Package& operator=(Package&&) noexcept;  ///< Leaves the other empty.
 
   /// Every file in it, without the root folder.
-  [[nodiscard]] const std::vector<std::string>& files() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& files() const;
 
   /// The models it holds, in order.
   [[nodiscard]] std::vector<std::string> model_names() const;
@@ -87,18 +94,20 @@ class Package {
   /// What is known of a model: `AOTI_DEVICE_KEY`, `AOTI_MACHINE`, …
   [[nodiscard]] std::map<std::string, std::string> metadata(const std::string& model_name) const;
 
-  /// The bytes of one file.
+  /// The bytes of one file. Throws `Error` with `kCorrupt` if it is not there, or damaged.
   [[nodiscard]] std::string read(const std::string& file) const;
 
   /// Writes what is needed to run a model into `directory` and returns where its library is.
   ///
   /// Sources and objects stay in the package, and so do the weights of Kiln's own models, which can
-  /// be mapped there. The rest goes from file to file inside the kernel.
+  /// be mapped there. Throws `Error` with `kCorrupt` and the name of a file that is damaged.
   [[nodiscard]] UnpackedModel unpack(const std::string& model_name,
-                                     const std::filesystem::path& directory) const;
+                                     const std::filesystem::path& directory,
+                                     UnpackOptions options = {}) const;
 
  private:
   struct Archive;
+  [[nodiscard]] const Archive& archive() const;
   std::unique_ptr<Archive> archive_;
 };
 

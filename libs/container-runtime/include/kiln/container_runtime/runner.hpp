@@ -28,6 +28,9 @@ struct RunnerOptions {
   std::string device = {};           ///< "cpu", "cuda:1"; empty: what the package says, else "cpu".
   std::string model_name = "model";  ///< Which of a package's models.
   bool single_threaded = false;      ///< Without locks, for a caller who never overlaps calls.
+  /// Read all weights and compare their checksum, too, before anything runs; else only that of the
+  /// code. A bare library has none, and is refused.
+  bool verify_weights = false;
   std::size_t queue_capacity = 1024;  ///< Calls of `run_async` that may wait; then it blocks.
 };
 
@@ -84,13 +87,14 @@ struct RunStatistics {
   LatencyHistogram latency = {};  ///< Of those that finished, without the time in the queue.
 };
 
-/// A loaded model. All members may be called from many threads, unless `single_threaded`.
+/// A loaded model. All members may be called from many threads, unless `single_threaded`. After a
+/// move they throw `Error` with `kInvalidArgument`.
 class Runner {
  public:
   /// Opens a library (`.so`), a package (`.pt2`), or a folder that a package was unpacked into.
   ///
-  /// Throws `Error`: `kIo`, `kCorrupt` (truncated, wrong layout), `kIncompatible` (other machine or
-  /// device, entries missing), `kInvalidArgument` (the library refuses the options).
+  /// Throws `Error`: `kIo`, `kCorrupt` (truncated, damaged, wrong layout), `kIncompatible` (other
+  /// machine or device, entries missing), `kInvalidArgument` (the library refuses the options).
   explicit Runner(const std::filesystem::path& path, RunnerOptions options = {});
 
   /// Waits for calls that run; queued ones fail.
@@ -118,20 +122,20 @@ class Runner {
   [[nodiscard]] RunStatistics statistics() const;  ///< Since it was opened.
 
   /// In the order of `run`.
-  [[nodiscard]] const std::vector<std::string>& input_names() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& input_names() const;
   /// In the order of `run`.
-  [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& output_names() const;
   [[nodiscard]] CallSpec call_spec() const;  ///< How arguments and results are nested.
 
   /// What the package says of the model; empty for a bare library.
-  [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept;
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
 
   /// How many calls may run at once: what the options say, else the package, else one for each
   /// core.
-  [[nodiscard]] std::size_t instances() const noexcept;
+  [[nodiscard]] std::size_t instances() const;
 
   /// Of the model, folded ones included.
-  [[nodiscard]] const std::vector<Constant>& constants() const noexcept;
+  [[nodiscard]] const std::vector<Constant>& constants() const;
 
   /// The values of a set by the user's names; folded ones are left out. They share the model's
   /// memory.
@@ -153,6 +157,7 @@ class Runner {
 
  private:
   class Model;
+  [[nodiscard]] Model& model() const;
   std::unique_ptr<Model> model_;
 };
 
