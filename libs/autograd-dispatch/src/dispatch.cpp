@@ -46,26 +46,33 @@ struct CompiledFunction::State {
   }
 };
 
+const CompiledFunction::State& CompiledFunction::state() const {
+  if (!state_) {
+    throw Error(ErrorCode::kInvalidArgument, "the compiled function is empty");
+  }
+  return *state_;
+}
+
 bool CompiledFunction::accepts(const Tensors& arguments) const {
-  return state_->assumptions.violated_by(arguments).empty();
+  return state().assumptions.violated_by(arguments).empty();
 }
 
 bool CompiledFunction::trains() const {
-  return state_->training != nullptr;
+  return state().training != nullptr;
 }
 const Plan& CompiledFunction::plan() const {
-  return state_->plan;
+  return state().plan;
 }
 
 Tensors CompiledFunction::operator()(const Tensors& arguments) const {
-  if (std::string why = state_->assumptions.violated_by(arguments); !why.empty()) {
+  if (std::string why = state().assumptions.violated_by(arguments); !why.empty()) {
     throw Error(ErrorCode::kInvalidArgument, std::move(why));
   }
-  return state_->run(arguments);
+  return state().run(arguments);
 }
 
 std::optional<Tensors> CompiledFunction::call_if_accepted(const Tensors& arguments) const {
-  return accepts(arguments) ? std::optional(state_->run(arguments)) : std::nullopt;
+  return accepts(arguments) ? std::optional(state().run(arguments)) : std::nullopt;
 }
 
 CompiledFunction assemble(Plan plan,

@@ -268,5 +268,17 @@ TEST_CASE("AD-126 a backward compiled without deterministic algorithms does not 
   CHECK_NOTHROW(out.backward());
 }
 
+TEST_CASE("a compiled function that is empty says so when it is used",
+          "[autograd-dispatch][dispatch]") {
+  const CompiledFunction empty;
+  const Tensors arguments = {torch::ones({2})};
+
+  CHECK_THROWS_WITH(empty(arguments), contains("is empty"));
+  CHECK_THROWS_WITH(empty.call_if_accepted(arguments), contains("is empty"));
+  CHECK_THROWS_WITH(empty.accepts(arguments), contains("is empty"));
+  CHECK_THROWS_WITH(empty.trains(), contains("is empty"));
+  CHECK_THROWS_WITH(empty.plan(), contains("is empty"));
+}
+
 }  // namespace
 }  // namespace kiln::autograd_dispatch

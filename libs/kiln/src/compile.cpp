@@ -324,17 +324,25 @@ struct Function::State {
   }
 };
 
+Function::State& Function::state() const {
+  if (!state_) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the function is empty: kiln::compile makes one that can be called");
+  }
+  return *state_;
+}
+
 Tensors Function::operator()(const Tensors& inputs) const {
-  return state_->call(inputs);
+  return state().call(inputs);
 }
 
 void Function::prepare(const Tensors& example) const {
-  state_->prepare(example);
+  state().prepare(example);
 }
 
 CompileReport Function::report() const {
-  const std::lock_guard lock(state_->workshop->report_lock);
-  return state_->workshop->report;
+  const std::lock_guard lock(state().workshop->report_lock);
+  return state().workshop->report;
 }
 
 Function compile(std::shared_ptr<torch::nn::Module> module,

@@ -29,17 +29,26 @@ struct StructuredFunction::State {
   std::vector<Function> functions;  // One for each structure of arguments.
 };
 
+StructuredFunction::State& StructuredFunction::state() const {
+  if (!state_) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the function is empty: kiln::compile_structured makes one that can be called");
+  }
+  return *state_;
+}
+
 c10::IValue StructuredFunction::operator()(const Values& arguments) const {
+  State& own = state();
   FlatValue flat = flatten(c10::ivalue::Tuple::create(arguments));
   const autograd_dispatch::Flat results =
-      (*state_->flat)({std::move(flat.tensors), {flat.structure.dump()}});
+      (*own.flat)({std::move(flat.tensors), {flat.structure.dump()}});
   return unflatten(json::parse(results.structure.text), results.tensors);
 }
 
 std::vector<CompileReport> StructuredFunction::reports() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(state().mutex);
   std::vector<CompileReport> reports;
-  for (const Function& function : state_->functions) {
+  for (const Function& function : state().functions) {
     reports.push_back(function.report());
   }
   return reports;

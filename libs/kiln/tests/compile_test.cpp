@@ -480,5 +480,21 @@ TEST_CASE("a report says what is guarded, what was fixed and how long each stage
   CHECK(report.graphs[0].load_ms > 0);
 }
 
+TEST_CASE("a function that is empty says so when it is used", "[kiln][compile]") {
+  const Function empty;
+  const Tensors inputs = {torch::ones({2})};
+
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { empty(inputs); }, [&] { empty.prepare(inputs); }, [&] { (void)empty.report(); }}) {
+    try {
+      use();
+      FAIL("it was used");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kInvalidArgument);
+      CHECK_THAT(error.what(), contains("the function is empty"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln

@@ -175,5 +175,12 @@ TEST_CASE("what JSON cannot say is refused", "[kiln][structured]") {
   CHECK_THROWS_WITH(flatten(c10::IValue(by_number)), contains("no string"));
 }
 
+TEST_CASE("a structured function that is empty says so when it is used", "[kiln][structured]") {
+  const StructuredFunction empty;
+
+  CHECK_THROWS_WITH(empty({torch::ones({2})}), contains("the function is empty"));
+  CHECK_THROWS_WITH(empty.reports(), contains("the function is empty"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -26,7 +26,9 @@ namespace kiln {
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
-/// A compiled function. Copies share what they compiled; callable from many threads.
+/// A compiled function. Copies share what they compiled; callable from many threads. One that
+/// `compile` did not make, or that was moved from, is empty: all members throw `Error` with
+/// `kInvalidArgument`.
 class Function {
  public:
   /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
@@ -50,6 +52,7 @@ class Function {
                           TensorFunction forward,
                           CompileOptions options);
   struct State;
+  [[nodiscard]] State& state() const;
   std::shared_ptr<State> state_;
 };
 

@@ -33,7 +33,8 @@ using NamedValues = std::map<std::string, c10::IValue>;
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments);
 
 /// A compiled function of structured values. Copies share what they compiled; callable from many
-/// threads.
+/// threads. One that `compile_structured` did not make is empty: all members throw `Error` with
+/// `kInvalidArgument`.
 class StructuredFunction {
  public:
   /// Runs on `arguments`. Guarded, beside what `Function` guards: how they are nested, and whatever
@@ -51,6 +52,7 @@ class StructuredFunction {
                                                ValueFunction fn,
                                                CompileOptions options);
   struct State;
+  [[nodiscard]] State& state() const;
   std::shared_ptr<State> state_;
 };
 

@@ -22,7 +22,8 @@ struct DispatchOptions {
   bool lazy_backward = true;
 };
 
-/// A traced function, compiled. Copyable, and callable from many threads.
+/// A traced function, compiled. Copyable, and callable from many threads. One that neither
+/// `dispatch` nor `assemble` made is empty: all members throw `Error` with `kInvalidArgument`.
 class CompiledFunction {
  public:
   /// Whether the function was compiled for arguments that are related like these: which are the
@@ -47,6 +48,7 @@ class CompiledFunction {
                                    CompiledGraph forward,
                                    std::function<CompiledGraph()> backward);
   struct State;
+  [[nodiscard]] const State& state() const;
   std::shared_ptr<State> state_;
 };
 
