@@ -48,6 +48,9 @@ at::Tensor mismatches(const at::Tensor& expected, const at::Tensor& found, Close
   const at::Tensor b = found.to(at::kDouble);
   const at::Tensor equal = a == b;
   const bool narrow = dtype == at::kHalf || dtype == at::kBFloat16;
+  if (closeness == Closeness::kAnyZero) {
+    return ~(equal | both_nan);
+  }
   if (closeness == Closeness::kExact || (closeness == Closeness::kRounded && !narrow)) {
     return ~((equal & (a.signbit() == b.signbit())) | both_nan);
   }
@@ -57,7 +60,9 @@ at::Tensor mismatches(const at::Tensor& expected, const at::Tensor& found, Close
           ? std::max(1.0, a.abs().masked_fill(~a.isfinite(), 0).max().item<double>())
           : 1.0;
   const at::Tensor close = (a - b).abs() <= a.abs() * relative + absolute * largest;
-  return ~(equal | both_nan | (close & a.isfinite()));
+  const at::Tensor wrong = ~(equal | both_nan | (close & a.isfinite()));
+  const bool signs_count = closeness < Closeness::kSum;
+  return signs_count ? wrong | (equal & (a.signbit() != b.signbit())) : wrong;
 }
 
 }  // namespace

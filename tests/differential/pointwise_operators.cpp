@@ -153,11 +153,11 @@ std::vector<Line> binary_lines() {
        }},
       {"aten.maximum.default",
        kAll,
-       kClose,
+       kAnyZero,
        [](Draw& d) { return Tensors{at::maximum(d.x(), d.other())}; }},
       {"aten.minimum.default",
        kAll,
-       kClose,
+       kAnyZero,
        [](Draw& d) { return Tensors{at::minimum(d.x(), d.other())}; }},
       {"aten.pow.Tensor_Scalar",
        kNumbers,
@@ -265,7 +265,7 @@ std::vector<Line> selection_lines() {
        }},
       {"aten.clamp.Tensor",
        kNumbers,
-       kClose,
+       kAnyZero,
        [](Draw& d) {
          const at::Tensor x = d.x();
          const at::Tensor low = d.other();

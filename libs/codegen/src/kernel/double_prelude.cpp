@@ -270,7 +270,7 @@ static inline F64 erf(F64 x) { return by_halves(x, erf); }
 )"},
 
     // x itself or 0, less |x| times the tail of the normal distribution. Minus infinity gives NaN,
-    // as it does in ATen.
+    // as it does in ATen, and a zero has the sign of x.
     MathFunction{"gelu", "erf_exponent", R"(static inline HalfF64 gelu(HalfF64 x) {
   const HalfF64 magnitude = magnitude_of(x);
   HalfF64 t = magnitude * 0.7071067811865476;
@@ -279,7 +279,7 @@ static inline F64 erf(F64 x) { return by_halves(x, erf); }
   const ExpParts parts = split_exp(-erf_exponent(t));
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3fe0000000000000);
   const HalfF64 tail = magnitude * ((exp_reduced(parts.r) + 1.0) * scale);
-  return (x * 0.5 + magnitude * 0.5) - (HalfF64)((HalfI64)tail & near);
+  return with_sign_of(x, (x * 0.5 + magnitude * 0.5) - (HalfF64)((HalfI64)tail & near));
 }
 static inline F64 gelu(F64 x) { return by_halves(x, gelu); }
 )"},

@@ -194,7 +194,7 @@ static inline F32 log_normal(F32 x, F32 exponent) {
 
     // x itself or 0, less |x| times the tail of the normal distribution. The tail is 2^-v / 2, and
     // v is |x| times a polynomial; beyond 5.7 it is nothing. Minus infinity gives NaN, as it does
-    // in ATen.
+    // in ATen, and a zero has the sign of x.
     MathFunction{"gelu", "", R"(static inline F32 gelu(F32 x) {
   const F32 t = (F32)((Mask)x & 0x7fffffff);
   const F32 t2 = t * t;
@@ -210,7 +210,8 @@ static inline F32 log_normal(F32 x, F32 exponent) {
   const F32 p = (rest * q2 + (q * -0.0277517997f + 0.120113239f)) * q2 +
                 (q * -0.346573591f + 0.5f);
   const F32 tail = t * (F32)((Mask)p + ((Mask)shifted << 23));
-  return (x * 0.5f + t * 0.5f) - (F32)((Mask)tail & (t < 5.7f));
+  const F32 result = (x * 0.5f + t * 0.5f) - (F32)((Mask)tail & (t < 5.7f));
+  return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
 }
 )"},
 

@@ -231,7 +231,14 @@ bool lower_power_scalar(Lowering& l) {
   if (!is_number(type) || (!ir::is_floating_point(type) && exponent != 2 && exponent != 3)) {
     return false;
   }
-  l.define(0, [&](Indices i) { return power(l.operand(0, i, type), exponent); });
+  l.define(0, [&](Indices i) {
+    const Formula x = l.operand(0, i, type);
+    // ATen takes roots of all types but this one, whose power of -0 is 0, and of minus infinity
+    // infinity.
+    const bool is_root = std::abs(exponent) == 0.5;
+    return type == DType::kFloat16 && is_root ? binary(ScalarOp::kPower, x, x.number(exponent))
+                                              : power(x, exponent);
+  });
   return true;
 }
 
