@@ -143,6 +143,19 @@ ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span sp
   return result;
 }
 
+// Whether it rounds what was loaded from memory of that type, or rounded before.
+bool Expander::changes_nothing(const Scalar& scalar) const {
+  const std::optional<ir::DType> type = rounded_type(scalar.op);
+  if (!type) {
+    return false;
+  }
+  const Scalar& operand = program_.pool[scalar.operands[0]];
+  if (operand.op != ScalarOp::kLoad) {
+    return operand.op == scalar.op;
+  }
+  return program_[kernel_.operands[static_cast<std::size_t>(operand.integer)].tensor].dtype == type;
+}
+
 ScalarId Expander::rewrite(ScalarId id,
                            const std::vector<Index>& variables,
                            Span span,
@@ -165,7 +178,7 @@ ScalarId Expander::rewrite(ScalarId id,
     for (ScalarId& operand : scalar.operands) {
       operand = rewrite(operand, variables, span, done);
     }
-    result = program_.pool.add(std::move(scalar));
+    result = changes_nothing(scalar) ? scalar.operands[0] : program_.pool.add(std::move(scalar));
   }
   done.emplace(id, result);
   return result;
@@ -289,8 +302,7 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
   if (kept.contains(id)) {
     // A store rounds by itself.
     const Scalar& stored = program_.pool[value];
-    if ((stored.op == ScalarOp::kRoundToHalf && tensor.dtype == ir::DType::kFloat16) ||
-        (stored.op == ScalarOp::kRoundToBFloat16 && tensor.dtype == ir::DType::kBFloat16)) {
+    if (rounded_type(stored.op) == tensor.dtype) {
       value = stored.operands[0];
     }
     const Span span = spans_.at(id);

@@ -55,6 +55,7 @@ class Expander {
   std::optional<Span> span_of(TensorId tensor) const;
   [[nodiscard]] Index position(Span span) const;
   [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, Span span) const;
+  [[nodiscard]] bool changes_nothing(const Scalar& scalar) const;
   ScalarId rewrite(ScalarId scalar,
                    const std::vector<Index>& variables,
                    Span span,

@@ -92,6 +92,14 @@ DType compute_type(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
 }
 
+std::optional<DType> rounded_type(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kRoundToHalf: return DType::kFloat16;
+    case ScalarOp::kRoundToBFloat16: return DType::kBFloat16;
+    default: return std::nullopt;
+  }
+}
+
 bool Scalar::operator==(const Scalar& other) const {
   return op == other.op && dtype == other.dtype && integer == other.integer &&
          std::bit_cast<std::uint64_t>(real) == std::bit_cast<std::uint64_t>(other.real) &&

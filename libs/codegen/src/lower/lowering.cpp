@@ -204,8 +204,19 @@ std::vector<std::size_t> Lowering::dims(std::size_t i, std::size_t rank) const {
   return result;
 }
 
+// Half numbers are computed in float, and stay so as long as only operators on them read them. What
+// makes something else of them sees them as they would be stored.
+bool Lowering::leaves(DType type) const {
+  return compute_type(type) != type && std::ranges::any_of(node_.results, [&](ir::ValueId result) {
+           return result.valid() && graph_.value(result).is_tensor() &&
+                  graph_.tensor(result).dtype != type;
+         });
+}
+
 Formula Lowering::read(TensorId tensor, std::vector<Index> indices) const {
-  return {&program_.pool, program_.pool.read(tensor, std::move(indices), program_[tensor].dtype)};
+  const DType type = program_[tensor].dtype;
+  const Formula value{&program_.pool, program_.pool.read(tensor, std::move(indices), type)};
+  return leaves(type) ? rounded(value, type) : value;
 }
 
 Formula Lowering::broadcast(TensorId tensor, Indices indices) const {

@@ -51,6 +51,7 @@ class Lowering {
     return program_[tensor].sizes;
   }
   [[nodiscard]] ir::DType dtype(TensorId tensor) const { return program_[tensor].dtype; }
+  /// An element, in the type that its type is computed in. A half that a result is not is rounded.
   [[nodiscard]] Formula read(TensorId tensor, std::vector<Index> indices) const;
   /// `tensor` at `indices` of a shape it is broadcast to.
   [[nodiscard]] Formula broadcast(TensorId tensor, Indices indices) const;
@@ -111,6 +112,7 @@ class Lowering {
 
  private:
   TensorId add(Tensor tensor);
+  [[nodiscard]] bool leaves(ir::DType type) const;
 
   const ir::Graph& graph_;
   const ir::Uses& uses_;
