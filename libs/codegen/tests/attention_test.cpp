@@ -1,4 +1,4 @@
-#include "kernel/attention.hpp"
+#include "backend/cpu/attention.hpp"
 
 #include <torch/torch.h>
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <map>
 
-#include "compile_schedule.hpp"
+#include "driver/compile_schedule.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"

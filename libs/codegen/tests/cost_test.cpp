@@ -1,10 +1,10 @@
 #include <string>
 #include <vector>
 
-#include "kiln/codegen/schedule.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "program/extern_cost.hpp"
+#include "libtorch/call_cost.hpp"
+#include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "kiln/base/file.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "program/shim_table.hpp"
+#include "libtorch/shim_table.hpp"
 #include "support/loaded_model.hpp"
 #include "support/shim_of_oldest_libtorch.hpp"
 

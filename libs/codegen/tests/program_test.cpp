@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernel_units.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "program/emit.hpp"
 #include "program/expression.hpp"
-#include "program/kernel_units.hpp"
 #include "program/treespec.hpp"
 #include "support/hand_made.hpp"
 

@@ -1,4 +1,4 @@
-#include "kiln/codegen/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 #include <string>
 #include <vector>

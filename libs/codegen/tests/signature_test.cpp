@@ -1,4 +1,4 @@
-#include "program/signature.hpp"
+#include "libtorch/signature.hpp"
 
 #include "kiln/testing/catch2.hpp"
 

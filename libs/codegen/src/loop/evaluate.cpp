@@ -1,4 +1,4 @@
-#include "evaluate.hpp"
+#include "loop/evaluate.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "loop_program.hpp"
+#include "loop/loop_program.hpp"
 
 namespace kiln::codegen {
 

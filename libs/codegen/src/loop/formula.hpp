@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "scalar.hpp"
+#include "loop/scalar.hpp"
 
 namespace kiln::codegen {
 

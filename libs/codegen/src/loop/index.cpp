@@ -1,4 +1,4 @@
-#include "index.hpp"
+#include "loop/index.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
-#include "scalar.hpp"
+#include "loop/scalar.hpp"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "scalar.hpp"
+#include "loop/scalar.hpp"
 
 #include <array>
 #include <bit>

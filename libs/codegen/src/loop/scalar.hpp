@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "index.hpp"
 #include "kiln/base/id.hpp"
 #include "kiln/ir/types.hpp"
+#include "loop/index.hpp"
 
 namespace kiln::codegen {
 

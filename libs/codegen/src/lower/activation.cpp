@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

@@ -1,6 +1,6 @@
 // Tensors from nothing but their shape.
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

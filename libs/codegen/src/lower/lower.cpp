@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kiln/base/error.hpp"
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 #include <algorithm>
 #include <numeric>

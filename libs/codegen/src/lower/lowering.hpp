@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../loop/formula.hpp"
-#include "../loop/loop_program.hpp"
 #include "kiln/ir/uses.hpp"
+#include "loop/formula.hpp"
+#include "loop/loop_program.hpp"
 
 namespace kiln::codegen {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

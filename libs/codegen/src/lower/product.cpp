@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

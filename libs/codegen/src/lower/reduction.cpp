@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

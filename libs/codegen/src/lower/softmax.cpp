@@ -1,6 +1,6 @@
 // Softmax and its logarithm, forward and backward: a maximum, a sum, and what is made of them.
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

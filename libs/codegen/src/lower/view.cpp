@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lowering.hpp"
+#include "lower/lowering.hpp"
 
 namespace kiln::codegen {
 

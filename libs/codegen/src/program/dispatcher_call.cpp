@@ -1,12 +1,12 @@
-#include "dispatcher_call.hpp"
+#include "program/dispatcher_call.hpp"
 
 #include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "extern_call.hpp"
 #include "kiln/base/error.hpp"
+#include "program/extern_call.hpp"
 
 namespace kiln::codegen {
 

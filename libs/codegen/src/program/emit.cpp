@@ -1,12 +1,12 @@
-#include "emit.hpp"
+#include "program/emit.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "dispatcher_call.hpp"
-#include "expression.hpp"
 #include "kiln/base/error.hpp"
-#include "model_text.hpp"
+#include "program/dispatcher_call.hpp"
+#include "program/expression.hpp"
+#include "program/model_text.hpp"
 
 namespace kiln::codegen {
 namespace {

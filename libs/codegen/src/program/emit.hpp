@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kiln/codegen/compile.hpp"
-#include "program.hpp"
-#include "source_text.hpp"
+#include "program/program.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 

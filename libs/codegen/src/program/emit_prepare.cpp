@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "emit.hpp"
-#include "memory_plan.hpp"
+#include "program/emit.hpp"
+#include "program/memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {

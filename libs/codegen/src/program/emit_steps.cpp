@@ -3,8 +3,8 @@
 #include <variant>
 #include <vector>
 
-#include "emit.hpp"
-#include "extern_call.hpp"
+#include "program/emit.hpp"
+#include "program/extern_call.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "emit.hpp"
-#include "expression.hpp"
 #include "kiln/base/error.hpp"
+#include "program/emit.hpp"
+#include "program/expression.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "emit.hpp"
+#include "program/emit.hpp"
 
 namespace kiln::codegen {
 namespace {

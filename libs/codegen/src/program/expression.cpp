@@ -1,4 +1,4 @@
-#include "expression.hpp"
+#include "program/expression.hpp"
 
 #include <cctype>
 #include <string_view>

@@ -1,11 +1,11 @@
-#include "extern_call.hpp"
+#include "program/extern_call.hpp"
 
 #include <algorithm>
 #include <string>
 #include <variant>
 
 #include "kiln/base/error.hpp"
-#include "shim_table.hpp"
+#include "libtorch/shim_table.hpp"
 
 namespace kiln::codegen {
 namespace {

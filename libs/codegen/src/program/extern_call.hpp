@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "emit.hpp"
 #include "kiln/ir/graph.hpp"
-#include "signature.hpp"
+#include "libtorch/signature.hpp"
+#include "program/emit.hpp"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "memory_plan.hpp"
+#include "program/memory_plan.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,12 +1,12 @@
-#include "program.hpp"
+#include "program/program.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "../prepare/constants.hpp"
-#include "extern_call.hpp"
 #include "kiln/base/error.hpp"
-#include "memory_plan.hpp"
+#include "passes/split_constants.hpp"
+#include "program/extern_call.hpp"
+#include "program/memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "kiln/codegen/schedule.hpp"
 #include "kiln/ir/graph.hpp"
-#include "symbols.hpp"
+#include "program/symbols.hpp"
+#include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 

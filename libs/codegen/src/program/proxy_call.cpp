@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "extern_call.hpp"
 #include "kiln/base/error.hpp"
+#include "program/extern_call.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -4,9 +4,9 @@
 #include <variant>
 #include <vector>
 
-#include "extern_call.hpp"
 #include "kiln/base/error.hpp"
-#include "shim_table.hpp"
+#include "libtorch/shim_table.hpp"
+#include "program/extern_call.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -1,4 +1,4 @@
-#include "symbols.hpp"
+#include "program/symbols.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "treespec.hpp"
+#include "program/treespec.hpp"
 
 #include <string_view>
 

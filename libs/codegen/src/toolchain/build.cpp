@@ -1,4 +1,4 @@
-#include "build.hpp"
+#include "toolchain/build.hpp"
 
 #include <unistd.h>
 
@@ -12,11 +12,11 @@
 #include <system_error>
 #include <thread>
 
-#include "../clock.hpp"
 #include "kiln/base/digest.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
-#include "linker.hpp"
+#include "toolchain/clock.hpp"
+#include "toolchain/linker.hpp"
 
 namespace kiln::codegen {
 namespace fs = std::filesystem;

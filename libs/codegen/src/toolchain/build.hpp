@@ -11,7 +11,7 @@
 
 #include "kiln/base/digest.hpp"
 #include "kiln/codegen/compile.hpp"
-#include "toolchain.hpp"
+#include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "linker.hpp"
+#include "toolchain/linker.hpp"
 
 #include <map>
 #include <mutex>

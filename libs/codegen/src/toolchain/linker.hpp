@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "toolchain.hpp"
+#include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "toolchain.hpp"
+#include "toolchain/toolchain.hpp"
 
 #include <cstdlib>
 #include <map>

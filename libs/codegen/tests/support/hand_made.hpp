@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "kiln/codegen/schedule.hpp"
 #include "kiln/ir/graph.hpp"
+#include "schedule/schedule.hpp"
 
 namespace kiln::codegen::testing {
 

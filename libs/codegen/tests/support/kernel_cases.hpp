@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "kiln/codegen/schedule.hpp"
 #include "kiln/ir/graph.hpp"
 #include "loop/evaluate.hpp"
+#include "schedule/schedule.hpp"
 
 namespace kiln::codegen::testing {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "compile_schedule.hpp"
+#include "driver/compile_schedule.hpp"
 #include "hand_made.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/model.h"

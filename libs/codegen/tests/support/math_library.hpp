@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/prelude.hpp"
+#include "backend/cpu/emit/prelude.hpp"
 #include "support/loaded_library.hpp"
 
 namespace kiln::codegen {

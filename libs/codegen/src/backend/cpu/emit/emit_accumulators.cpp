@@ -1,0 +1,146 @@
+// Accumulators of reductions: vectors, several of each where a row is reduced.
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cpu/emit/kernel_emitter.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+
+namespace {
+
+// Vectors whose functions are computed in turns, each step of one while another's is under way.
+constexpr int kInTurns = 4;
+
+}  // namespace
+
+Scalar neutral_of(Reduction reduction, DType dtype) {
+  Scalar constant{.op = ScalarOp::kConstant, .dtype = dtype};
+  const double infinity = std::numeric_limits<double>::infinity();
+  const int bits = 8 * ir::size_of(dtype);
+  const std::int64_t largest =
+      dtype == DType::kUInt8 ? 255 : static_cast<std::int64_t>(~0ULL >> (65 - bits));
+  switch (reduction) {
+    case Reduction::kSum: break;
+    case Reduction::kProduct: constant.real = 1, constant.integer = 1; break;
+    case Reduction::kMaximum:
+      constant.real = -infinity, constant.integer = dtype == DType::kUInt8 ? 0 : -largest - 1;
+      break;
+    case Reduction::kMinimum: constant.real = infinity, constant.integer = largest; break;
+    case Reduction::kAny: break;
+    case Reduction::kAll: constant.integer = 1; break;
+  }
+  return constant;
+}
+
+std::string KernelEmitter::accumulator(std::size_t reduce, int copy) {
+  return "a" + std::to_string(reduce) + "_" + std::to_string(copy);
+}
+
+int KernelEmitter::copies(int phase) {
+  const bool accumulates = std::ranges::any_of(kernel_.reduces, [&](const auto& reduce) {
+    return reduce.phase == phase && reduce.result != Span::kColumn;
+  });
+  return accumulates ? 4 : in_turns(roots(phase), phase);
+}
+
+int KernelEmitter::in_turns(const std::vector<ScalarId>& values, int phase) {
+  if (!takes_turns_) {
+    return 1;
+  }
+  // What is short overlaps by itself, from one round of the loop to the next. What is very long has
+  // no registers to spare.
+  constexpr int kLong = 14, kVeryLong = 64;
+  int cost = 0, dearest = 0;
+  std::set<ScalarId> seen;
+  const auto visit = [&](auto&& self, ScalarId id) -> void {
+    if (levels_.of(id) < 3 || is_kept(id, phase) || !seen.insert(id).second) {
+      return;
+    }
+    const Scalar& scalar = context_.scalar(id);
+    cost += operation_cost(scalar.op);
+    dearest = std::max(dearest, operation_cost(scalar.op));
+    for (const ScalarId operand : scalar.operands) {
+      self(self, operand);
+    }
+  };
+  for (const ScalarId value : values) {
+    visit(visit, value);
+  }
+  return dearest >= kLong && cost <= kVeryLong ? kInTurns : 1;
+}
+
+void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
+  const LoopKernel::Reduce& reduce = kernel_.reduces[number];
+  prelude_.use_vector(reduce.dtype);
+  const std::string neutral = "splat(" + literal(neutral_of(reduce.reduction, reduce.dtype)) + ")";
+  std::string line;
+  for (int copy = 0; copy < copies; ++copy) {
+    line += (copy == 0 ? std::string(vector_type(reduce.dtype)) + " " : ", ") +
+            accumulator(number, copy) + " = " + neutral;
+  }
+  body_.line(line + ";");
+}
+
+std::string KernelEmitter::combine(Reduction reduction,
+                                   DType dtype,
+                                   const std::string& a,
+                                   const std::string& b) {
+  switch (reduction) {
+    case Reduction::kSum: return a + " + " + b;
+    case Reduction::kProduct: return a + " * " + b;
+    case Reduction::kAny: return a + " | " + b;
+    case Reduction::kAll: return a + " & " + b;
+    case Reduction::kMaximum:
+      prelude_.use_function("maximum", dtype);
+      return "maximum(" + a + ", " + b + ")";
+    case Reduction::kMinimum:
+      prelude_.use_function("minimum", dtype);
+      return "minimum(" + a + ", " + b + ")";
+  }
+  return {};
+}
+
+std::string KernelEmitter::reduce_lanes(const LoopKernel::Reduce& reduce,
+                                        const std::string& vector) {
+  const auto use = [&](const char* name) {
+    prelude_.use_function(name, reduce.dtype);
+    return std::string(name) + "(" + vector + ")";
+  };
+  switch (reduce.reduction) {
+    case Reduction::kSum: return use("add_lanes");
+    case Reduction::kProduct: return use("multiply_lanes");
+    case Reduction::kMaximum: return use("maximum_lanes");
+    case Reduction::kMinimum: return use("minimum_lanes");
+    case Reduction::kAny: prelude_.use_vector(DType::kBool); return "any_lane(" + vector + ")";
+    case Reduction::kAll: prelude_.use_vector(DType::kBool); return "every_lane(" + vector + ")";
+  }
+  return {};
+}
+
+std::string KernelEmitter::all_accumulators(std::size_t number, int copies) {
+  std::string total = accumulator(number, 0);
+  for (int copy = 1; copy < copies; ++copy) {
+    total = combine(kernel_.reduces[number].reduction,
+                    kernel_.reduces[number].dtype,
+                    total,
+                    accumulator(number, copy));
+  }
+  return total;
+}
+
+ScalarId KernelEmitter::reduced(std::size_t number) const {
+  // The pool holds it if anybody uses it.
+  for (std::size_t i = 0; i < context_.program.pool.size(); ++i) {
+    const Scalar& scalar = context_.program.pool[ScalarId(i)];
+    if (scalar.op == ScalarOp::kReduced && scalar.integer == static_cast<std::int64_t>(number) &&
+        scalar.dtype == kernel_.reduces[number].dtype) {
+      return ScalarId(i);
+    }
+  }
+  return {};
+}
+
+}  // namespace kiln::codegen

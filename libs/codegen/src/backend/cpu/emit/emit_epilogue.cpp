@@ -1,0 +1,124 @@
+// Reductions over the rows: accumulators for each chunk of rows, added up after the loop.
+
+#include "backend/cpu/emit/kernel_emitter.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+void KernelEmitter::open_chunk_accumulators() {
+  for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == Span::kSingle) {
+      declare_accumulators(i, 4);
+    } else if (reduce.result == Span::kColumn) {
+      const std::string number = std::to_string(i);
+      const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
+      body_.line(std::string(memory_type(reduce.dtype)) + "* const sum" + number + " = partial" +
+                 number + " + chunk * " + row + ";");
+      body_.line("for (Index j = 0; j < " + row + "; ++j) store_one(sum" + number + " + j, " +
+                 literal(neutral_of(reduce.reduction, reduce.dtype)) + ");");
+    }
+  }
+}
+
+void KernelEmitter::close_chunk_accumulators() {
+  for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == Span::kSingle) {
+      body_.line("store_one(partial" + std::to_string(i) + " + chunk, " +
+                 reduce_lanes(reduce, all_accumulators(i, 4)) + ");");
+    }
+  }
+}
+
+void KernelEmitter::emit_epilogue() {
+  body_.open("");
+  Block outermost(context_, nullptr, 0);
+  const std::string chunks = std::to_string(kernel_.chunks);
+  bool columns = false;
+  for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+    columns = columns || reduce.result == Span::kColumn;
+    if (reduce.result != Span::kSingle) {
+      continue;
+    }
+    const std::string partial = "partial" + std::to_string(i);
+    const std::string name = "r" + std::to_string(i);
+    body_.line(std::string(scalar_type(reduce.dtype)) + " " + name + " = load_one(" + partial +
+               ");");
+    body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
+               combine(reduce.reduction, reduce.dtype, name, "load_one(" + partial + " + chunk)") +
+               ";");
+    if (const ScalarId id = reduced(i); id.valid()) {
+      outermost.set(id, name);
+    }
+  }
+  for (const LoopKernel::Store& store : kernel_.stores) {
+    if (store.span == Span::kSingle) {
+      const std::string value = outermost.value(store.value);
+      body_.line("store_one(" + context_.operand(store.operand) + " + (" +
+                 outermost.index(store.address) + "), " + value + ");");
+    }
+  }
+  if (columns) {
+    emit_column_epilogue(outermost, chunks);
+  }
+  body_.close();
+}
+
+void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& chunks) {
+  std::set<ScalarId> seen;
+  for (const LoopKernel::Store& store : kernel_.stores) {
+    if (store.span == Span::kColumn) {
+      hoist(store.value, 0, 0, outermost, seen);
+    }
+  }
+  const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
+  if (nested) {
+    body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+  }
+  Block middle(context_, &outermost, 2);
+  std::set<ScalarId> seen_in_middle;
+  for (const LoopKernel::Store& store : kernel_.stores) {
+    if (store.span == Span::kColumn) {
+      hoist(store.value, 0, 2, middle, seen_in_middle);
+    }
+  }
+  const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
+  const auto finish = [&](Block& block) {
+    const std::string count = block.count().empty() ? "" : ", " + block.count();
+    for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+      const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+      if (reduce.result != Span::kColumn) {
+        continue;
+      }
+      const std::string name = "r" + std::to_string(i);
+      const std::string place = "partial" + std::to_string(i) + " + " + row_position(block.inner());
+      body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place + count +
+                 ");");
+      body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
+                 combine(reduce.reduction,
+                         reduce.dtype,
+                         name,
+                         "load(" + place + " + chunk * " + row + count + ")") +
+                 ";");
+      if (const ScalarId id = reduced(i); id.valid()) {
+        block.set(id, name);
+      }
+    }
+    for (const LoopKernel::Store& store : kernel_.stores) {
+      if (store.span == Span::kColumn) {
+        store_element(store, store.value, block);
+      }
+    }
+  };
+  emit_inner_loops(
+      middle, "0", extent(kInner), kernel_.extents[kInner].constant(), {.store = finish});
+  if (nested) {
+    body_.close();
+  }
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,270 @@
+#include "backend/cpu/emit/emit_kernel.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/cpu/emit/kernel_emitter.hpp"
+#include "schedule/transpose_tiling.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+// Nanoseconds. Starting threads costs several microseconds, and on a busy machine far more.
+constexpr double kWorthThreads = 40'000;
+// A loop that takes several vectors at once takes several times as long to compile.
+constexpr double kWorthTurns = 10'000;
+// Elements that one thread takes at a time where rows are not the unit of work.
+constexpr std::int64_t kBlock = 4096;
+constexpr int kHalvedVector = 64;
+constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
+constexpr double kBytesPerNanosecond = 5;    // Of what is beyond one core's own caches.
+
+// Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
+// takes comparisons of them apart, element by element; half as many lanes cost less.
+int vector_bytes(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {
+  if (target.vector_bytes < kHalvedVector) {
+    return target.vector_bytes;
+  }
+  Levels levels(program.pool, kernel);
+  const bool is_wide = std::ranges::any_of(loads_of(program.pool, kernel), [&](ScalarId load) {
+    return ir::size_of(program.pool[load].dtype) == 8 && levels.of(load) == 3;
+  });
+  return is_wide ? target.vector_bytes / 2 : target.vector_bytes;
+}
+
+double element_count_of(const LoopKernel& kernel) {
+  double elements = 1;
+  for (const Expr& extent : kernel.extents) {
+    elements *= static_cast<double>(extent.constant().value_or(256));
+  }
+  return elements;
+}
+
+// Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
+double memory_nanoseconds(const LoopProgram& program, const LoopKernel& kernel) {
+  const double elements = element_count_of(kernel);
+  double bytes = 0;
+  for (const LoopKernel::Operand& operand : kernel.operands) {
+    const Tensor& tensor = program[operand.tensor];
+    const auto count =
+        static_cast<double>(ir::element_count(tensor.sizes).constant().value_or(256));
+    bytes += std::min(count, elements) * static_cast<double>(ir::size_of(tensor.dtype));
+  }
+  return bytes / kBytesPerNanosecond;
+}
+
+}  // namespace
+
+KernelEmitter::KernelEmitter(const LoopProgram& program,
+                             const LoopKernel& kernel,
+                             const Target& target)
+    : kernel_(kernel),
+      prelude_(vector_bytes(program, kernel, target)),
+      levels_(program.pool, kernel),
+      context_{program, kernel, prelude_, levels_, body_, text_.sizes},
+      lanes_(prelude_.lanes()) {
+  temporaries_ = choose_row_temporaries(program.pool, program, kernel, levels_);
+  const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
+  parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel)) > kWorthThreads;
+  takes_turns_ = nanoseconds > kWorthTurns;
+}
+
+KernelText KernelEmitter::run() {
+  body_.open("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
+  body_.line("(void)sizes;");
+  name_operands();
+  if (kernel_.scan) {
+    emit_scan();
+  } else if (kernel_.stores.empty() && kernel_.reduces.empty()) {
+    // Nothing but updates.
+  } else if (!kernel_.turned.empty()) {
+    emit_tiles();
+  } else if (is_blocked()) {
+    emit_blocks();
+  } else {
+    emit_rows();
+  }
+  if (kernel_.has_epilogue()) {
+    emit_epilogue();
+  }
+  if (kernel_.update) {
+    emit_updates();
+  }
+  body_.close();
+  text_.checks_indices = context_.checks_indices;
+  for (const std::string& op : kernel_.ops) {
+    text_.source += (text_.source.empty() ? "// " : ", ") + op;
+  }
+  // Vectors wider than a register are passed between inlined functions only: their ABI does not
+  // matter.
+  text_.source += "\n#pragma GCC diagnostic ignored \"-Wpsabi\"\nnamespace KILN_KERNEL_parts {\n" +
+                  prelude_.text() + "\n" + body_.text() + "}  // namespace KILN_KERNEL_parts\n";
+  return std::move(text_);
+}
+
+std::string KernelEmitter::extent(int variable) const {
+  return context_.text(kernel_.extents[static_cast<std::size_t>(variable)]);
+}
+
+std::string KernelEmitter::row_position(const std::string& inner) const {
+  return kernel_.extents[kMiddle] == Expr(1) ? inner : "m * " + extent(kInner) + " + " + inner;
+}
+
+DType KernelEmitter::operand_dtype(std::uint32_t operand) const {
+  return context_.program[kernel_.operands[operand].tensor].dtype;
+}
+
+void KernelEmitter::name_operands() {
+  for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) {
+    const DType dtype = operand_dtype(i);
+    prelude_.use_memory(dtype);
+    const std::string type =
+        (kernel_.operands[i].written ? "" : "const ") + std::string(memory_type(dtype));
+    body_.line(type + "* const " + context_.operand(i) + " = (" + type + "*)buffers[" +
+               std::to_string(i) + "];");
+  }
+  std::size_t next = kernel_.operands.size();
+  for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == Span::kRow) {
+      continue;
+    }
+    prelude_.use_memory(reduce.dtype);
+    const std::string type(memory_type(reduce.dtype));
+    body_.line(type + "* const partial" + std::to_string(i) + " = (" + type + "*)buffers[" +
+               std::to_string(next++) + "];");
+    const Expr row = reduce.result == Span::kColumn
+                         ? kernel_.extents[kMiddle] * kernel_.extents[kInner]
+                         : Expr(1);
+    text_.scratch.push_back({reduce.dtype, row * Expr(kernel_.chunks)});
+  }
+  context_.failure = "buffers[" + std::to_string(next) + "]";
+}
+
+bool KernelEmitter::is_blocked() const {
+  const std::optional<std::int64_t> outer = kernel_.extents[kOuter].constant();
+  const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
+  const bool uniform = std::ranges::all_of(
+      kernel_.stores, [](const LoopKernel::Store& store) { return store.span == Span::kFull; });
+  return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
+         inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
+}
+
+void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t block) {
+  const Expr blocks = floor_div(extents[kInner] + Expr(block - 1), Expr(block));
+  const std::string count = context_.text(blocks);
+  const std::string size = std::to_string(block);
+  const std::string length = context_.text(extents[kInner]);
+  body_.open("for (Index task = 0; task < " + context_.text(blocks * extents[kOuter]) +
+             "; ++task)");
+  body_.line("const Index o = task / " + count + ";");
+  body_.line("const Index begin = task % " + count + " * " + size + ";");
+  body_.line("const Index end = begin + " + size + " < " + length + " ? begin + " + size + " : " +
+             length + ";");
+  body_.line("(void)o;");
+}
+
+void KernelEmitter::emit_blocks() {
+  body_.pragma("#pragma omp parallel for");
+  open_blocks(kernel_.extents, kBlock);
+  Block row(context_, nullptr, 1);
+  emit_phase(0, row, "begin", "end", *kernel_.extents[kInner].constant() % kBlock);
+  body_.close();
+}
+
+void KernelEmitter::emit_rows() {
+  if (kernel_.has_epilogue()) {
+    const std::string chunks = std::to_string(kernel_.chunks);
+    if (parallel_ && kernel_.chunks > 1) {
+      body_.pragma("#pragma omp parallel for");
+    }
+    body_.open("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
+    open_chunk_accumulators();
+    emit_chunk(extent(kOuter) + " * chunk / " + chunks,
+               extent(kOuter) + " * (chunk + 1) / " + chunks);
+    close_chunk_accumulators();
+    body_.close();
+    return;
+  }
+  const bool single = kernel_.extents[kOuter] == Expr(1);
+  if (parallel_ && !single) {
+    body_.pragma("#pragma omp parallel for");
+  }
+  body_.open(single ? "" : "for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
+  if (single) {
+    body_.line("const Index o = 0;");
+    body_.line("(void)o;");
+  }
+  Block outermost(context_, nullptr, 0);
+  emit_row(outermost);
+  body_.close();
+}
+
+void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {
+  if (takes_rows_together()) {
+    body_.line("Index o = " + begin + ";");
+    if (emit_rows_together(end)) {
+      return;
+    }
+    body_.open("for (; o < " + end + "; ++o)");
+  } else {
+    body_.open("for (Index o = " + begin + "; o < " + end + "; ++o)");
+  }
+  Block chunk(context_, nullptr, 0);
+  emit_row(chunk);
+  body_.close();
+}
+
+int KernelEmitter::phase_count() const {
+  int phases = 1;
+  for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+    phases = std::max(phases, reduce.phase + 1);
+  }
+  for (const LoopKernel::Store& store : kernel_.stores) {
+    if (store.span == Span::kFull) {
+      phases = std::max(phases, store.phase + 1);
+    }
+  }
+  return phases;
+}
+
+double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel, int lanes) {
+  double operations = 0;
+  std::set<ScalarId> seen;
+  Levels levels(program.pool, kernel);
+  const auto visit = [&](auto&& self, ScalarId id) -> void {
+    if (!seen.insert(id).second || levels.of(id) < 3) {
+      return;
+    }
+    const Scalar& scalar = program.pool[id];
+    operations += operation_cost(scalar.op);
+    for (const ScalarId operand : scalar.operands) {
+      self(self, operand);
+    }
+    for (const Index& index : scalar.indices) {
+      for_each_computed(index, [&](ScalarId place) {
+        operations += levels.of(place) == 3 ? kVectorsPerNanosecond * lanes : 0;  // One by one.
+        self(self, place);
+      });
+    }
+  };
+  for (const LoopKernel::Reduce& reduce : kernel.reduces) {
+    operations += 2;
+    visit(visit, reduce.body);
+  }
+  for (const LoopKernel::Store& store : kernel.stores) {
+    operations += store.span == Span::kFull ? 2 : 0;
+    visit(visit, store.value);
+  }
+  return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;
+}
+
+KernelText emit_kernel(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {
+  return KernelEmitter(program, kernel, target).run();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,137 @@
+// Kernels whose middle loop is in order: running totals, and updates of elements one by one.
+
+#include "backend/cpu/emit/kernel_emitter.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+// Columns that one thread takes at a time: their totals stay in the first cache.
+constexpr std::int64_t kBlockColumns = 256;
+// Updates that are worth threads.
+constexpr std::int64_t kManyUpdates = 1 << 14;
+
+std::string converted(const std::string& vector, DType from, DType to) {
+  return from == to
+             ? vector
+             : "__builtin_convertvector(" + vector + ", " + std::string(vector_type(to)) + ")";
+}
+
+}  // namespace
+
+void KernelEmitter::emit_scan() {
+  const ScalarId body = kernel_.scan->body;
+  const DType dtype = context_.scalar(body).dtype;
+  const std::string type(scalar_type(dtype));
+  const std::string neutral = literal(neutral_of(kernel_.scan->reduction, dtype));
+  prelude_.use_memory(dtype);
+  const bool single = kernel_.extents[kInner] == Expr(1);
+  if (parallel_) {
+    body_.pragma("#pragma omp parallel for");
+  }
+  if (single) {
+    body_.open("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
+    body_.line(type + " total = " + neutral + ";");
+  } else {
+    open_blocks(kernel_.extents, kBlockColumns);
+    body_.line(type + " total[" + std::to_string(kBlockColumns) +
+               "] __attribute__((aligned(64)));");
+    body_.line("for (" + type + "& each : total) each = " + neutral + ";");
+  }
+  Block row(context_, nullptr, 1);
+  std::set<ScalarId> seen;
+  hoist(body, 0, 1, row, seen);
+  emit_running_totals(row);
+  body_.close();
+}
+
+void KernelEmitter::emit_running_totals(Block& row) {
+  const auto [body, reduction] = *kernel_.scan;
+  const DType dtype = context_.scalar(body).dtype;
+  const LoopKernel::Store& store = kernel_.stores[0];
+  const std::string base = context_.operand(store.operand);
+  const DType result = compute_type(operand_dtype(store.operand));
+  body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+  Block middle(context_, &row, 2);
+  std::set<ScalarId> seen;
+  hoist(body, 0, 2, middle, seen);
+  if (kernel_.extents[kInner] == Expr(1)) {
+    body_.line("total = " + combine(reduction, dtype, "total", middle.value(body)) + ";");
+    body_.line("store_one(" + base + " + (" + middle.index(store.address) + "), (" +
+               std::string(scalar_type(result)) + ")total);");
+  } else {
+    const auto store_totals = [&](Block& block) {
+      const std::string place = "total + (" + block.inner() + " - begin)";
+      const std::string count = block.count().empty() ? "" : ", " + block.count();
+      const std::string value = block.vector(body);
+      body_.line("const " + std::string(vector_type(dtype)) +
+                 " sum = " + combine(reduction, dtype, "load(" + place + count + ")", value) + ";");
+      body_.line("store(" + place + ", sum" + count + ");");
+      block.store_vector(base, store.address, converted("sum", dtype, result));
+    };
+    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = store_totals});
+  }
+  body_.close();
+}
+
+void KernelEmitter::emit_updates() {
+  const LoopKernel::Update& update = *kernel_.update;
+  const bool single = update.extents[kInner] == Expr(1);
+  const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
+  if (all.constant().value_or(kManyUpdates) >= kManyUpdates &&
+      !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
+    body_.pragma("#pragma omp parallel for");
+  }
+  if (single) {
+    body_.open("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
+  } else {
+    open_blocks(update.extents, kBlockColumns);
+  }
+  const auto hoist_all = [&](int level, Block& block) {
+    std::set<ScalarId> seen;
+    hoist(update.value, 0, level, block, seen);
+    for_each_computed(update.address,
+                      [&](ScalarId scalar) { hoist(scalar, 0, level, block, seen); });
+  };
+  Block row(context_, nullptr, 1);
+  hoist_all(1, row);
+  body_.open("for (Index m = 0; m < " + context_.text(update.extents[kMiddle]) + "; ++m)");
+  Block middle(context_, &row, 2);
+  hoist_all(2, middle);
+  if (single) {
+    emit_update(middle);
+  } else {
+    const auto update_all = [&](Block& block) { emit_update(block); };
+    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = update_all});
+  }
+  body_.close();
+  body_.close();
+}
+
+// One element, or a vector of them that lie in different places.
+void KernelEmitter::emit_update(Block& block) {
+  const LoopKernel::Update& update = *kernel_.update;
+  const std::string base = context_.operand(update.operand);
+  const DType dtype = context_.scalar(update.value).dtype;
+  if (update.extents[kInner] == Expr(1)) {
+    const std::string value = block.value(update.value);
+    const std::string place = base + " + (" + block.index(update.address) + ")";
+    body_.line("store_one(" + place + ", " +
+               (update.reduction
+                    ? combine(*update.reduction, dtype, "load_one(" + place + ")", value)
+                    : value) +
+               ");");
+    return;
+  }
+  std::string value = block.vector(update.value);
+  if (update.reduction) {
+    const std::string old = block.load_vector(base, update.address);
+    value = combine(*update.reduction, dtype, old, value);
+  }
+  block.store_vector(base, update.address, value);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,102 @@
+// Kernels that read across their rows: squares of the two inner loops, in which such operands are
+// turned into rows first.
+
+#include "backend/cpu/emit/kernel_emitter.hpp"
+
+namespace kiln::codegen {
+
+using ir::DType;
+using ir::Expr;
+
+static std::string least(const std::string& a, const std::string& b) {
+  return a + " < " + b + " ? " + a + " : " + b;
+}
+
+// Elements along a tile's side: few enough that all of them stay in the first cache, beside what is
+// written, and that there is something to do for several threads.
+std::int64_t KernelEmitter::tile_side() const {
+  constexpr std::int64_t kSmall = 32, kLarge = 64, kBytes = 16 << 10, kManyRows = 256;
+  std::int64_t bytes = 0;
+  for (const ScalarId load : kernel_.turned) {
+    const auto operand = static_cast<std::uint32_t>(context_.scalar(load).integer);
+    bytes += ir::size_of(operand_dtype(operand));
+  }
+  const bool fits = kLarge * kLarge * bytes <= kBytes;
+  return fits && *kernel_.extents[kMiddle].constant() >= kManyRows ? kLarge : kSmall;
+}
+
+void KernelEmitter::emit_tiles() {
+  const std::int64_t length = tile_side();
+  const std::string side = std::to_string(length);
+  const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + length - 1) / length;
+  if (parallel_) {
+    body_.pragma("#pragma omp parallel for");
+  }
+  body_.open("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * Expr(bands)) +
+             "; ++task)");
+  body_.line("const Index o = task / " + std::to_string(bands) + ";");
+  body_.line("const Index top = task % " + std::to_string(bands) + " * " + side + ";");
+  body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
+  body_.line("(void)o;");
+  Block band(context_, nullptr, 1);
+  std::set<ScalarId> seen;
+  for (const ScalarId value : roots(0)) {
+    hoist(value, 0, 1, band, seen);
+  }
+  body_.open("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
+  body_.line("const Index end = " + least("begin + " + side, extent(kInner)) + ";");
+  for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
+    turn(i, band);
+  }
+  body_.open("for (Index m = top; m < bottom; ++m)");
+  Block middle(context_, &band, 2);
+  std::set<ScalarId> seen_in_middle;
+  for (const ScalarId value : roots(0)) {
+    hoist(value, 0, 2, middle, seen_in_middle);
+  }
+  emit_inner_loops(middle,
+                   "begin",
+                   "end",
+                   *kernel_.extents[kInner].constant() % length,
+                   {.store = [&](Block& block) {
+                     for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
+                       read_turned(i, block);
+                     }
+                     store_elements(0, block);
+                   }});
+  body_.close();
+  body_.close();
+  body_.close();
+}
+
+void KernelEmitter::turn(std::size_t number, Block& band) {
+  const Scalar& load = context_.scalar(kernel_.turned[number]);
+  const auto operand = static_cast<std::uint32_t>(load.integer);
+  const DType dtype = operand_dtype(operand);
+  const std::string tile = "tile" + std::to_string(number);
+  const std::string side = std::to_string(tile_side());
+  prelude_.use_turned(dtype);
+  body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
+             "] __attribute__((aligned(64)));");
+  body_.open("");
+  body_.line("const Index m = top, j = begin;");
+  Block corner(context_, &band, 2);
+  body_.line("turn(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
+             corner.index(load.indices[0]) + "), " +
+             context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
+  body_.close();
+}
+
+void KernelEmitter::read_turned(std::size_t number, Block& block) {
+  const ScalarId id = kernel_.turned[number];
+  const std::string name = "turned" + std::to_string(number);
+  const DType dtype = context_.scalar(id).dtype;
+  prelude_.use_vector(dtype);
+  body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = load(tile" +
+             std::to_string(number) + " + (m - top) * " + std::to_string(tile_side()) + " + (" +
+             block.inner() + " - begin)" + (block.count().empty() ? "" : ", " + block.count()) +
+             ");");
+  block.set(id, name);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,133 @@
+// Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
+// emit_phase.cpp, sums over some rows at a time in emit_rows_together.cpp, and what becomes of them
+// in emit_epilogue.cpp.
+
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/emit/emit_kernel.hpp"
+#include "backend/cpu/emit/scalar_source.hpp"
+
+namespace kiln::codegen {
+
+/// The text of one kernel, as it grows.
+class KernelEmitter {
+ public:
+  KernelEmitter(const LoopProgram& program, const LoopKernel& kernel, const Target& target);
+
+  KernelText run();
+
+ private:
+  std::string extent(int variable) const;
+  std::string row_position(const std::string& inner) const;
+  ir::DType operand_dtype(std::uint32_t operand) const;
+  void name_operands();
+  // Without reductions any piece of a row is a unit of work.
+  bool is_blocked() const;
+  void emit_blocks();
+  // A loop over pieces of rows: `o`, and from `begin` to below `end`.
+  void open_blocks(const std::vector<ir::Expr>& extents, std::int64_t block);
+  // Where the middle loop is in order.
+  void emit_scan();
+  void emit_running_totals(Block& row);
+  void emit_updates();
+  void emit_update(Block& block);
+  // Squares of the middle and the inner loop.
+  void emit_tiles();
+  std::int64_t tile_side() const;
+  void turn(std::size_t number, Block& band);
+  void read_turned(std::size_t number, Block& block);
+  void emit_rows();
+  // The rows of a chunk.
+  void emit_chunk(const std::string& begin, const std::string& end);
+  int phase_count() const;
+
+  // A row.
+  void emit_row(Block& outer);
+  // What the inner loops of a phase compute.
+  std::vector<ScalarId> roots(int phase) const;
+  // Computes in `block` everything under `root` that does not change inside it.
+  void hoist(ScalarId root, int phase, int level, Block& block, std::set<ScalarId>& seen);
+  // Whether a phase finds `id` ready-made in a row temporary.
+  bool is_kept(ScalarId id, int phase) const;
+  bool is_used(ScalarId target, int phase) const;
+  // `constant_inner` is the length of the loop if it is known: parts that never run are left out.
+  void emit_phase(int phase,
+                  Block& row,
+                  const std::string& begin,
+                  const std::string& end,
+                  std::optional<std::int64_t> length);
+  // What an inner loop does with a vector of elements. It takes so many vectors at once, first
+  // computing for each, by its number, then storing.
+  struct Elements {
+    std::function<void(Block&)> store;
+    std::function<void(Block&, int)> compute = [](Block&, int) {};
+    int copies = 1;
+  };
+  void emit_inner_loops(Block& parent,
+                        const std::string& begin,
+                        const std::string& end,
+                        std::optional<std::int64_t> length,
+                        const Elements& elements);
+  // The inner loop in parts, each with what it writes there.
+  void emit_segments(Block& row);
+  void compute_elements(int phase, Block& block, int copy);
+  void store_elements(int phase, Block& block);
+  void store_element(const LoopKernel::Store& store, ScalarId value, Block& block);
+  void read_temporary(std::size_t number, Block& block);
+  void accumulate(std::size_t number, Block& block, int copy);
+  void finish_row_reductions(int phase, Block& row);
+  // Values of whole rows: stored as soon as what they need is there.
+  void emit_row_stores(int phase, Block& row);
+
+  // Accumulators.
+  static std::string accumulator(std::size_t reduce, int copy);
+  // Vectors that the inner loop of a phase takes at once. Independent accumulators hide the latency
+  // of the additions, independent arguments that of functions.
+  int copies(int phase);
+  int in_turns(const std::vector<ScalarId>& values, int phase);
+  void declare_accumulators(std::size_t number, int copies);
+  std::string combine(Reduction reduction,
+                      ir::DType dtype,
+                      const std::string& a,
+                      const std::string& b);
+  std::string reduce_lanes(const LoopKernel::Reduce& reduce, const std::string& vector);
+  std::string all_accumulators(std::size_t number, int copies);
+  ScalarId reduced(std::size_t number) const;
+
+  // Some rows at a time, where sums over the rows are all that is reduced: what was added up is
+  // then loaded and stored once for all of them.
+  bool takes_rows_together();
+  // From `o` to `end`; whether no row is left over.
+  bool emit_rows_together(const std::string& end);
+  void emit_vectors_together(std::deque<Block>& rows, const std::string& count);
+
+  // Reductions over the rows.
+  void open_chunk_accumulators();
+  void close_chunk_accumulators();
+  // Adds up the chunks and stores what is made of the sums.
+  void emit_epilogue();
+  void emit_column_epilogue(Block& outermost, const std::string& chunks);
+
+  const LoopKernel& kernel_;
+  Prelude prelude_;
+  Levels levels_;
+  Lines body_;
+  KernelText text_;
+  TextContext context_;
+  int lanes_;
+  bool parallel_ = false;
+  bool takes_turns_ = false;  // Whether functions of several vectors are computed in turns.
+  std::vector<RowTemporary> temporaries_;
+};
+
+/// What leaves a reduction as it is.
+[[nodiscard]] Scalar neutral_of(Reduction reduction, ir::DType dtype);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,121 @@
+#include "backend/cpu/kernel_units.hpp"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "kiln/base/digest.hpp"
+#include "text/source_text.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// About what a core compiles in a third of a second: enough to make the start of a compiler cheap,
+// little enough that the last unit does not keep the others waiting. Where there are very many,
+// they are larger.
+constexpr std::size_t kBytesPerUnit = 24'000;
+constexpr std::size_t kMostBytesPerUnit = 96'000;
+constexpr std::size_t kManyUnits = 64;
+
+std::size_t bytes_per_unit(const std::vector<Kernel>& kernels) {
+  std::size_t total = 0;
+  for (const Kernel& kernel : kernels) {
+    total += kernel.source.size();
+  }
+  return std::clamp(total / kManyUnits, kBytesPerUnit, kMostBytesPerUnit);
+}
+
+constexpr std::string_view kNameMark = "KILN_KERNEL";
+
+const std::vector<std::string>& common_flags() {
+  static const std::vector<std::string> flags{"-std=c++17",
+                                              "-fPIC",
+                                              "-fno-plt",
+                                              "-fvisibility=hidden",
+                                              "-fno-exceptions",
+                                              "-fno-rtti",
+                                              "-fno-asynchronous-unwind-tables",
+                                              "-w"};
+  return flags;
+}
+
+std::vector<std::string> kernel_flags(const Target& target, bool often) {
+  std::vector<std::string> flags = common_flags();
+  flags.insert(flags.end(),
+               {often ? "-O3" : "-O1",
+                "-ffp-contract=fast",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                "-fopenmp"});
+  std::istringstream words(target.compiler_flags);
+  for (std::string word; words >> word;) {
+    flags.push_back(word);
+  }
+  return flags;
+}
+
+std::string named(std::string source, const std::string& name) {
+  for (auto at = source.find(kNameMark); at != std::string::npos; at = source.find(kNameMark, at)) {
+    source.replace(at, kNameMark.size(), name);
+    at += name.size();
+  }
+  return source;
+}
+
+}  // namespace
+
+KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+                          const Target& target,
+                          const std::string& mark,
+                          std::size_t often) {
+  KernelUnits result;
+  const std::size_t most = bytes_per_unit(kernels);
+  std::set<std::string> known;
+  std::string group;
+  const auto add_unit = [&](std::string source, bool shared) {
+    result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
+                            std::move(source),
+                            kernel_flags(target, result.names.size() <= often),
+                            target.cpu_features,
+                            shared});
+  };
+  const auto flush = [&] {
+    if (!group.empty()) {
+      add_unit(std::move(group), false);
+      group.clear();
+    }
+  };
+  for (const Kernel& kernel : kernels) {
+    if (result.names.size() == often) {
+      flush();
+    }
+    const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
+    const bool is_new = known.insert(name).second;
+    if (is_new && !kernel.shared && group.size() + kernel.source.size() > most) {
+      flush();
+    }
+    result.names.push_back(name);
+    if (!is_new) {
+      continue;
+    }
+    if (kernel.shared) {
+      add_unit(named(kernel.source, name), true);
+      continue;
+    }
+    // A namespace of its own: kernels may bring helpers of the same name.
+    group += "// " + comment_line(kernel.comment) + "\nnamespace " + name + "_space {\n" +
+             named(kernel.source, name) + "\n}\n\n";
+  }
+  flush();
+  result.distinct = static_cast<int>(known.size());
+  return result;
+}
+
+std::vector<std::string> wrapper_flags() {
+  std::vector<std::string> flags = common_flags();
+  flags.emplace_back("-O1");
+  return flags;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,34 @@
+// Kernels as translation units: equal ones once, and as many units as keep all cores at work.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/codegen/target.hpp"
+#include "schedule/schedule.hpp"
+#include "toolchain/build.hpp"
+
+namespace kiln::codegen {
+
+/// What became of a schedule's kernels.
+struct KernelUnits {
+  std::vector<Unit> units;
+  std::vector<std::string> names;  ///< The function of each kernel.
+  int distinct = 0;
+};
+
+/// Names each kernel by the digest of its text and groups the distinct ones. `mark` tells the
+/// functions and units from those for other instruction sets. Kernels behind the first `often` fold
+/// constants: they run once, so they are compiled in less time.
+[[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+                                        const Target& target,
+                                        const std::string& mark = {},
+                                        std::size_t often = SIZE_MAX);
+
+/// How the program itself is compiled: it runs once per call and not once per element.
+[[nodiscard]] std::vector<std::string> wrapper_flags();
+
+}  // namespace kiln::codegen

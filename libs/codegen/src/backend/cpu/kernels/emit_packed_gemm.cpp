@@ -1,0 +1,98 @@
+#include <cstdint>
+
+#include "backend/cpu/kernels/packed_gemm_source.hpp"
+#include "backend/cpu/kernels/panel_lanes.hpp"
+#include "backend/cpu/kernels/parallel_threshold.hpp"
+#include "backend/cpu/packed_gemm.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// Of a panel, 32 KiB: half of the first cache, through the rest of which the rows pass.
+constexpr std::int64_t kDeepestPart = 1024;
+// Of the panels of a group together, 128 KiB: they are on the stack, and in the second cache.
+constexpr std::int64_t kDeepTogether = 4096;
+constexpr std::int64_t kFewestPieces = 24;
+
+// How deep the parts of a product are: all alike, but for the last one.
+std::int64_t deep(const PanelLayout& layout) {
+  const std::int64_t parts = (layout.depth + kDeepestPart - 1) / kDeepestPart;
+  const std::int64_t each = (layout.depth + parts - 1) / parts;
+  return parts == 1 ? each : (each + 3) / 4 * 4;
+}
+
+// Rows of a block: all alike, but for the last one.
+std::int64_t block_rows(const PanelLayout& layout, std::int64_t lanes) {
+  const std::int64_t most = most_tile_rows(lanes);
+  if (lanes != kLongLanes) {
+    return most;
+  }
+  const std::int64_t blocks = (layout.rows + most - 1) / most;
+  return (layout.rows + blocks - 1) / blocks;
+}
+
+// Panels that are packed together because they share lines of the cache, while enough is left for
+// other threads. Rows that meet several panels are in the first cache from the second one on.
+std::int64_t panels_together(const PanelLayout& layout) {
+  if (!layout.packs_right || layout.right_column != 1) {
+    return 1;
+  }
+  std::int64_t together = 4;
+  while (together > 1 && (together * deep(layout) > kDeepTogether ||
+                          layout.batches * layout.panels / together < kFewestPieces)) {
+    together /= 2;
+  }
+  return together;
+}
+
+bool is_worth_threads(const PanelLayout& layout) {
+  const std::int64_t columns = layout.panels * layout.width + layout.tail;
+  return 2 * layout.batches * layout.rows * layout.depth * columns > kOperationsWorthThreads;
+}
+
+}  // namespace
+
+std::int64_t PanelLayout::left_batches() const {
+  return left_batch == 0 ? 1 : batches;
+}
+
+SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target) {
+  const std::int64_t lanes = panel_lanes(target, layout.width);
+  // Of one left side; rows are packed in fours.
+  const std::int64_t packed = layout.packs_left ? (layout.rows + 3) / 4 * 4 * layout.depth : 0;
+  SharedKernel kernel;
+  kernel.source = product_text(lanes, layout.width);
+  kernel.scratch = layout.left_batches() * packed;
+  kernel.sizes = {layout.batches,
+                  layout.left_batches(),
+                  layout.left_batch,
+                  layout.right_batch,
+                  layout.added_batch,
+                  layout.result_batch,
+                  layout.rows,
+                  block_rows(layout, lanes),
+                  layout.depth,
+                  deep(layout),
+                  layout.panels,
+                  panels_together(layout),
+                  layout.tail,
+                  layout.left_row,
+                  layout.left_depth,
+                  layout.right_column,
+                  layout.right_depth,
+                  layout.added_panel,
+                  layout.added_row,
+                  layout.result_panel,
+                  layout.result_row,
+                  packed,
+                  layout.packs_right ? 1 : 0,
+                  layout.adds ? 1 : 0,
+                  is_worth_threads(layout) ? 1 : 0};
+  return kernel;
+}
+
+std::string panel_product_text(const Target& target) {
+  return product_text(panel_lanes(target, target.panel_width), target.panel_width);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,51 @@
+// Where the operands of a node lie, for kernels that are told so in numbers.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/match.hpp"
+#include "loop/loop_program.hpp"
+#include "loop/strided_view.hpp"
+
+namespace kiln::codegen {
+
+/// Places operands one after the other, and notes whether all that is asked of them holds.
+class OperandMeasure {
+ public:
+  OperandMeasure(const ir::Graph& graph, const LoopProgram& program)
+      : graph_(graph), program_(program) {}
+
+  /// `expr`, which must be a number.
+  std::int64_t number(const ir::Expr& expr) {
+    require(expr.constant().has_value());
+    return expr.constant().value_or(0);
+  }
+
+  /// The next operand, which must be of float32; valid until another is placed.
+  const Window& place(ir::ValueId value) {
+    require(graph_.tensor(value).dtype == ir::DType::kFloat32);
+    return operands_.emplace_back(window_of(program_, value));
+  }
+
+  void require(bool condition) { fits_ = fits_ && condition; }
+
+  /// Whether everything was as it must be.
+  [[nodiscard]] bool fits() const { return fits_; }
+
+  [[nodiscard]] std::vector<Window> take_operands() { return std::move(operands_); }
+
+  [[nodiscard]] const ir::TensorMeta& tensor(ir::ValueId value) const {
+    return graph_.tensor(value);
+  }
+
+ private:
+  const ir::Graph& graph_;
+  const LoopProgram& program_;
+  std::vector<Window> operands_;
+  bool fits_ = true;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,290 @@
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cpu/gemm_passes.hpp"
+#include "backend/cpu/packed_gemm.hpp"
+#include "graph/arguments.hpp"
+#include "graph/node_writer.hpp"
+#include "kiln/ir/rewrite.hpp"
+#include "passes/split_constants.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+using ir::NodeId;
+using ir::ValueId;
+
+namespace {
+
+// What a way to lay out weights is worth: with more rows the products themselves take the time,
+// unless the weight is light, and a smaller one is not worth a kernel that lays it out.
+struct Worth {
+  std::int64_t most_rows;
+  std::int64_t most_rows_if_light;
+  std::int64_t smallest_weight;
+};
+constexpr Worth kTurned = {128, 128, 64 << 10};
+constexpr Worth kPacked = {128, 256, 4 << 10};
+constexpr std::int64_t kLight = 1 << 20;
+constexpr std::int64_t kLargestWeight = 4 << 20;
+constexpr std::int64_t kMostBytes = 64 << 20;
+
+class Turner {
+ public:
+  Turner(const ir::Graph& graph, const Target& target, bool bind_constants)
+      : graph_(graph),
+        width_(target.panel_width),
+        turns_(target.turns_operands),
+        fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
+        known_(fixed_),
+        rewriter_(graph) {}
+
+  ir::Graph run() {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeId id(i);
+      note_known(id);
+      const std::optional<std::size_t> which = turnable(id);
+      if (!which) {
+        rewriter_.copy(id);
+        continue;
+      }
+      if (is_packable(id)) {
+        pack(id);
+        continue;
+      }
+      ir::Node node = graph_.node(id);
+      for (ir::Argument& argument : node.arguments) {
+        argument = rewriter_.mapped(argument);
+      }
+      node.arguments[*which] = turned(operand(graph_.node(id), *which));
+      rewriter_.replace(id, std::move(node));
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  void note_known(NodeId id) {
+    bool known = true;
+    for_each_operand(graph_.node(id),
+                     [&](ValueId value) { known = known && known_[value.index()]; });
+    for (const ValueId result : graph_.node(id).results) {
+      if (result.valid()) {
+        known_[result.index()] = known;
+      }
+    }
+  }
+
+  // Whether a product whose weight is worth turning can be a product of panels (products.hpp).
+  [[nodiscard]] bool is_packable(NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    const ir::TensorMeta& result = graph_.tensor(node.results[0]);
+    const std::optional<std::int64_t> columns = result.sizes.back().constant();
+    if (result.sizes.size() != 2 || !columns || *columns % width_ != 0 ||
+        result.strides != ir::contiguous_strides(result.sizes)) {
+      return false;
+    }
+    if (node.target == "aten.mm.default") {
+      return true;
+    }
+    const ir::TensorMeta& added = graph_.tensor(operand(graph_.node(id), 0));
+    return is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
+           (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns}) &&
+           added.strides.back() == Expr(1);
+  }
+
+  // left[m, k] * weight[k, n] as a batch over the panels of n, which lies as the product would.
+  void pack(NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    const bool added = node.target == "aten.addmm.default";
+    const std::size_t left = added ? 1 : 0;
+    const ValueId weight = packed(operand(graph_.node(id), left + 1), node);
+    const std::vector<Expr> sizes = graph_.tensor(node.results[0]).sizes;
+    const Expr& rows = sizes[0];
+    const Expr panels = rewriter_.graph().tensor(weight).sizes[0];
+    const Expr depth = rewriter_.graph().tensor(weight).sizes[1];
+    NodeWriter writer(rewriter_.graph(), node);
+    const ValueId narrow = rewriter_.mapped(operand(graph_.node(id), left));
+    const std::vector<Expr> wide = {panels, rows, depth};
+    const std::vector<Expr> strides = rewriter_.graph().tensor(narrow).strides;
+    const ValueId repeated = writer.view(
+        "aten.expand.default", {narrow, wide, false}, wide, {0, strides[0], strides[1]});
+    const std::vector<Expr> batch = {panels, rows, width_};
+    const std::vector<Expr> interleaved = {width_, sizes[1], 1};
+    const ValueId product =
+        added ? writer.compute_laid_out(
+                    "aten.baddbmm.default",
+                    {addend(writer, rewriter_.mapped(operand(graph_.node(id), 0)), batch),
+                     repeated,
+                     weight,
+                     Expr(1),
+                     Expr(1)},
+                    batch,
+                    interleaved)
+              : writer.compute_laid_out("aten.bmm.default", {repeated, weight}, batch, interleaved);
+    const ValueId rows_first = writer.view("aten.permute.default",
+                                           {product, std::vector<Expr>{1, 0, 2}},
+                                           {rows, panels, width_},
+                                           {sizes[1], width_, 1});
+    rewriter_.map(
+        node.results[0],
+        writer.view(
+            "aten.view.default", {rows_first, sizes}, sizes, ir::contiguous_strides(sizes)));
+  }
+
+  // A bias, or a matrix that is added, by panels.
+  ValueId addend(NodeWriter& writer, ValueId value, const std::vector<Expr>& batch) {
+    const std::vector<Expr> strides = rewriter_.graph().tensor(value).strides;
+    if (strides.size() == 1) {
+      const std::vector<Expr> sizes = {batch[0], 1, batch[2]};
+      return writer.view("aten.view.default", {value, sizes}, sizes, ir::contiguous_strides(sizes));
+    }
+    const std::vector<Expr> sizes = {batch[1], batch[0], batch[2]};
+    const ValueId split =
+        writer.view("aten.view.default", {value, sizes}, sizes, {strides[0], width_, 1});
+    return writer.view("aten.permute.default",
+                       {split, std::vector<Expr>{1, 0, 2}},
+                       batch,
+                       {width_, strides[0], 1});
+  }
+
+  // The weight whose transpose is `value`, cut into panels of columns that lie one after the other.
+  ValueId packed(ValueId value, const ir::Node& origin) {
+    if (const auto found = packed_.find(value); found != packed_.end()) {
+      return found->second;
+    }
+    NodeWriter writer(rewriter_.graph(), origin);
+    const ValueId weight = rewriter_.mapped(operand(graph_.node(graph_.value(value).producer), 0));
+    const std::vector<Expr> sizes = graph_.tensor(value).sizes;
+    const Expr panels = *sizes[1].constant() / width_;
+    const std::vector<Expr> cut = {panels, width_, sizes[0]};
+    const std::vector<Expr> cut_strides = ir::contiguous_strides(cut);
+    const ValueId rows = writer.view("aten.view.default", {weight, cut}, cut, cut_strides);
+    const ValueId columns = writer.view("aten.permute.default",
+                                        {rows, std::vector<Expr>{0, 2, 1}},
+                                        {panels, sizes[0], width_},
+                                        {cut_strides[0], 1, sizes[0]});
+    const ValueId copy = writer.contiguous(columns);
+    packed_.emplace(value, copy);
+    return copy;
+  }
+
+  // Whether `value` is a weight that lies transposed.
+  [[nodiscard]] bool is_transposed_weight(ValueId value) const {
+    const NodeId view = value.valid() ? graph_.value(value).producer : NodeId();
+    if (!view.valid() || graph_.node(view).target != "aten.t.default") {
+      return false;
+    }
+    const ValueId weight = operand(graph_.node(view), 0);
+    const ir::TensorMeta& meta = graph_.tensor(weight);
+    return fixed_[weight.index()] && meta.dtype == ir::DType::kFloat32 &&
+           meta.strides == ir::contiguous_strides(meta.sizes);
+  }
+
+  [[nodiscard]] bool is_transposed_batch(ValueId value) const {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    return meta.dtype == ir::DType::kFloat32 && meta.strides[1] == Expr(1) &&
+           !(meta.strides[2] == Expr(1)) && !(meta.sizes[2] == Expr(1));
+  }
+
+  // Whether a batch will be a kernel that turns panels itself.
+  [[nodiscard]] bool is_batch_of_panels(NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    const bool added = node.target == "aten.baddbmm.default";
+    if (added && !(is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
+                   has_rows_of(operand(node, 0), node.results[0]))) {
+      return false;
+    }
+    const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
+    const auto number = [&](std::size_t i) { return sizes[i].constant().value_or(0); };
+    return number(0) > 0 && number(1) > 0 && number(2) > 0 &&
+           packs_panels(number(0), number(1), number(2));
+  }
+
+  // Whether the last dim of `value`, if it has any, is that of `result`, and dense.
+  [[nodiscard]] bool has_rows_of(ValueId value, ValueId result) const {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    return !meta.sizes.empty() && meta.strides.back() == Expr(1) &&
+           meta.sizes.back() == graph_.tensor(result).sizes.back();
+  }
+
+  // The argument of a product that is worth turning, if there is one and room for it.
+  std::optional<std::size_t> turnable(NodeId id) {
+    const std::string_view target = graph_.node(id).target;
+    const bool added = target == "aten.addmm.default" || target == "aten.baddbmm.default";
+    const bool batch = target == "aten.bmm.default" || target == "aten.baddbmm.default";
+    if (!added && !batch && target != "aten.mm.default") {
+      return std::nullopt;
+    }
+    const std::size_t left = added ? 1 : 0;
+    // Of constants alone: computed once, and not by a kernel that lays it out as a packed one does.
+    if (known_[graph_.node(id).results[0].index()]) {
+      return std::nullopt;
+    }
+    if (batch) {
+      // Rows that are read once gain nothing.
+      const bool worth = turns_ &&
+                         !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
+                         !is_batch_of_panels(id);
+      return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
+                 ? std::optional(left + 1)
+                 : std::nullopt;
+    }
+    const ValueId weight = operand(graph_.node(id), left + 1);
+    const std::optional<std::int64_t> rows =
+        graph_.tensor(operand(graph_.node(id), left)).sizes[0].constant();
+    const bool packs = is_packable(id);
+    const Worth& worth = packs ? kPacked : kTurned;
+    // A single row is a kernel of ours, which wants the weight as it is.
+    if ((!packs && !turns_) || !rows || *rows < 2 || !is_transposed_weight(weight)) {
+      return std::nullopt;
+    }
+    const std::int64_t bytes =
+        4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
+    if (*rows > (bytes <= kLight ? worth.most_rows_if_light : worth.most_rows)) {
+      return std::nullopt;
+    }
+    if (!turned_.contains(weight) && !packed_.contains(weight)) {
+      if (bytes < worth.smallest_weight || bytes > kLargestWeight || bytes > left_) {
+        return std::nullopt;
+      }
+      left_ -= bytes;
+    }
+    return left + 1;
+  }
+
+  ValueId turned(ValueId value) {
+    if (const auto found = turned_.find(value); found != turned_.end()) {
+      return found->second;
+    }
+    ir::TensorMeta meta = graph_.tensor(value);
+    meta.strides = ir::contiguous_strides(meta.sizes);
+    meta.offset = 0;
+    meta.storage = rewriter_.graph().new_storage();
+    meta.requires_grad = false;
+    const ValueId copy = rewriter_.graph().add_node(
+        "aten.clone.default", {rewriter_.mapped(value), std::monostate()}, std::move(meta));
+    turned_.emplace(value, copy);
+    return copy;
+  }
+
+  const ir::Graph& graph_;
+  std::int64_t width_;  // Of a panel.
+  bool turns_;
+  std::vector<bool> fixed_;
+  std::vector<bool> known_;  // By value: made of what is fixed.
+  ir::Rewriter rewriter_;
+  std::unordered_map<ValueId, ValueId> turned_;
+  std::unordered_map<ValueId, ValueId> packed_;
+  std::int64_t left_ = kMostBytes;
+};
+
+}  // namespace
+
+ir::Graph turn_operands(const ir::Graph& graph, const Target& target, bool bind_constants) {
+  return Turner(graph, target, bind_constants).run();
+}
+
+}  // namespace kiln::codegen

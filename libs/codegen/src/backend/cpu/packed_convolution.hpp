@@ -1,0 +1,71 @@
+// Convolutions as kernels: some pixels of the result by a panel of channels at a time.
+//
+// Pictures are channels-last, so that what a tap reads of a pixel lies together, and the weight was
+// packed in panels beforehand (`pack_convolutions`, prepare/convolution.hpp). Nothing is copied: a
+// table says where each pixel's taps lie, and taps beside the picture read zeros.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/shape_generic_kernel.hpp"
+#include "kiln/codegen/target.hpp"
+#include "loop/loop_program.hpp"
+#include "loop/strided_view.hpp"
+
+namespace kiln::codegen {
+
+/// Of a picture: as many zeros stand for a pixel beside it.
+inline constexpr std::int64_t kMostConvolutionChannels = 8192;
+
+/// What a convolution computes and where its picture lies, in elements. Its result is dense and
+/// channels-last. Pairs are rows, columns.
+struct ConvolutionLayout {
+  using Pair = std::array<std::int64_t, 2>;
+
+  std::int64_t images = 0;
+  std::int64_t channels = 0;
+  std::int64_t width = 8;   ///< Channels of a panel.
+  std::int64_t panels = 0;  ///< Of the result's channels.
+  Pair size = {};           ///< Of a picture.
+  Pair result_size = {};
+  Pair kernel = {};
+  Pair stride = {};
+  Pair padding = {};
+  Pair dilation = {};
+  std::int64_t input_image = 0;
+  Pair input_step = {};  ///< From one row to the next, from one pixel to the next.
+  bool adds = false;     ///< Whether a bias is added.
+
+  /// Of the result.
+  [[nodiscard]] std::int64_t pixels() const { return images * result_size[0] * result_size[1]; }
+};
+
+/// A convolution in a program.
+struct PanelConvolution {
+  std::vector<Window> operands;  ///< Picture, panels, bias if there is one, and the result.
+  ConvolutionLayout layout;
+};
+
+/// `node`, which was not lowered, as a convolution by panels; nothing if it is none.
+[[nodiscard]] std::optional<PanelConvolution> find_panel_convolution(const ir::Graph& graph,
+                                                                     const LoopProgram& program,
+                                                                     const ir::Node& node);
+
+/// The sum over the taps, one after the other, as a kernel that takes the operands.
+[[nodiscard]] SharedKernel emit_panel_convolution(const ConvolutionLayout& layout,
+                                                  const Target& target);
+
+/// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
+/// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
+[[nodiscard]] bool is_winograd(const ConvolutionLayout& layout, const Target& target);
+
+/// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
+/// a result that is not finite are computed tap by tap.
+[[nodiscard]] SharedKernel emit_winograd(const ConvolutionLayout& layout, const Target& target);
+
+}  // namespace kiln::codegen

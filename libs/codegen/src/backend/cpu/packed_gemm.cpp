@@ -1,0 +1,190 @@
+#include "backend/cpu/packed_gemm.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/kernels/panel_lanes.hpp"
+#include "backend/cpu/operand_matcher.hpp"
+#include "graph/arguments.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+using ir::ValueId;
+
+namespace {
+
+// With fewer rows packing a panel takes as long as multiplying by it.
+constexpr std::int64_t kFewestRows = 8;
+// The packed rows shall stay in the cache.
+constexpr std::int64_t kMostRows = 1024;
+// A panel is on the stack.
+constexpr std::int64_t kDeepest = 4096;
+// Elements of a left side that stays in the first cache while it is multiplied. With long vectors,
+// which take factors from memory, it need not be packed then.
+constexpr std::int64_t kSmallLeft = 4096;
+// Elements of a right side that is packed in no time, if libtorch would be called for many of them.
+constexpr std::int64_t kSmallRight = 4096;
+constexpr std::int64_t kManyBatches = 8;
+// Elements of the packed rows of all batches, 16 MiB; where there would be more, libtorch
+// multiplies.
+constexpr std::int64_t kMostPacked = 4 << 20;
+
+// The matrix that `value` repeats as a batch; invalid if it does not.
+ValueId unrepeated(const ir::Graph& graph, ValueId value) {
+  const ir::NodeId expand = graph.value(value).producer;
+  if (!expand.valid() || graph.node(expand).target != "aten.expand.default") {
+    return {};
+  }
+  const ValueId matrix = operand(graph.node(expand), 0);
+  const ir::TensorMeta& meta = graph.tensor(matrix);
+  return meta.sizes.size() == 2 && meta.sizes[0] == graph.tensor(value).sizes[1] &&
+                 meta.sizes[1] == graph.tensor(value).sizes[2]
+             ? matrix
+             : ValueId();
+}
+
+// The operands of a product.
+struct Sides {
+  ValueId left;  // The matrix itself if the right side lies in panels.
+  ValueId right;
+  ValueId added;  // May be invalid.
+  bool in_panels = false;
+};
+
+std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
+  const bool is_batch = node.target == "aten.bmm.default" || node.target == "aten.baddbmm.default";
+  const bool adds = node.target == "aten.addmm.default" || node.target == "aten.baddbmm.default";
+  if (!is_batch && !adds && node.target != "aten.mm.default") {
+    return std::nullopt;
+  }
+  const std::size_t first = adds ? 1 : 0;
+  Sides sides{.left = operand(node, first),
+              .right = operand(node, first + 1),
+              .added = adds ? operand(node, 0) : ValueId()};
+  const Expr width = is_batch ? graph.tensor(sides.right).sizes[2] : Expr(0);
+  if (width == Expr(8) || width == Expr(32)) {
+    if (const ValueId matrix = unrepeated(graph, sides.left); matrix.valid()) {
+      sides.left = matrix;
+      sides.in_panels = true;
+    }
+  }
+  for (const ValueId value : {sides.left, sides.right, sides.added, node.results[0]}) {
+    if (value.valid() && graph.tensor(value).dtype != ir::DType::kFloat32) {
+      return std::nullopt;
+    }
+  }
+  const bool plain = !adds || (is_one(node.arguments[3]) && is_one(node.arguments[4]));
+  return plain ? std::optional(sides) : std::nullopt;
+}
+
+class ProductMeasure : OperandMeasure {
+ public:
+  ProductMeasure(const ir::Graph& graph,
+                 const LoopProgram& program,
+                 const Sides& sides,
+                 std::int64_t width)
+      : OperandMeasure(graph, program), sides_(sides) {
+    layout_.width = sides.in_panels ? number(graph.tensor(sides.right).sizes[2]) : width;
+  }
+
+  std::optional<PanelProduct> product(ValueId result) {
+    const std::vector<Expr>& left = tensor(sides_.left).sizes;
+    const std::vector<Expr>& right = tensor(sides_.right).sizes;
+    const bool batched = left.size() == 3;
+    layout_.batches = batched ? number(left[0]) : 1;
+    layout_.rows = number(left[left.size() - 2]);
+    layout_.depth = number(left.back());
+    columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
+    layout_.panels = columns_ / layout_.width;
+    layout_.tail = columns_ % layout_.width;
+    const Window& rows = place(sides_.left);
+    layout_.left_depth = number(rows.strides.back());
+    layout_.left_row = number(rows.strides[left.size() - 2]);
+    layout_.left_batch = batched ? number(rows.strides[0]) : 0;
+    place_right();
+    if (sides_.added.valid()) {
+      layout_.adds = true;
+      place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
+    }
+    place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
+    require(layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0);
+    return fits() ? std::optional(PanelProduct{take_operands(), layout_}) : std::nullopt;
+  }
+
+ private:
+  void place_right() {
+    const Window& right = place(sides_.right);
+    if (sides_.in_panels) {
+      require(right.strides == ir::contiguous_strides(tensor(sides_.right).sizes));
+      return;
+    }
+    const std::size_t rank = right.strides.size();
+    layout_.packs_right = true;
+    layout_.right_column = number(right.strides[rank - 1]);
+    layout_.right_depth = number(right.strides[rank - 2]);
+    layout_.right_batch = rank == 3 ? number(right.strides[0]) : 0;
+  }
+
+  // What has the shape of the result, or is the same for all rows or all batches.
+  void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
+    const Window& window = place(value);
+    const std::vector<Expr>& sizes = tensor(value).sizes;
+    const std::size_t rank = sizes.size();
+    const auto stride = [&](std::size_t from_last) {
+      const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
+      return repeats ? 0 : number(window.strides[rank - from_last]);
+    };
+    const std::int64_t width = sides_.in_panels ? layout_.width : columns_;
+    if (rank < (sides_.in_panels ? 3U : 1U) || !(window.strides.back() == Expr(1)) ||
+        !(sizes.back() == Expr(width)) ||
+        (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
+      require(false);
+      return;
+    }
+    panel = sides_.in_panels ? number(window.strides[0]) : layout_.width;
+    row = stride(2);
+    batch = sides_.in_panels ? 0 : stride(3);
+  }
+
+  const Sides& sides_;
+  PanelLayout layout_;
+  std::int64_t columns_ = 0;
+};
+
+}  // namespace
+
+bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth) {
+  return rows >= kFewestRows && rows <= kMostRows && depth <= kDeepest &&
+         batches <= kMostPacked / (rows * depth);
+}
+
+std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
+                                               const LoopProgram& program,
+                                               const ir::Node& node,
+                                               const Target& target) {
+  const std::optional<Sides> sides = sides_of(graph, node);
+  if (!sides || (target.panel_width == 0 && !sides->in_panels)) {
+    return std::nullopt;
+  }
+  std::optional<PanelProduct> product =
+      ProductMeasure(graph, program, *sides, target.panel_width).product(node.results[0]);
+  if (!product) {
+    return std::nullopt;
+  }
+  PanelLayout& layout = product->layout;
+  layout.packs_left =
+      panel_lanes(target, layout.width) < kLongLanes || layout.rows * layout.depth > kSmallLeft;
+  if (sides->in_panels) {
+    return product;
+  }
+  const std::int64_t columns = layout.panels * layout.width + layout.tail;
+  const bool is_small =
+      !layout.packs_left && layout.batches >= kManyBatches && columns * layout.depth <= kSmallRight;
+  const bool pays = (target.turns_operands || is_small) &&
+                    packs_panels(layout.left_batches(), layout.rows, layout.depth) &&
+                    (layout.right_depth == 1 || layout.right_column == 1);
+  return pays ? product : std::nullopt;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,72 @@
+// Matrix products as kernels: some rows by a panel of columns at a time.
+//
+// Few rows want the right side packed beforehand, [panels, depth, width]. `turn_operands`
+// (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
+// With more rows the kernel packs panels of the right side itself, for one product or a batch.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/shape_generic_kernel.hpp"
+#include "kiln/codegen/target.hpp"
+#include "loop/loop_program.hpp"
+#include "loop/strided_view.hpp"
+
+namespace kiln::codegen {
+
+/// Where the elements of a product lie, in elements; columns of a panel are side by side.
+struct PanelLayout {
+  std::int64_t batches = 1;
+  std::int64_t left_batch = 0;  ///< Zero if all have the same left side, which is packed once.
+  std::int64_t right_batch = 0;
+  std::int64_t added_batch = 0;
+  std::int64_t result_batch = 0;
+  std::int64_t rows = 0;
+  std::int64_t depth = 0;
+  std::int64_t width = 8;  ///< Columns of a panel.
+  std::int64_t panels = 0;
+  std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_right`.
+  std::int64_t left_row = 0;
+  std::int64_t left_depth = 0;
+  bool packs_left = true;    ///< Whether rows are packed first, and not read where they are.
+  bool packs_right = false;  ///< Whether the right side does not lie in panels.
+  std::int64_t right_column = 0;
+  std::int64_t right_depth = 0;
+  bool adds = false;  ///< Whether a matrix, or one row for all, is added.
+  std::int64_t added_panel = 0;
+  std::int64_t added_row = 0;
+  std::int64_t result_panel = 0;
+  std::int64_t result_row = 0;
+
+  /// Left sides that differ.
+  [[nodiscard]] std::int64_t left_batches() const;
+};
+
+/// A product of panels in a program.
+struct PanelProduct {
+  std::vector<Window> operands;  ///< Left, right, what is added if anything is, and the result.
+  PanelLayout layout;
+};
+
+/// Whether panels of a right side are worth packing for `batches` products with so many rows, and
+/// the left sides not too much to pack.
+[[nodiscard]] bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth);
+
+/// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
+/// better left to `target`'s libtorch.
+[[nodiscard]] std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
+                                                             const LoopProgram& program,
+                                                             const ir::Node& node,
+                                                             const Target& target);
+
+/// The kernel, which takes the operands and then room for the left side, if that is packed.
+[[nodiscard]] SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target);
+
+/// The text that `emit_panel_product` writes for panels as wide as `target` has them.
+[[nodiscard]] std::string panel_product_text(const Target& target);
+
+}  // namespace kiln::codegen

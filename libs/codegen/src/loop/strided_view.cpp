@@ -1,0 +1,49 @@
+#include "loop/strided_view.hpp"
+
+#include "schedule/fusion_group.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+std::optional<Window> find_window(const LoopProgram& program, TensorId id) {
+  const std::vector<Expr>& sizes = program[id].sizes;
+  std::vector<Index> indices;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    indices.push_back(sizes[i] == Expr(1) ? Index(0) : Index::variable(static_cast<int>(i)));
+  }
+  TensorId root = id;
+  while (program[root].is_view) {
+    const Scalar& read = program.pool[program[root].body];
+    if (read.op != ScalarOp::kRead) {
+      return std::nullopt;
+    }
+    std::vector<Index> mapped;
+    for (const Index& index : read.indices) {
+      mapped.push_back(substitute(index, indices, sizes, [](ScalarId scalar) { return scalar; }));
+    }
+    indices = std::move(mapped);
+    root = read.tensor;
+  }
+  const Index address = address_of(program[root], indices);
+  Window window{root, address.constant(), {}};
+  bool computed = false;
+  for_each_computed(address, [&](ScalarId) { computed = true; });
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::optional<Expr> factor = address.factor_of(static_cast<int>(i));
+    if (!factor || computed) {
+      return std::nullopt;
+    }
+    window.strides.push_back(*factor);
+  }
+  // A dim of size 1 may have any stride: the row-major one reads best.
+  const std::vector<Expr> dense = ir::contiguous_strides(sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == Expr(1)) {
+      window.strides[i] = dense[i];
+    }
+  }
+  return window;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,23 @@
+// A tensor as a strided window on memory, seen through its views.
+
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "loop/loop_program.hpp"
+
+namespace kiln::codegen {
+
+/// Where a view's elements lie in the memory of the tensor behind it.
+struct Window {
+  TensorId root;
+  ir::Expr offset = 0;
+  std::vector<ir::Expr> strides;
+};
+
+/// The window that `tensor` is on what its views look at; nothing if no strides describe it, then
+/// `tensor` must be materialised itself. A tensor that is no view is a window on itself.
+[[nodiscard]] std::optional<Window> find_window(const LoopProgram& program, TensorId tensor);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,198 @@
+#include "passes/split_constants.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "kiln/ir/dead_code.hpp"
+#include "kiln/ir/rewrite.hpp"
+#include "lower/lowering.hpp"
+#include "passes/convolution.hpp"
+#include "program/extern_call.hpp"
+
+namespace kiln::codegen {
+
+using ir::NodeId;
+using ir::ValueId;
+
+namespace {
+
+// How much larger than its constants a folded value may be, unless it is small anyway.
+constexpr std::int64_t kLargestGrowth = 4;
+constexpr std::int64_t kSmall = 1 << 20;
+
+std::int64_t bytes_of(const ir::TensorMeta& meta) {
+  return ir::element_count(meta.sizes).constant().value_or(0) *
+         static_cast<std::int64_t>(ir::size_of(meta.dtype));
+}
+
+class Splitter {
+ public:
+  explicit Splitter(const ir::Graph& graph)
+      : graph_(graph),
+        known_(fixed_inputs(graph)),
+        from_bytes_(graph.values().size()),
+        folded_(graph.values().size()),
+        runs_(graph.nodes().size()) {
+    for (const ir::Input& input : graph.inputs()) {
+      if (known_[input.value.index()]) {
+        from_bytes_[input.value.index()] = bytes_of(graph.tensor(input.value));
+      }
+    }
+  }
+
+  SplitProgram run() {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      classify(NodeId(i));
+    }
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (runs_[i]) {
+        for_each_operand(graph_.node(NodeId(i)), [&](ValueId value) { need(value); });
+      }
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      if (output.value.valid()) {
+        need(output.value);
+      }
+    }
+    return {run_graph(), fold_graph()};
+  }
+
+ private:
+  bool is_pure(const ir::Node& node) const {
+    const bool plain = !node.random && !node.effectful && node.mutates.empty();
+    return plain && std::ranges::all_of(node.results, [&](ValueId result) {
+             return !result.valid() ||
+                    (graph_.value(result).is_tensor() &&
+                     ir::element_count(graph_.tensor(result).sizes).is_constant());
+           });
+  }
+
+  // A node is known if its operands are; one without operands goes wherever it is wanted.
+  void classify(NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    bool known = is_pure(node);
+    std::int64_t bytes = 0;
+    for_each_operand(node, [&](ValueId value) {
+      known = known && known_[value.index()];
+      bytes += from_bytes_[value.index()];
+    });
+    if (known && !has_lowering(node.target)) {
+      known = choose_rung(graph_, node) != Rung::kProxy;
+    }
+    runs_[id.index()] = !known;
+    for (const ValueId result : node.results) {
+      if (result.valid()) {
+        known_[result.index()] = known;
+        from_bytes_[result.index()] = bytes;
+      }
+    }
+  }
+
+  bool is_view(const ir::Node& node) const { return !aliases_of(graph_, node).empty(); }
+
+  bool is_worth_it(ValueId value) const {
+    const std::int64_t from = from_bytes_[value.index()];
+    const std::int64_t bytes = bytes_of(graph_.tensor(value));
+    return from > 0 && bytes > 0 && bytes <= std::max(kSmall, from * kLargestGrowth);
+  }
+
+  // The run uses `value`: it is folded, or computed there after all.
+  void need(ValueId value) {
+    const NodeId producer = graph_.value(value).producer;
+    if (!producer.valid() || !known_[value.index()] || runs_[producer.index()] ||
+        folded_[value.index()]) {
+      return;
+    }
+    const ir::Node& node = graph_.node(producer);
+    // A packed weight is what its kernel reads.
+    const bool unpacks = panels_of_weight(graph_, value).valid();
+    if (!is_view(node) && !unpacks && is_worth_it(value)) {
+      folded_[value.index()] = true;
+      return;
+    }
+    runs_[producer.index()] = true;
+    for_each_operand(node, [&](ValueId operand) { need(operand); });
+  }
+
+  ir::Graph fold_graph() const {
+    ir::Rewriter rewriter(graph_);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      // Results of a node are known together; an assertion has none.
+      const std::vector<ValueId>& results = graph_.node(NodeId(i)).results;
+      if (std::ranges::any_of(
+              results, [&](ValueId value) { return value.valid() && known_[value.index()]; })) {
+        rewriter.copy(NodeId(i));
+      }
+    }
+    for_each_folded([&](ValueId value) { rewriter.graph().add_output({rewriter.mapped(value)}); });
+    return remove_dead_code(rewriter.graph());
+  }
+
+  ir::Graph run_graph() const {
+    ir::Rewriter rewriter(graph_);
+    for_each_folded([&](ValueId value) {
+      ir::TensorMeta meta = graph_.tensor(value);
+      meta.strides = dense_strides(meta);
+      meta.offset = 0;
+      const std::string name = "folded_" + graph_.value(value).name;
+      rewriter.map(value, rewriter.graph().add_input(name, meta, ir::InputKind::kConstant, name));
+    });
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (runs_[i]) {
+        rewriter.copy(NodeId(i));
+      }
+    }
+    return rewriter.finish();
+  }
+
+  template <class Visit>
+  void for_each_folded(Visit&& visit) const {
+    for (std::size_t i = 0; i < folded_.size(); ++i) {
+      if (folded_[i]) {
+        visit(ValueId(i));
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  std::vector<bool> known_;               // By value: depends on constants alone.
+  std::vector<std::int64_t> from_bytes_;  // By value: of the constants that it is made of.
+  std::vector<bool> folded_;              // By value: an output of `fold`.
+  std::vector<bool> runs_;                // By node: in `run`.
+};
+
+}  // namespace
+
+std::vector<bool> fixed_inputs(const ir::Graph& graph) {
+  std::vector<bool> fixed(graph.values().size());
+  for (const ir::Input& input : graph.inputs()) {
+    fixed[input.value.index()] = is_constant(input.kind) && graph.value(input.value).is_tensor();
+  }
+  for (const ir::Output& output : graph.outputs()) {
+    if (output.kind == ir::OutputKind::kMutation) {
+      fixed[graph.inputs()[output.input].value.index()] = false;
+    }
+  }
+  return fixed;
+}
+
+std::vector<bool> fixed_values(const ir::Graph& graph) {
+  std::vector<bool> fixed = fixed_inputs(graph);
+  for (const ir::Node& node : graph.nodes()) {
+    bool known = !node.random;
+    for_each_operand(node, [&](ValueId value) { known = known && fixed[value.index()]; });
+    for (const ValueId result : node.results) {
+      if (result.valid()) {
+        fixed[result.index()] = known;
+      }
+    }
+  }
+  return fixed;
+}
+
+SplitProgram split_constants(const ir::Graph& graph) {
+  return Splitter(graph).run();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,399 @@
+#include "schedule/fusion.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "kiln/base/error.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// More operands than this are no longer held in registers.
+constexpr std::size_t kMostOperands = 24;
+// A row whose temporaries are larger than this many elements does not stay in the cache.
+constexpr std::int64_t kLongestRow = 1 << 17;
+
+class Fuser {
+ public:
+  Fuser(LoopProgram& program, const Requirements& requirements)
+      : program_(program), requirements_(requirements), sources_(program, plan_.anchors) {
+    plan_.anchors = find_anchors(program, requirements);
+    step_of_.resize(program.tensors.size(), -1);
+  }
+
+  FusionPlan run() {
+    std::size_t next_extern = 0;
+    std::vector<ir::NodeId> externs;
+    for (std::size_t i = 0; i < program_.extern_at.size(); ++i) {
+      if (program_.extern_at[i]) {
+        externs.emplace_back(i);
+      }
+    }
+    for (std::size_t i = 0; i <= program_.tensors.size(); ++i) {
+      while (next_extern < externs.size() &&
+             *program_.extern_at[externs[next_extern].index()] <= i) {
+        add_extern(externs[next_extern++]);
+      }
+      if (i < program_.tensors.size() && plan_.anchors.contains(TensorId(i))) {
+        plan_.placements.emplace(TensorId(i), place(program_, TensorId(i)));
+        add_anchor(TensorId(i));
+      }
+    }
+    merge_groups();
+    finish();
+    return std::move(plan_);
+  }
+
+ private:
+  void add_extern(ir::NodeId node) {
+    const int step = new_step();
+    plan_.steps[static_cast<std::size_t>(step)].node = node;
+    for (const TensorId operand : requirements_.of_node[node.index()]) {
+      need(step, operand);
+    }
+    // Draws of random numbers and side effects keep their order.
+    if (requirements_.is_ordered(node)) {
+      if (last_ordered_ >= 0) {
+        needs_[static_cast<std::size_t>(step)].insert(last_ordered_);
+      }
+      last_ordered_ = step;
+    }
+    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
+      if (program_.tensors[i].kind == Tensor::Kind::kMemory && program_.tensors[i].node == node) {
+        step_of_[i] = step;
+      }
+    }
+  }
+
+  int new_step() {
+    plan_.steps.emplace_back();
+    needs_.emplace_back();
+    return static_cast<int>(plan_.steps.size() - 1);
+  }
+
+  void need(int step, TensorId tensor) {
+    const int producer = step_of_[tensor.index()];
+    if (producer >= 0 && producer != step) {
+      needs_[static_cast<std::size_t>(step)].insert(producer);
+    }
+  }
+
+  // Whether `from` must run after `to`, other than directly if `indirectly`.
+  bool depends(int from, int to) const {
+    std::vector<int> stack{from};
+    std::vector<bool> seen(plan_.steps.size());
+    while (!stack.empty()) {
+      const int step = stack.back();
+      stack.pop_back();
+      if (step == to) {
+        return true;
+      }
+      if (seen[static_cast<std::size_t>(step)]) {
+        continue;
+      }
+      seen[static_cast<std::size_t>(step)] = true;
+      stack.insert(stack.end(),
+                   needs_[static_cast<std::size_t>(step)].begin(),
+                   needs_[static_cast<std::size_t>(step)].end());
+    }
+    return false;
+  }
+
+  std::int64_t elements(TensorId tensor) const {
+    return element_count(program_[tensor].sizes).constant().value_or(1 << 16);
+  }
+
+  void add_anchor(TensorId tensor) {
+    const std::vector<TensorId>& sources = sources_.of(tensor);
+    std::set<int> direct;
+    for (const TensorId source : sources) {
+      if (step_of_[source.index()] >= 0) {
+        direct.insert(step_of_[source.index()]);
+      }
+    }
+    // Candidates: kernels that make what this reads, or that read the same memory.
+    std::map<int, std::int64_t> scores;
+    for (const TensorId source : sources) {
+      const int producer = step_of_[source.index()];
+      if (producer >= 0 && !plan_.steps[static_cast<std::size_t>(producer)].node) {
+        scores[producer] += 2 * elements(source);
+      }
+      for (const int reader : readers_[source]) {
+        scores[reader] += elements(source);
+      }
+    }
+    std::vector<std::pair<std::int64_t, int>> ranked;
+    for (const auto& [step, score] : scores) {
+      ranked.emplace_back(score, step);
+    }
+    std::ranges::sort(ranked, std::greater<>());
+    for (const auto& [score, step] : ranked) {
+      if (try_join(tensor, step, direct)) {
+        return;
+      }
+    }
+    const int step = new_step();
+    Group& group = plan_.steps[static_cast<std::size_t>(step)].group;
+    shape_for(group, tensor);
+    group.members.push_back(tensor);
+    own(tensor, step);
+  }
+
+  void own(TensorId tensor, int step) {
+    step_of_[tensor.index()] = step;
+    for (const TensorId source : sources_.of(tensor)) {
+      need(step, source);
+      readers_[source].insert(step);
+    }
+  }
+
+  // Fixes the group's rows and columns to what a reduction wants, if nothing has fixed them yet.
+  void shape_for(Group& group, TensorId id) const {
+    const Tensor& tensor = program_[id];
+    if (group.fixed) {
+      return;
+    }
+    if (tensor.kind != Tensor::Kind::kReduction) {
+      if (group.members.empty()) {
+        group.outer = 1;
+        group.inner = element_count(tensor.sizes);
+      }
+      return;
+    }
+    const Expr kept = element_count(tensor.sizes);
+    const Expr reduced = element_count(tensor.reduced);
+    group.fixed = true;
+    switch (plan_.placements.at(id).result) {
+      case Span::kRow:
+        group.outer = kept;
+        group.inner = reduced;
+        break;
+      case Span::kColumn:
+        group.outer = reduced;
+        group.inner = kept;
+        break;
+      default: split_evenly(group, tensor); break;
+    }
+  }
+
+  // Rows for a reduction of everything: trailing dims, or a divisor of a long single dim.
+  static void split_evenly(Group& group, const Tensor& tensor) {
+    constexpr std::int64_t kRow = 4096;
+    const std::int64_t total = element_count(tensor.reduced).constant().value_or(0);
+    std::int64_t inner = total;
+    if (total > kRow) {
+      for (std::int64_t candidate = kRow; candidate >= 64; --candidate) {
+        if (total % candidate == 0) {
+          inner = candidate;
+          break;
+        }
+      }
+    }
+    group.inner = total > 0 ? Expr(inner) : element_count(tensor.reduced);
+    group.outer = total > 0 ? Expr(total / inner) : Expr(1);
+  }
+
+  bool fits(const Group& group) {
+    const std::unordered_set<TensorId> everything(group.members.begin(), group.members.end());
+    const auto sequential = [&](TensorId member) { return program_[member].is_sequential(); };
+    if (group.members.size() > 1 && std::ranges::any_of(group.members, sequential)) {
+      return false;
+    }
+    const auto pieced = [&](TensorId member) { return program_[member].is_pieced; };
+    if (group.fixed && std::ranges::any_of(group.members, pieced)) {
+      return false;
+    }
+    // Loops over nothing would leave out what others in the group have to do once.
+    if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
+      return false;
+    }
+    if (const auto row = group.inner.constant();
+        group.fixed && group.members.size() > 1 && row && *row > kLongestRow) {
+      return false;
+    }
+    Expander expander(
+        program_, plan_.placements, group, {group.outer, 1, group.inner}, plan_.anchors);
+    const std::optional<LoopKernel> kernel = expander.expand(everything);
+    return kernel && kernel->operands.size() <= kMostOperands;
+  }
+
+  bool try_join(TensorId tensor, int step, const std::set<int>& direct) {
+    for (const int other : direct) {
+      if (other != step && depends(other, step)) {
+        return false;
+      }
+    }
+    Group group = plan_.steps[static_cast<std::size_t>(step)].group;
+    shape_for(group, tensor);
+    group.members.push_back(tensor);
+    if (!fits(group) && !fits_reordered(group, tensor)) {
+      return false;
+    }
+    plan_.steps[static_cast<std::size_t>(step)].group = std::move(group);
+    own(tensor, step);
+    return true;
+  }
+
+  // A copy into another order of the dims can be visited in the order of what it copies, row by
+  // row.
+  bool fits_reordered(const Group& group, TensorId tensor) {
+    std::vector<std::size_t>& order = plan_.placements.at(tensor).order;
+    const auto& members = group.members;
+    const bool reads_member = std::ranges::any_of(sources_.of(tensor), [&](TensorId source) {
+      return std::ranges::find(members, source) != members.end();
+    });
+    if (!group.fixed || !reads_member || program_[tensor].kind != Tensor::Kind::kPointwise ||
+        order.size() < 3 || order.size() > 5 ||
+        !(element_count(program_[tensor].sizes) == group.outer * group.inner)) {
+      return false;
+    }
+    const std::vector<std::size_t> usual = order;
+    std::vector<std::size_t> candidate = usual;
+    std::ranges::sort(candidate.begin(), candidate.end() - 1);
+    do {
+      order = candidate;
+      if (order != usual && fits(group)) {
+        return true;
+      }
+    } while (std::next_permutation(candidate.begin(), candidate.end() - 1));
+    order = usual;
+    return false;
+  }
+
+  // Two kernels become one where a third tied them together only later.
+  void merge_groups() {
+    for (int later = static_cast<int>(plan_.steps.size()) - 1; later >= 0; --later) {
+      const PlannedStep& step = plan_.steps[static_cast<std::size_t>(later)];
+      if (step.node || step.group.members.empty()) {
+        continue;
+      }
+      std::set<int> candidates;
+      for (const int needed : needs_[static_cast<std::size_t>(later)]) {
+        candidates.insert(needed);
+      }
+      for (const TensorId member : step.group.members) {
+        for (const TensorId source : sources_.of(member)) {
+          candidates.insert(readers_[source].begin(), readers_[source].end());
+        }
+      }
+      for (const int earlier : candidates) {
+        if (earlier < later && try_merge(earlier, later)) {
+          break;
+        }
+      }
+    }
+  }
+
+  bool try_merge(int earlier, int later) {
+    PlannedStep& first = plan_.steps[static_cast<std::size_t>(earlier)];
+    PlannedStep& second = plan_.steps[static_cast<std::size_t>(later)];
+    if (first.node || first.group.members.empty()) {
+      return false;
+    }
+    for (const auto& [from, to] : {std::pair(later, earlier), std::pair(earlier, later)}) {
+      for (const int needed : needs_[static_cast<std::size_t>(from)]) {
+        if (needed != to && depends(needed, to)) {
+          return false;
+        }
+      }
+    }
+    Group group = second.group.fixed ? second.group : first.group;
+    group.members = first.group.members;
+    group.members.insert(
+        group.members.end(), second.group.members.begin(), second.group.members.end());
+    std::ranges::sort(group.members);
+    if ((first.group.fixed && second.group.fixed &&
+         !(first.group.outer == second.group.outer && first.group.inner == second.group.inner)) ||
+        !fits(group)) {
+      return false;
+    }
+    second.group.members.clear();
+    first.group = std::move(group);
+    for (const TensorId member : first.group.members) {
+      step_of_[member.index()] = earlier;
+    }
+    for (auto& needs : needs_) {
+      if (needs.erase(later) > 0) {
+        needs.insert(earlier);
+      }
+    }
+    needs_[static_cast<std::size_t>(earlier)].insert(
+        needs_[static_cast<std::size_t>(later)].begin(),
+        needs_[static_cast<std::size_t>(later)].end());
+    needs_[static_cast<std::size_t>(earlier)].erase(earlier);
+    needs_[static_cast<std::size_t>(later)].clear();
+    for (auto& [source, readers] : readers_) {
+      if (readers.erase(later) > 0) {
+        readers.insert(earlier);
+      }
+    }
+    return true;
+  }
+
+  // Orders the steps and finds what must be written to memory.
+  void finish() {
+    for (const TensorId anchor : plan_.anchors) {
+      if (requirements_.tensors.contains(anchor)) {
+        plan_.kept.insert(anchor);
+      }
+      for (const TensorId source : sources_.of(anchor)) {
+        if (plan_.anchors.contains(source) &&
+            step_of_[source.index()] != step_of_[anchor.index()]) {
+          plan_.kept.insert(source);
+        }
+      }
+    }
+    std::vector<PlannedStep> ordered;
+    std::vector<int> missing(plan_.steps.size());
+    std::vector<std::vector<int>> users(plan_.steps.size());
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      missing[i] = static_cast<int>(needs_[i].size());
+      for (const int needed : needs_[i]) {
+        users[static_cast<std::size_t>(needed)].push_back(static_cast<int>(i));
+      }
+      if (missing[i] == 0) {
+        ready.push(static_cast<int>(i));
+      }
+    }
+    std::size_t seen = 0;
+    while (!ready.empty()) {
+      const int step = ready.top();
+      ready.pop();
+      ++seen;
+      PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
+      if (planned.node || !planned.group.members.empty()) {
+        ordered.push_back(std::move(planned));
+      }
+      for (const int user : users[static_cast<std::size_t>(step)]) {
+        if (--missing[static_cast<std::size_t>(user)] == 0) {
+          ready.push(user);
+        }
+      }
+    }
+    ensure(seen == plan_.steps.size(), "fusion made a cycle");
+    plan_.steps = std::move(ordered);
+  }
+
+  LoopProgram& program_;
+  const Requirements& requirements_;
+  FusionPlan plan_;
+  Sources sources_;
+  std::vector<int> step_of_;  // By tensor.
+  std::vector<std::set<int>> needs_;
+  std::unordered_map<TensorId, std::set<int>> readers_;
+  int last_ordered_ = -1;
+};
+
+}  // namespace
+
+FusionPlan fuse(LoopProgram& program, const Requirements& requirements) {
+  return Fuser(program, requirements).run();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,66 @@
+// Which tensors are computed in which kernel, and in which order kernels and libtorch's nodes run.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "kiln/ir/graph.hpp"
+#include "schedule/fusion_group.hpp"
+
+namespace kiln::codegen {
+
+/// One kernel or one node of libtorch's.
+struct PlannedStep {
+  std::optional<ir::NodeId> node;
+  Group group;
+};
+
+/// The whole program in order.
+struct FusionPlan {
+  std::vector<PlannedStep> steps;
+  std::unordered_map<TensorId, Placement> placements;
+  std::unordered_set<TensorId> anchors;  ///< Every member of every group.
+  std::unordered_set<TensorId> kept;     ///< Anchors that are written to memory.
+};
+
+/// What must be in memory: for outputs, and for the nodes that libtorch runs.
+struct Requirements {
+  std::unordered_set<TensorId> tensors;
+  std::vector<std::vector<TensorId>> of_node;  ///< By `NodeId`, for those left to libtorch.
+  std::vector<bool> ordered;                   ///< By `NodeId`: random or effectful.
+
+  [[nodiscard]] bool is_ordered(ir::NodeId node) const { return ordered[node.index()]; }
+};
+
+/// Merges greedily, in program order, each tensor into the kernel with which it shares most memory
+/// traffic.
+[[nodiscard]] FusionPlan fuse(LoopProgram& program, const Requirements& requirements);
+
+/// Tensors that kernels must compute as such: reductions, what is required, and what several
+/// tensors read and is too dear to compute again in each.
+[[nodiscard]] std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
+                                                        const Requirements& requirements);
+
+/// For each tensor: the anchors and the memory that computing it reads, in no order.
+class Sources {
+ public:
+  Sources(const LoopProgram& program, const std::unordered_set<TensorId>& anchors)
+      : program_(program), anchors_(anchors) {}
+
+  const std::vector<TensorId>& of(TensorId tensor);
+
+ private:
+  void collect(ScalarId scalar,
+               std::unordered_set<ScalarId>& seen,
+               std::unordered_set<TensorId>& result);
+
+  const LoopProgram& program_;
+  const std::unordered_set<TensorId>& anchors_;
+  std::unordered_map<TensorId, std::vector<TensorId>> found_;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,350 @@
+#include <algorithm>
+
+#include "kiln/base/error.hpp"
+#include "schedule/fusion_group.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+bool LoopKernel::has_epilogue() const {
+  return std::ranges::any_of(reduces,
+                             [](const Reduce& reduce) { return reduce.result != Span::kRow; });
+}
+
+std::optional<std::int64_t> repetition_of(const Index& address) {
+  std::optional<std::int64_t> times;
+  for (const Index::Term& term : address.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.kind == Atom::Kind::kComputed) {
+      return std::nullopt;
+    }
+    if (!Index::of(term.atom).mentions(kInner)) {
+      continue;
+    }
+    const std::optional<std::int64_t> divisor = atom.divisor.constant();
+    if (times || atom.kind != Atom::Kind::kQuotient || !(term.factor == Expr(1)) ||
+        !(atom.operand == Index::variable(kInner)) || (divisor != 2 && divisor != 4)) {
+      return std::nullopt;
+    }
+    times = divisor;
+  }
+  return times;
+}
+
+Expander::Expander(LoopProgram& program,
+                   const std::unordered_map<TensorId, Placement>& placements,
+                   const Group& group,
+                   std::vector<Expr> extents,
+                   const std::unordered_set<TensorId>& anchors)
+    : program_(program),
+      placements_(placements),
+      group_(group),
+      extents_(std::move(extents)),
+      anchors_(anchors),
+      members_(group.members.begin(), group.members.end()) {
+  kernel_.extents = extents_;
+}
+
+Index Expander::position(Span span) const {
+  const Index inner = Index::variable(kMiddle) * extents_[kInner] + Index::variable(kInner);
+  switch (span) {
+    case Span::kFull:
+      return Index::variable(kOuter) * (extents_[kMiddle] * extents_[kInner]) + inner;
+    case Span::kRow: return Index::variable(kOuter);
+    case Span::kColumn: return inner;
+    case Span::kSingle: break;
+  }
+  return {};
+}
+
+// A variable that runs over one value is that value.
+static Index simplified(const Index& index, Extents extents) {
+  std::vector<Index> replacement;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    replacement.push_back(extents[i] == Expr(1) ? Index(0) : Index::variable(static_cast<int>(i)));
+  }
+  return substitute(index, replacement, extents, [](ScalarId id) { return id; });
+}
+
+std::vector<Index> Expander::indices_at(TensorId id, Span span) const {
+  const Tensor& tensor = program_[id];
+  const std::vector<Expr> domain = tensor.domain();
+  const Placement& placement = placements_.at(id);
+  std::vector<Expr> ordered;
+  for (const std::size_t dim : placement.order) {
+    ordered.push_back(domain[dim]);
+  }
+  const std::vector<Index> parts =
+      delinearize(simplified(position(span), extents_), ordered, extents_);
+  std::vector<Index> result(domain.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    result[placement.order[i]] = parts[i];
+  }
+  return result;
+}
+
+std::uint32_t Expander::operand(TensorId tensor) {
+  for (std::size_t i = 0; i < kernel_.operands.size(); ++i) {
+    if (kernel_.operands[i].tensor == tensor) {
+      return static_cast<std::uint32_t>(i);
+    }
+  }
+  kernel_.operands.push_back({tensor, false});
+  return static_cast<std::uint32_t>(kernel_.operands.size() - 1);
+}
+
+ScalarId Expander::load(TensorId tensor, const std::vector<Index>& indices) {
+  return program_.pool.add({.op = ScalarOp::kLoad,
+                            .dtype = compute_type(program_[tensor].dtype),
+                            .integer = operand(tensor),
+                            .indices = {address_of(program_[tensor], indices)}});
+}
+
+ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span span) {
+  const Tensor& tensor = program_[id];
+  // The read itself, with its indices in the kernel's variables, is the key.
+  const ScalarId key = program_.pool.read(id, indices, tensor.dtype);
+  auto& memory = reads_[static_cast<std::size_t>(span)];
+  if (const auto found = memory.find(key); found != memory.end()) {
+    return found->second;
+  }
+  const bool member = members_.contains(id);
+  ScalarId result;
+  if (tensor.kind == Tensor::Kind::kMemory || (!member && anchors_.contains(id))) {
+    result = load(id, indices);
+  } else if (tensor.kind == Tensor::Kind::kReduction) {
+    const auto found = reduce_of_.find(id);
+    if (found == reduce_of_.end()) {
+      throw Failure{};
+    }
+    const Span place = kernel_.reduces[static_cast<std::size_t>(found->second)].result;
+    const bool in_loop = span == Span::kFull || span == Span::kRow;
+    const bool visible = place == Span::kRow      ? in_loop
+                         : place == Span::kColumn ? span == Span::kColumn
+                                                  : span == Span::kColumn || span == Span::kSingle;
+    const Index here = simplified(position(place), extents_);
+    if (!visible || !(linearize(indices, tensor.sizes) == here)) {
+      throw Failure{};
+    }
+    result = program_.pool.add(
+        {.op = ScalarOp::kReduced, .dtype = compute_type(tensor.dtype), .integer = found->second});
+  } else {
+    if (member) {
+      const std::optional<Span> own = span_of(id);
+      if (!own || !(indices == indices_at(id, *own))) {
+        throw Failure{};
+      }
+    }
+    std::unordered_map<ScalarId, ScalarId> done;
+    result = rewrite(tensor.body, indices, span, done);
+  }
+  memory.emplace(key, result);
+  return result;
+}
+
+// Whether it rounds what was loaded from memory of that type, or rounded before.
+bool Expander::changes_nothing(const Scalar& scalar) const {
+  const std::optional<ir::DType> type = rounded_type(scalar.op);
+  if (!type) {
+    return false;
+  }
+  const Scalar& operand = program_.pool[scalar.operands[0]];
+  if (operand.op != ScalarOp::kLoad) {
+    return operand.op == scalar.op;
+  }
+  return program_[kernel_.operands[static_cast<std::size_t>(operand.integer)].tensor].dtype == type;
+}
+
+ScalarId Expander::rewrite(ScalarId id,
+                           const std::vector<Index>& variables,
+                           Span span,
+                           std::unordered_map<ScalarId, ScalarId>& done) {
+  if (const auto found = done.find(id); found != done.end()) {
+    return found->second;
+  }
+  Scalar scalar = program_.pool[id];  // A copy: the pool grows.
+  for (Index& index : scalar.indices) {
+    index = substitute(index, variables, extents_, [&](ScalarId inner) {
+      return rewrite(inner, variables, span, done);
+    });
+  }
+  ScalarId result;
+  if (scalar.op == ScalarOp::kRead) {
+    result = rewrite_read(scalar.tensor, std::move(scalar.indices), span);
+  } else if (scalar.op == ScalarOp::kIndex) {
+    result = program_.pool.index(scalar.indices[0]);
+  } else {
+    for (ScalarId& operand : scalar.operands) {
+      operand = rewrite(operand, variables, span, done);
+    }
+    result = changes_nothing(scalar) ? scalar.operands[0] : program_.pool.add(std::move(scalar));
+  }
+  done.emplace(id, result);
+  return result;
+}
+
+std::optional<Span> Expander::span_of(TensorId id) const {
+  const auto found = spans_.find(id);
+  return found == spans_.end() ? std::nullopt : std::optional(found->second);
+}
+
+int Expander::phase_of(ScalarId id) {
+  if (const auto found = phases_.find(id); found != phases_.end()) {
+    return found->second;
+  }
+  const Scalar& scalar = program_.pool[id];
+  int phase = 0;
+  if (scalar.op == ScalarOp::kReduced) {
+    const LoopKernel::Reduce& reduce = kernel_.reduces[static_cast<std::size_t>(scalar.integer)];
+    phase = reduce.result == Span::kRow ? reduce.phase + 1 : 0;
+  }
+  const auto visit = [&](ScalarId operand) { phase = std::max(phase, phase_of(operand)); };
+  std::ranges::for_each(scalar.operands, visit);
+  for (const Index& index : scalar.indices) {
+    for_each_computed(index, visit);
+  }
+  phases_.emplace(id, phase);
+  return phase;
+}
+
+void Expander::add_reduction(TensorId id) {
+  const Tensor& tensor = program_[id];
+  const Placement& placement = placements_.at(id);
+  const Expr kept = element_count(tensor.sizes);
+  const Expr reduced = element_count(tensor.reduced);
+  const bool row = placement.result == Span::kRow;
+  const bool matches =
+      placement.result == Span::kSingle
+          ? reduced == group_.outer * group_.inner
+          : group_.outer == (row ? kept : reduced) && group_.inner == (row ? reduced : kept);
+  if (!matches) {
+    throw Failure{};
+  }
+  std::unordered_map<ScalarId, ScalarId> done;
+  const ScalarId body = rewrite(tensor.body, indices_at(id, Span::kFull), Span::kFull, done);
+  const LoopKernel::Reduce reduce{
+      body, tensor.reduction, compute_type(tensor.dtype), placement.result, phase_of(body)};
+  spans_[id] = placement.result;
+  for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
+    const LoopKernel::Reduce& other = kernel_.reduces[i];
+    if (other.body == body && other.reduction == reduce.reduction &&
+        other.result == reduce.result && other.dtype == reduce.dtype) {
+      reduce_of_[id] = static_cast<std::int64_t>(i);
+      return;
+    }
+  }
+  reduce_of_[id] = static_cast<std::int64_t>(kernel_.reduces.size());
+  kernel_.reduces.push_back(reduce);
+}
+
+ScalarId Expander::expand_pointwise(TensorId id) {
+  const Tensor& tensor = program_[id];
+  const Expr size = element_count(tensor.sizes);
+  const std::pair<Span, Expr> choices[] = {{Span::kFull, group_.outer * group_.inner},
+                                           {Span::kRow, group_.outer},
+                                           {Span::kColumn, group_.inner},
+                                           {Span::kSingle, 1}};
+  for (const auto& [span, extent] : choices) {
+    if (!(size == extent)) {
+      continue;
+    }
+    spans_[id] = span;
+    try {
+      std::unordered_map<ScalarId, ScalarId> done;
+      return rewrite(tensor.body, indices_at(id, span), span, done);
+    } catch (const Failure&) {
+      spans_.erase(id);
+    }
+  }
+  throw Failure{};
+}
+
+// The updates have loops of their own: what was made for the others' extents is not for them.
+void Expander::add_updates(TensorId id) {
+  const Updates& updates = *program_[id].updates;
+  const std::span<const Expr> sizes = updates.sizes;
+  std::vector<Expr> extents{
+      element_count(sizes.first(updates.first)),
+      element_count(sizes.subspan(updates.first, updates.last - updates.first)),
+      element_count(sizes.subspan(updates.last))};
+  std::swap(extents, extents_);
+  for (auto& reads : reads_) {
+    reads.clear();
+  }
+  const std::vector<Index> variables =
+      delinearize(simplified(position(Span::kFull), extents_), sizes, extents_);
+  std::unordered_map<ScalarId, ScalarId> done;
+  const auto rewritten = [&](ScalarId scalar) {
+    return rewrite(scalar, variables, Span::kFull, done);
+  };
+  std::vector<Index> place;
+  for (const Index& index : updates.place) {
+    place.push_back(substitute(index, variables, extents_, rewritten));
+  }
+  const ScalarId value = rewritten(updates.value);
+  std::swap(extents, extents_);
+  kernel_.update = LoopKernel::Update{
+      extents, value, operand(id), address_of(program_[id], place), updates.reduction};
+}
+
+void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept) {
+  const Tensor& tensor = program_[id];
+  ScalarId value;
+  if (tensor.kind == Tensor::Kind::kReduction) {
+    add_reduction(id);
+    value = program_.pool.add({.op = ScalarOp::kReduced,
+                               .dtype = compute_type(tensor.dtype),
+                               .integer = reduce_of_.at(id)});
+  } else {
+    value = expand_pointwise(id);
+  }
+  if (kept.contains(id)) {
+    // A store rounds by itself.
+    const Scalar& stored = program_.pool[value];
+    if (rounded_type(stored.op) == tensor.dtype) {
+      value = stored.operands[0];
+    }
+    const Span span = spans_.at(id);
+    std::vector<Index> indices = indices_of_result(id, span);
+    const std::uint32_t destination = operand(id);
+    kernel_.operands[destination].written = true;
+    kernel_.stores.push_back(
+        {value, destination, address_of(tensor, indices), span, phase_of(value)});
+  }
+  if (program_[id].kind == Tensor::Kind::kScan) {
+    kernel_.scan = LoopKernel::Scan{value, program_[id].reduction};
+  }
+  if (program_[id].updates) {
+    add_updates(id);
+  }
+}
+
+std::vector<Index> Expander::indices_of_result(TensorId id, Span span) const {
+  if (program_[id].kind == Tensor::Kind::kReduction) {
+    return delinearize(simplified(position(span), extents_), program_[id].sizes, extents_);
+  }
+  return indices_at(id, span);
+}
+
+std::optional<LoopKernel> Expander::expand(const std::unordered_set<TensorId>& kept) {
+  try {
+    for (const TensorId member : group_.members) {
+      add_member(member, kept);
+    }
+  } catch (const Failure&) {
+    return std::nullopt;
+  }
+  // What is neither an element nor a row's is written after the rows, if there is such a place.
+  const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopKernel::Reduce& reduce) {
+    return reduce.result == Span::kColumn;
+  });
+  const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopKernel::Store& store) {
+    return store.span == Span::kColumn   ? !columns
+           : store.span == Span::kSingle ? !kernel_.has_epilogue()
+                                         : false;
+  });
+  return homeless ? std::nullopt : std::optional(kernel_);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,156 @@
+#include "schedule/inner_loop.hpp"
+
+#include "schedule/row_buffers.hpp"
+#include "schedule/segments.hpp"
+#include "schedule/transpose_tiling.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Chunks of rows that have accumulators of their own: enough for any number of threads, and always
+// the same, so that sums do not depend on how many threads there are.
+constexpr std::int64_t kMostChunks = 16;
+
+enum class Places { kFixed, kComputed };
+
+// Whether every load and store is at a fixed stride along the inner loop, or repeats what is. With
+// `Places::kComputed` strides may be read from memory, too: then at least no position is divided.
+bool is_even(const LoopProgram& program, const LoopKernel& kernel, Places places) {
+  bool even = true;
+  Levels levels(program.pool, kernel);
+  const auto check = [&](const Index& address) {
+    even = even && address.factor_of(kInner).has_value();
+    if (places == Places::kFixed) {
+      for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
+    }
+  };
+  for (const LoopKernel::Store& store : kernel.stores) {
+    check(store.address);
+  }
+  for (const ScalarId load : loads_of(program.pool, kernel)) {
+    const Index& address = program.pool[load].indices[0];
+    if (!kernel.segments.empty() || !repetition_of(address)) {
+      check(address);
+    }
+  }
+  return even;
+}
+
+// Lengths that end where some member's dims do, longest first; each divides `row`.
+std::vector<std::int64_t> candidates(const LoopProgram& program,
+                                     const FusionPlan& plan,
+                                     const Group& group,
+                                     std::int64_t row) {
+  std::set<std::int64_t, std::greater<>> lengths;
+  const auto add_suffixes = [&](const std::vector<Expr>& sizes) {
+    std::int64_t length = 1;
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+      length *= sizes[i].constant().value_or(1);
+      if (length > 1 && length < row && row % length == 0) {
+        lengths.insert(length);
+      }
+    }
+  };
+  for (const TensorId member : group.members) {
+    const Tensor& tensor = program[member];
+    const std::vector<Expr> domain = tensor.domain();
+    std::vector<Expr> ordered;
+    for (const std::size_t dim : plan.placements.at(member).order) {
+      ordered.push_back(domain[dim]);
+    }
+    add_suffixes(ordered);
+  }
+  // Dims of what is read may divide a row where the members' own do not.
+  for (const Tensor& tensor : program.tensors) {
+    if (lengths.size() < 16) {
+      add_suffixes(tensor.sizes);
+    }
+  }
+  return {lengths.begin(), lengths.end()};
+}
+
+// The dims round the one that is scanned.
+std::vector<Expr> scan_loops(const Tensor& tensor, const Placement& placement) {
+  std::vector<Expr> extents{1, tensor.sizes[tensor.scanned], 1};
+  std::size_t part = kOuter;
+  for (const std::size_t dim : placement.order) {
+    if (dim == tensor.scanned) {
+      part = kInner;
+    } else {
+      extents[part] = extents[part] * tensor.sizes[dim];
+    }
+  }
+  return extents;
+}
+
+int choose_chunks(const LoopKernel& kernel) {
+  const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
+  const std::optional<std::int64_t> row =
+      (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
+  if (!rows || !row || *rows * *row < 1 << 15) {
+    return 1;
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(*rows / 8, 1, kMostChunks));
+}
+
+}  // namespace
+
+std::optional<LoopKernel> shape_kernel(LoopProgram& program,
+                                       const FusionPlan& plan,
+                                       const Group& group) {
+  // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
+  // along the three channels of a picture, costs less than dividing every element's number.
+  constexpr std::int64_t kShortest = 8;
+  // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
+  constexpr std::int64_t kShortestGather = 32;
+  const Expand expand = [&](const Group& shape, std::vector<Expr> extents) {
+    Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
+    std::optional<LoopKernel> kernel = expander.expand(plan.kept);
+    if (kernel) {
+      kernel->chunks = choose_chunks(*kernel);
+      kernel->segments = find_segments(program.pool, *kernel);
+    }
+    return kernel;
+  };
+  if (program[group.members[0]].kind == Tensor::Kind::kScan) {
+    return expand(group,
+                  scan_loops(program[group.members[0]], plan.placements.at(group.members[0])));
+  }
+  std::optional<LoopKernel> whole = expand(group, {group.outer, 1, group.inner});
+  const std::optional<std::int64_t> row = group.inner.constant();
+  if (!whole || !row || is_even(program, *whole, Places::kFixed)) {
+    return whole;
+  }
+  const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
+  std::optional<LoopKernel> undivided;
+  for (const std::int64_t length : lengths) {
+    if (length < kShortest && group.fixed) {
+      break;
+    }
+    // Without reductions the rest of a row is rows; with them it is a loop of its own.
+    std::vector<Expr> extents{group.outer, *row / length, length};
+    Group reshaped = group;
+    if (!group.fixed) {
+      extents = {group.outer * Expr(*row / length), 1, length};
+      reshaped.outer = extents[kOuter];
+      reshaped.inner = length;
+    }
+    std::optional<LoopKernel> kernel = expand(reshaped, extents);
+    if (kernel && is_even(program, *kernel, Places::kFixed)) {
+      return find_tiles(program, reshaped, std::move(*kernel), lengths, expand);
+    }
+    if (kernel && !undivided && length >= kShortestGather &&
+        is_even(program, *kernel, Places::kComputed)) {
+      undivided = std::move(kernel);
+    }
+  }
+  return undivided && !is_even(program, *whole, Places::kComputed) ? undivided : whole;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <ranges>
+
+#include "schedule/fusion.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Calls `visit` for each tensor that `scalar` reads, once for each read.
+void for_each_read(const ScalarPool& pool,
+                   ScalarId id,
+                   std::unordered_set<ScalarId>& seen,
+                   const std::function<void(TensorId)>& visit) {
+  if (!seen.insert(id).second) {
+    return;
+  }
+  const Scalar& scalar = pool[id];
+  if (scalar.op == ScalarOp::kRead) {
+    visit(scalar.tensor);
+  }
+  const auto descend = [&](ScalarId operand) { for_each_read(pool, operand, seen, visit); };
+  std::ranges::for_each(scalar.operands, descend);
+  for (const Index& index : scalar.indices) {
+    for_each_computed(index, descend);
+  }
+}
+
+int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>& seen) {
+  if (!seen.insert(id).second) {
+    return 0;
+  }
+  const Scalar& scalar = pool[id];
+  int cost = operation_cost(scalar.op);
+  for (const ScalarId operand : scalar.operands) {
+    cost += body_cost(pool, operand, seen);
+  }
+  return cost;
+}
+
+// Computing it again costs about as much as loading it.
+constexpr int kCheap = 3;
+// Operations that are worth a kernel of their own, if that saves them.
+constexpr std::int64_t kWorthKernel = 1 << 18;
+
+std::int64_t size_of(const Tensor& tensor) {
+  return domain_size(tensor).constant().value_or(0);
+}
+
+// Whether computing `tensor` anew for each of `uses` elements that need one of it is a waste. What
+// is the same along a row is computed once for the row, wherever it is.
+bool is_repeated(const Tensor& tensor, int cost, std::int64_t uses) {
+  constexpr int kDear = 12;
+  constexpr std::int64_t kOften = 4;
+  const std::int64_t own = size_of(tensor);
+  return cost >= kDear && own > 0 && uses >= kOften * own && !tensor.sizes.empty() &&
+         !(tensor.sizes.back() == Expr(1)) && (uses - own) * cost >= kWorthKernel;
+}
+
+}  // namespace
+
+std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
+                                          const Requirements& requirements) {
+  const std::size_t count = program.tensors.size();
+  std::vector<bool> live(count);
+  std::vector<std::vector<TensorId>> reads(count);
+  for (const TensorId tensor : requirements.tensors) {
+    live[tensor.index()] = true;
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    const Tensor& tensor = program.tensors[i];
+    if (!live[i] || tensor.kind == Tensor::Kind::kMemory) {
+      continue;
+    }
+    std::unordered_set<ScalarId> seen;
+    for_each_root(tensor, [&](ScalarId root) {
+      for_each_read(program.pool, root, seen, [&](TensorId source) {
+        live[source.index()] = true;
+        reads[i].push_back(source);
+      });
+    });
+  }
+
+  // Cost of one element and distinct tensors read for it, down to the next anchor.
+  std::unordered_set<TensorId> anchors;
+  std::vector<int> uses(count);
+  std::vector<std::int64_t> widest(count);  // Elements of the largest that reads it.
+  for (std::size_t i = count; i-- > 0;) {
+    if (!live[i]) {
+      continue;
+    }
+    std::ranges::sort(reads[i]);
+    const auto [first, last] = std::ranges::unique(reads[i]);
+    reads[i].erase(first, last);
+    // Whoever uses a view uses what is behind it as often.
+    for (const TensorId source : reads[i]) {
+      const bool is_view = program.tensors[i].is_view;
+      uses[source.index()] += is_view ? std::max(1, uses[i]) : 1;
+      widest[source.index()] =
+          std::max(widest[source.index()], is_view ? widest[i] : size_of(program.tensors[i]));
+    }
+    if (const TensorId reread = program.tensors[i].reread; reread.valid()) {
+      ++uses[reread.index()];
+    }
+  }
+  std::vector<int> cost(count);
+  std::vector<int> loads(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Tensor& tensor = program.tensors[i];
+    if (!live[i] || tensor.kind == Tensor::Kind::kMemory) {
+      loads[i] = 1;
+      continue;
+    }
+    std::unordered_set<ScalarId> seen;
+    cost[i] = body_cost(program.pool, tensor.body, seen);
+    for (const TensorId source : reads[i]) {
+      cost[i] += cost[source.index()];
+      loads[i] += loads[source.index()];
+    }
+    const bool required = requirements.tensors.contains(TensorId(i));
+    const bool dear = !tensor.is_view && uses[i] > 1 && (cost[i] > kCheap || loads[i] > 1);
+    // A long expression over much memory is cut, or its kernel would have no registers left.
+    const bool large = !tensor.is_view && loads[i] > 24;
+    const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
+    const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
+    if (required || looped || dear || large || repeated || tensor.is_pieced) {
+      anchors.insert(TensorId(i));
+      cost[i] = 0;
+      loads[i] = 1;
+    }
+  }
+  return anchors;
+}
+
+void Sources::collect(ScalarId id,
+                      std::unordered_set<ScalarId>& seen,
+                      std::unordered_set<TensorId>& result) {
+  for_each_read(program_.pool, id, seen, [&](TensorId tensor) {
+    if (program_[tensor].kind == Tensor::Kind::kMemory || anchors_.contains(tensor)) {
+      result.insert(tensor);
+      return;
+    }
+    for (const TensorId source : of(tensor)) {
+      result.insert(source);
+    }
+  });
+}
+
+const std::vector<TensorId>& Sources::of(TensorId tensor) {
+  if (const auto found = found_.find(tensor); found != found_.end()) {
+    return found->second;
+  }
+  std::unordered_set<TensorId> result;
+  std::unordered_set<ScalarId> seen;
+  if (program_[tensor].kind != Tensor::Kind::kMemory) {
+    for_each_root(program_[tensor], [&](ScalarId root) { collect(root, seen, result); });
+  }
+  std::vector<TensorId> sorted(result.begin(), result.end());
+  std::ranges::sort(sorted);
+  return found_.emplace(tensor, std::move(sorted)).first->second;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,168 @@
+#include "schedule/row_buffers.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Above this many operations a value is kept: about what a store and two loads cost.
+constexpr int kWorthKeeping = 4;
+// Bytes of scratch a row may have; it is on the stack and should stay in the first two caches.
+constexpr std::int64_t kScratchBytes = 256 << 10;
+
+class Chooser {
+ public:
+  Chooser(const ScalarPool& pool,
+          const LoopProgram& program,
+          const LoopKernel& kernel,
+          Levels& levels)
+      : pool_(pool), program_(program), kernel_(kernel), levels_(levels) {}
+
+  std::vector<RowTemporary> run() {
+    int phases = 0;
+    for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+      phases = std::max(phases, reduce.phase + 1);
+    }
+    for (const LoopKernel::Store& store : kernel_.stores) {
+      if (store.span == Span::kFull) {
+        phases = std::max(phases, store.phase + 1);
+      }
+    }
+    const std::optional<std::int64_t> row =
+        (kernel_.extents[kMiddle] * kernel_.extents[kInner]).constant();
+    if (!row || phases < 2) {
+      return {};
+    }
+    budget_ = kScratchBytes / std::max<std::int64_t>(*row, 1);
+    for (int phase = 0; phase < phases; ++phase) {
+      for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+        if (reduce.phase == phase) {
+          visit(reduce.body, phase);
+        }
+      }
+      for (const LoopKernel::Store& store : kernel_.stores) {
+        if (store.span == Span::kFull && store.phase == phase) {
+          visit(store.value, phase);
+        }
+      }
+    }
+    return std::move(chosen_);
+  }
+
+ private:
+  int cost(ScalarId id) {
+    if (levels_.of(id) < 3 || kept_.contains(id)) {
+      return 0;
+    }
+    if (const auto found = costs_.find(id); found != costs_.end()) {
+      return found->second;
+    }
+    const Scalar& scalar = pool_[id];
+    int total = operation_cost(scalar.op);
+    for (const ScalarId operand : scalar.operands) {
+      total += cost(operand);
+    }
+    for (const Index& index : scalar.indices) {
+      for_each_computed(index, [&](ScalarId operand) { total += 4 + cost(operand); });
+    }
+    costs_.emplace(id, total);
+    return total;
+  }
+
+  // A store of this very value, in an early enough phase and without loss.
+  int matching_store(ScalarId id, int phase) const {
+    for (std::size_t i = 0; i < kernel_.stores.size(); ++i) {
+      const LoopKernel::Store& store = kernel_.stores[i];
+      const ir::DType dtype = program_[kernel_.operands[store.operand].tensor].dtype;
+      if (store.value == id && store.span == Span::kFull && store.phase <= phase &&
+          dtype == pool_[id].dtype) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
+  void visit(ScalarId id, int phase) {
+    if (levels_.of(id) < 3) {
+      return;
+    }
+    const auto [found, fresh] = first_.emplace(id, phase);
+    if (!fresh && found->second == phase) {
+      return;
+    }
+    if (!fresh && kept_.contains(id)) {
+      return;
+    }
+    if (!fresh && cost(id) > kWorthKeeping) {
+      const int store = matching_store(id, found->second);
+      const std::int64_t bytes = ir::size_of(pool_[id].dtype);
+      if (store >= 0 || budget_ >= bytes) {
+        budget_ -= store >= 0 ? 0 : bytes;
+        kept_.insert(id);
+        costs_.clear();
+        chosen_.push_back({id, found->second, store});
+        return;
+      }
+    }
+    const Scalar& scalar = pool_[id];
+    const auto descend = [&](ScalarId operand) { visit(operand, phase); };
+    std::ranges::for_each(scalar.operands, descend);
+    for (const Index& index : scalar.indices) {
+      for_each_computed(index, descend);
+    }
+  }
+
+  const ScalarPool& pool_;
+  const LoopProgram& program_;
+  const LoopKernel& kernel_;
+  Levels& levels_;
+  std::int64_t budget_ = 0;
+  std::unordered_map<ScalarId, int> first_;  // The first phase that computes it.
+  std::unordered_map<ScalarId, int> costs_;
+  std::unordered_set<ScalarId> kept_;
+  std::vector<RowTemporary> chosen_;
+};
+
+}  // namespace
+
+int Levels::of(const Index& index) {
+  int level = index.mentions(kInner)    ? 3
+              : index.mentions(kMiddle) ? 2
+              : index.mentions(kOuter)  ? 1
+                                        : 0;
+  for_each_computed(index, [&](ScalarId scalar) { level = std::max(level, of(scalar)); });
+  return level;
+}
+
+int Levels::of(ScalarId id) {
+  if (const auto found = known_.find(id); found != known_.end()) {
+    return found->second;
+  }
+  const Scalar& scalar = pool_[id];
+  int level = 0;
+  if (scalar.op == ScalarOp::kReduced) {
+    const Span result = kernel_.reduces[static_cast<std::size_t>(scalar.integer)].result;
+    level = result == Span::kRow ? 1 : result == Span::kColumn ? 3 : 0;
+  }
+  for (const ScalarId operand : scalar.operands) {
+    level = std::max(level, of(operand));
+  }
+  for (const Index& index : scalar.indices) {
+    level = std::max(level, of(index));
+  }
+  known_.emplace(id, level);
+  return level;
+}
+
+std::vector<RowTemporary> choose_row_temporaries(const ScalarPool& pool,
+                                                 const LoopProgram& program,
+                                                 const LoopKernel& kernel,
+                                                 Levels& levels) {
+  return Chooser(pool, program, kernel, levels).run();
+}
+
+}  // namespace kiln::codegen

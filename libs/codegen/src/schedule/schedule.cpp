@@ -1,0 +1,320 @@
+#include "schedule/schedule.hpp"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "backend/cpu/emit/emit_kernel.hpp"
+#include "backend/cpu/match.hpp"
+#include "kiln/base/error.hpp"
+#include "libtorch/call_cost.hpp"
+#include "loop/strided_view.hpp"
+#include "lower/lowering.hpp"
+#include "passes/split_constants.hpp"
+#include "program/program.hpp"
+#include "schedule/fusion.hpp"
+#include "schedule/inner_loop.hpp"
+#include "schedule/loop_cost.hpp"
+#include "schedule/update_in_place.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+class Scheduler {
+ public:
+  Scheduler(const ir::Graph& graph, const Target& target, bool bind_constants)
+      : graph_(graph), target_(target), uses_(graph), program_(lower(graph)) {
+    schedule_.locations.resize(graph.values().size());
+    buffers_.resize(program_.tensors.size());
+    add_inputs(bind_constants);
+  }
+
+  Schedule run() {
+    collect_requirements();
+    const FusionPlan plan = fuse(program_, requirements_);
+    is_anchor_.resize(program_.tensors.size());
+    for (const TensorId anchor : plan.anchors) {
+      is_anchor_[anchor.index()] = true;
+    }
+    for (const PlannedStep& step : plan.steps) {
+      if (step.node && node_kernels_[step.node->index()]) {
+        add_node_kernel(*step.node, *node_kernels_[step.node->index()]);
+      } else if (step.node) {
+        schedule_.steps.emplace_back(ExternCall{*step.node});
+      } else {
+        add_kernel(plan, step.group);
+      }
+    }
+    locate_values(plan);
+    return std::move(schedule_);
+  }
+
+ private:
+  void add_inputs(bool bind_constants) {
+    std::uint32_t next_input = 0;
+    std::uint32_t next_constant = 0;
+    for (const ir::Input& input : graph_.inputs()) {
+      const bool constant = bind_constants && is_constant(input.kind);
+      const std::uint32_t position = constant ? next_constant++ : next_input++;
+      if (!graph_.value(input.value).is_tensor()) {
+        continue;
+      }
+      const ir::TensorMeta& meta = graph_.tensor(input.value);
+      if (meta.device.type != ir::DeviceType::kCpu) {
+        throw Error(ErrorCode::kUnsupported,
+                    "input %" + graph_.value(input.value).name + " is on " +
+                        to_string(meta.device) + ": only the CPU has kernels");
+      }
+      const TensorId tensor = *program_.of_value[input.value.index()];
+      buffers_[tensor.index()] =
+          add_buffer({.kind = constant ? Buffer::Kind::kConstant : Buffer::Kind::kInput,
+                      .index = position,
+                      .dtype = meta.dtype,
+                      .device = meta.device,
+                      .sizes = meta.sizes,
+                      .strides = meta.strides});
+    }
+  }
+
+  BufferId add_buffer(Buffer buffer) {
+    schedule_.buffers.push_back(std::move(buffer));
+    return BufferId(schedule_.buffers.size() - 1);
+  }
+
+  BufferId buffer_of(TensorId id) {
+    std::optional<BufferId>& buffer = buffers_[id.index()];
+    if (!buffer) {
+      const Tensor& tensor = program_[id];
+      buffer = add_buffer({.kind = Buffer::Kind::kTemporary,
+                           .dtype = tensor.dtype,
+                           .device = tensor.device,
+                           .sizes = tensor.sizes,
+                           .strides = tensor.strides});
+    }
+    return *buffer;
+  }
+
+  // The tensor that must be in memory for `value` to have a location.
+  TensorId require(ir::ValueId value) {
+    const TensorId tensor = *program_.of_value[value.index()];
+    const std::optional<Window> window = find_window(program_, tensor);
+    const TensorId root = window ? window->root : tensor;
+    requirements_.tensors.insert(root);
+    return root;
+  }
+
+  void add_node_kernel(ir::NodeId node, NodeKernel& kernel) {
+    KernelCall call;
+    const std::size_t read = kernel.operands.size() - kernel.results;
+    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+      const Window& operand = kernel.operands[i];
+      call.operands.push_back({buffer_of(operand.root), operand.offset, i >= read});
+    }
+    if (kernel.scratch > 0) {
+      const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
+                                           .dtype = ir::DType::kFloat32,
+                                           .sizes = {Expr(kernel.scratch)},
+                                           .strides = {1}});
+      call.operands.push_back({scratch, 0, true});
+    }
+    call.sizes = std::move(kernel.sizes);
+    call.nodes = {node};
+    call.cost = cost_of(graph_, graph_.node(node));
+    KernelText text;
+    text.source = std::move(kernel.source);
+    text.shared = true;
+    call.kernel = intern(std::move(text), call.nodes);
+    schedule_.steps.emplace_back(std::move(call));
+  }
+
+  void collect_requirements() {
+    requirements_.of_node.resize(graph_.nodes().size());
+    node_kernels_.resize(graph_.nodes().size());
+    requirements_.ordered.resize(graph_.nodes().size());
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const ir::Node& node = graph_.nodes()[i];
+      requirements_.ordered[i] = node.random || node.effectful;
+      if (!program_.extern_at[i]) {
+        continue;
+      }
+      node_kernels_[i] = find_node_kernel(graph_, uses_, program_, node, target_);
+      if (node_kernels_[i]) {
+        const std::vector<Window>& operands = node_kernels_[i]->operands;
+        for (const Window& operand :
+             std::span(operands).first(operands.size() - node_kernels_[i]->results)) {
+          requirements_.of_node[i].push_back(operand.root);
+          requirements_.tensors.insert(operand.root);
+        }
+        continue;
+      }
+      for_each_operand(node, [&](ir::ValueId value) {
+        if (graph_.value(value).is_tensor()) {
+          requirements_.of_node[i].push_back(require(value));
+        }
+      });
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      if (output.value.valid() && graph_.value(output.value).is_tensor()) {
+        require(output.value);
+      }
+    }
+  }
+
+  void add_kernel(const FusionPlan& plan, const Group& group) {
+    std::optional<LoopKernel> kernel = shape_kernel(program_, plan, group);
+    ensure(kernel.has_value(), "a group that fits does not expand");
+    const bool empty =
+        std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
+    if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {
+      return;
+    }
+    if (const auto updated = updated_in_place(graph_, uses_, program_, *kernel)) {
+      buffers_[kernel->operands[kernel->stores[0].operand].tensor.index()] = buffer_of(*updated);
+      kernel->stores.clear();
+    }
+    name_ops(group, *kernel);
+    KernelText text = emit_kernel(program_, *kernel, target_);
+    KernelCall call;
+    for (const LoopKernel::Operand& operand : kernel->operands) {
+      call.operands.push_back({buffer_of(operand.tensor), 0, operand.written});
+    }
+    for (const KernelText::Scratch& scratch : text.scratch) {
+      const BufferId buffer = add_buffer({.kind = Buffer::Kind::kTemporary,
+                                          .dtype = scratch.dtype,
+                                          .sizes = {scratch.count},
+                                          .strides = {1}});
+      call.operands.push_back({buffer, 0, true});
+    }
+    call.sizes = std::move(text.sizes);
+    call.nodes = nodes_of(group);
+    call.cost = cost_of(program_, *kernel);
+    call.kernel = intern(std::move(text), call.nodes);
+    schedule_.steps.emplace_back(std::move(call));
+  }
+
+  // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in
+  // it.
+  void name_ops(const Group& group, LoopKernel& kernel) const {
+    for (const ir::NodeId node : nodes_of(group)) {
+      std::string op = graph_.node(node).target;
+      op = op.substr(op.find('.') + 1);
+      op = op.substr(0, op.find('.'));
+      if (std::ranges::find(kernel.ops, op) == kernel.ops.end()) {
+        kernel.ops.push_back(std::move(op));
+      }
+    }
+  }
+
+  // Every node whose results are computed in the group's kernel, those put in place included.
+  std::vector<ir::NodeId> nodes_of(const Group& group) const {
+    std::vector<bool> seen(program_.tensors.size());
+    std::vector<TensorId> stack = group.members;
+    std::vector<ir::NodeId> nodes;
+    const auto visit_scalar = [&](auto&& self, ScalarId id, std::vector<ScalarId>& done) -> void {
+      if (std::ranges::find(done, id) != done.end()) {
+        return;
+      }
+      done.push_back(id);
+      const Scalar& scalar = program_.pool[id];
+      if (scalar.op == ScalarOp::kRead && !is_anchor_[scalar.tensor.index()]) {
+        stack.push_back(scalar.tensor);
+      }
+      for (const ScalarId operand : scalar.operands) {
+        self(self, operand, done);
+      }
+    };
+    while (!stack.empty()) {
+      const TensorId id = stack.back();
+      stack.pop_back();
+      const Tensor& tensor = program_[id];
+      if (seen[id.index()] || tensor.kind == Tensor::Kind::kMemory) {
+        continue;
+      }
+      seen[id.index()] = true;
+      if (!tensor.is_view && tensor.node.valid()) {
+        nodes.push_back(tensor.node);
+      }
+      std::vector<ScalarId> done;
+      for_each_root(tensor, [&](ScalarId root) { visit_scalar(visit_scalar, root, done); });
+    }
+    std::ranges::sort(nodes);
+    const auto [first, last] = std::ranges::unique(nodes);
+    nodes.erase(first, last);
+    return nodes;
+  }
+
+  std::uint32_t intern(KernelText text, const std::vector<ir::NodeId>& nodes) {
+    std::string comment;
+    for (const ir::NodeId node : nodes) {
+      const std::string& path = graph_.node(node).provenance.module_path;
+      comment += (comment.empty() ? "" : ", ") + graph_.node(node).target +
+                 (path.empty() ? "" : " (" + path + ")");
+    }
+    const auto [found, fresh] =
+        by_source_.emplace(text.source, static_cast<std::uint32_t>(schedule_.kernels.size()));
+    if (fresh) {
+      schedule_.kernels.push_back(
+          {std::move(text.source), std::move(comment), text.checks_indices, text.shared});
+    } else {
+      schedule_.kernels[found->second].comment += "; " + comment;
+    }
+    return found->second;
+  }
+
+  // Everything that is in memory gets its window.
+  void locate_values(const FusionPlan& plan) {
+    for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+      if (!program_.of_value[i]) {
+        continue;
+      }
+      const TensorId tensor = *program_.of_value[i];
+      const auto in_memory = [&](TensorId id) {
+        return program_[id].kind == Tensor::Kind::kMemory || plan.kept.contains(id);
+      };
+      if (in_memory(tensor)) {
+        schedule_.locations[i] =
+            Location{buffer_of(tensor), 0, program_[tensor].sizes, program_[tensor].strides};
+        continue;
+      }
+      const std::optional<Window> window = find_window(program_, tensor);
+      if (window && in_memory(window->root)) {
+        schedule_.locations[i] = Location{
+            buffer_of(window->root), window->offset, program_[tensor].sizes, window->strides};
+      }
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      if (!output.value.valid() || output.kind == ir::OutputKind::kMutation) {
+        continue;
+      }
+      if (const std::optional<Location>& location = schedule_.locations[output.value.index()]) {
+        Buffer& buffer = schedule_.buffers[location->buffer.index()];
+        if (buffer.kind == Buffer::Kind::kTemporary) {
+          buffer.kind = Buffer::Kind::kOutput;
+        }
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  const Target& target_;
+  ir::Uses uses_;
+  LoopProgram program_;
+  Schedule schedule_;
+  Requirements requirements_;
+  std::vector<std::optional<NodeKernel>> node_kernels_;  // By node.
+  std::vector<std::optional<BufferId>> buffers_;         // By tensor.
+  std::vector<bool> is_anchor_;                          // By tensor.
+  std::map<std::string, std::uint32_t> by_source_;
+};
+
+}  // namespace
+
+Schedule schedule(const ir::Graph& graph, const Target& target, bool bind_constants) {
+  return Scheduler(graph, target, bind_constants).run();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,120 @@
+#include "schedule/transpose_tiling.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Shorter sides are not worth turning.
+constexpr std::int64_t kShortestSide = 8;
+// So are few bytes: they are in the cache anyway.
+constexpr std::int64_t kFewElements = 1 << 12;
+// More squares do not stay in the first cache beside what is written.
+constexpr std::size_t kMostTurned = 4;
+
+void collect_loads(const ScalarPool& pool,
+                   ScalarId id,
+                   std::set<ScalarId>& seen,
+                   std::vector<ScalarId>& loads) {
+  if (!seen.insert(id).second) {
+    return;
+  }
+  const Scalar& scalar = pool[id];
+  if (scalar.op == ScalarOp::kLoad) {
+    loads.push_back(id);
+  }
+  const auto descend = [&](ScalarId operand) { collect_loads(pool, operand, seen, loads); };
+  std::ranges::for_each(scalar.operands, descend);
+  for (const Index& index : scalar.indices) {
+    for_each_computed(index, descend);
+  }
+}
+
+bool walks(const Index& address, int variable) {
+  const std::optional<Expr> factor = address.factor_of(variable);
+  bool fixed = true;
+  for_each_computed(address, [&](ScalarId) { fixed = false; });
+  return fixed && factor && *factor == Expr(1);
+}
+
+bool leaps(const Index& address) {
+  const std::optional<Expr> factor = address.factor_of(kInner);
+  return factor && !(*factor == Expr(0)) && !(*factor == Expr(1));
+}
+
+// Every store in the order of the loops, and nothing but stores.
+bool only_writes_rows(const LoopKernel& kernel) {
+  return kernel.reduces.empty() && kernel.segments.empty() &&
+         std::ranges::all_of(kernel.stores, [](const LoopKernel::Store& store) {
+           return store.span == Span::kFull && walks(store.address, kInner);
+         });
+}
+
+}  // namespace
+
+std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopKernel& kernel) {
+  std::set<ScalarId> seen;
+  std::vector<ScalarId> loads;
+  for (const LoopKernel::Reduce& reduce : kernel.reduces) {
+    collect_loads(pool, reduce.body, seen, loads);
+  }
+  for (std::size_t i = 0; i < kernel.stores.size(); ++i) {
+    for (const Segment& segment : kernel.segments) {
+      collect_loads(pool, segment.values[i], seen, loads);
+    }
+    if (kernel.segments.empty()) {
+      collect_loads(pool, kernel.stores[i].value, seen, loads);
+    }
+  }
+  return loads;
+}
+
+LoopKernel find_tiles(const LoopProgram& program,
+                      const Group& group,
+                      LoopKernel kernel,
+                      const std::vector<std::int64_t>& lengths,
+                      const Expand& expand) {
+  const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
+  const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
+  const std::optional<std::int64_t> row = kernel.extents[kInner].constant();
+  if (!rows || !row || *rows * *row < kFewElements || !only_writes_rows(kernel) ||
+      std::ranges::none_of(
+          loads_of(program.pool, kernel), [&](ScalarId load) { return leaps(address(load)); })) {
+    return kernel;
+  }
+  std::vector<std::int64_t> sides{*rows};
+  for (const std::int64_t length : lengths) {
+    if (length > *row && length % *row == 0 && *rows % (length / *row) == 0) {
+      sides.push_back(length / *row);
+    }
+  }
+  for (const std::int64_t side : sides) {
+    if (side < kShortestSide) {
+      continue;
+    }
+    Group square = group;
+    square.outer = *rows / side;
+    square.inner = side * *row;
+    std::optional<LoopKernel> tiled = expand(square, {square.outer, side, *row});
+    if (!tiled || !only_writes_rows(*tiled)) {
+      continue;
+    }
+    bool even = true;
+    for (const ScalarId load : loads_of(program.pool, *tiled)) {
+      even = even && address(load).factor_of(kInner);
+      if (leaps(address(load)) && walks(address(load), kMiddle)) {
+        tiled->turned.push_back(load);
+      }
+    }
+    if (even && !tiled->turned.empty() && tiled->turned.size() <= kMostTurned) {
+      return std::move(*tiled);
+    }
+  }
+  return kernel;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,100 @@
+#include "text/source_text.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace kiln::codegen {
+
+SourceText& SourceText::line(std::string_view text) {
+  if (!text.empty()) {
+    text_.append(static_cast<std::size_t>(level_) * 2, ' ');
+    text_ += text;
+  }
+  text_ += '\n';
+  return *this;
+}
+
+SourceText& SourceText::open(std::string_view text) {
+  line(text);
+  ++level_;
+  return *this;
+}
+
+SourceText& SourceText::close(std::string_view text) {
+  --level_;
+  return line(text);
+}
+
+SourceText& SourceText::verbatim(std::string_view text) {
+  text_ += text;
+  return *this;
+}
+
+std::string string_literal(std::string_view text) {
+  std::string literal = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      literal += '\\';
+      literal += c;
+    } else if (c == '\n') {
+      literal += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f || c == '?') {
+      // Three octal digits end by themselves, unlike hexadecimal; a question mark could begin a
+      // trigraph.
+      std::array<char, 8> octal{};
+      std::snprintf(octal.data(), octal.size(), "\\%03o", byte);
+      literal += octal.data();
+    } else {
+      literal += c;
+    }
+  }
+  return literal + '"';
+}
+
+std::string comment_line(std::string_view text) {
+  constexpr std::size_t kLongest = 200;  // A kernel may come from hundreds of nodes.
+  std::string result;
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte < 0x20 || byte == 0x7f ? ' ' : (c == '\\' ? '/' : c);
+  }
+  return text.size() > kLongest ? result + " …" : result;
+}
+
+std::string double_literal(double value) {
+  if (std::isnan(value)) {
+    return "__builtin_nan(\"\")";
+  }
+  if (std::isinf(value)) {
+    return value > 0 ? "__builtin_inf()" : "-__builtin_inf()";
+  }
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  std::string literal = text.data();
+  if (literal.find_first_of(".e") == std::string::npos) {
+    literal += ".0";
+  }
+  return literal;
+}
+
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (byte < 0x20) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\u%04x", byte);
+      result += escaped.data();
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+}  // namespace kiln::codegen

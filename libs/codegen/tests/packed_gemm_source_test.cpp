@@ -1,0 +1,136 @@
+#include "backend/cpu/kernels/packed_gemm_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/packed_gemm.hpp"
+#include "kiln/codegen/target.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "support/loaded_library.hpp"
+#include "support/math_library.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+// A product of any shape whose operands lie in any of the ways that there are.
+class DrawnProduct {
+ public:
+  DrawnProduct(Draws& draws, std::int64_t width, bool reads_rows) {
+    const auto number = [&](std::int64_t least, std::int64_t most) {
+      return least + static_cast<std::int64_t>(draws.bits() % (most - least + 1));
+    };
+    const bool in_panels = number(0, 1) == 1;
+    const bool left_turned = number(0, 3) == 0;
+    const bool right_turned = number(0, 1) == 1;
+    layout_.width = width;
+    layout_.batches = in_panels ? 1 : number(1, 3);
+    layout_.rows = number(1, 40);
+    layout_.depth = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
+    layout_.panels = in_panels ? number(1, 5) : number(0, 5);
+    layout_.tail = in_panels ? 0 : number(layout_.panels == 0 ? 1 : 0, width - 1);
+    columns_ = layout_.panels * width + layout_.tail;
+    layout_.left_row = left_turned ? 1 : layout_.depth + number(0, 3);
+    layout_.left_depth = left_turned ? layout_.rows : 1;
+    layout_.left_batch = layout_.batches == 1 ? 0 : layout_.rows * (layout_.depth + 3);
+    layout_.packs_left = !reads_rows || number(0, 1) == 1;
+    layout_.packs_right = !in_panels;
+    layout_.right_column = right_turned ? layout_.depth : 1;
+    layout_.right_depth = right_turned ? 1 : columns_;
+    layout_.right_batch = in_panels ? 0 : layout_.depth * columns_;
+    layout_.adds = number(0, 1) == 1;
+    layout_.added_row = number(0, 1) * columns_;
+    layout_.added_panel = layout_.result_panel = width;
+    layout_.added_batch = layout_.added_row * layout_.rows;
+    layout_.result_row = columns_ + number(0, 5);
+    layout_.result_batch = layout_.result_row * layout_.rows;
+    left_ = numbers(draws, layout_.batches * layout_.rows * (layout_.depth + 3));
+    right_ = numbers(draws, layout_.batches * layout_.depth * columns_);
+    added_ = numbers(draws, layout_.batches * layout_.rows * columns_);
+  }
+
+  // The largest difference to the same in double, and infinity if it wrote beside the result.
+  [[nodiscard]] double error_of(const LoadedLibrary& library, const Target& target) {
+    constexpr float kUntouched = 1234.5F;
+    const SharedKernel kernel = emit_panel_product(layout_, target);
+    const std::vector<long long> sizes(kernel.sizes.begin(), kernel.sizes.end());
+    std::vector<float> result(layout_.batches * layout_.result_batch + 64, kUntouched);
+    std::vector<float> room(kernel.scratch);
+    std::vector<void*> buffers{left_.data(), right_.data()};
+    if (layout_.adds) {
+      buffers.push_back(added_.data());
+    }
+    buffers.push_back(result.data());
+    buffers.push_back(room.data());
+    library.function<void(void* const*, const long long*)>("multiply")(buffers.data(),
+                                                                       sizes.data());
+    double worst = 0;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
+      const std::int64_t batch = i / layout_.result_batch;
+      const std::int64_t row = i % layout_.result_batch / layout_.result_row;
+      const std::int64_t column = i % layout_.result_batch % layout_.result_row;
+      const bool beside = batch >= layout_.batches || column >= columns_;
+      const double expected = beside ? kUntouched : element(batch, row, column);
+      const double error = std::fabs(expected - result[i]);
+      worst = std::max(worst, beside && error > 0 ? INFINITY : error);
+    }
+    return worst;
+  }
+
+  [[nodiscard]] const PanelLayout& layout() const { return layout_; }
+
+ private:
+  static std::vector<float> numbers(Draws& draws, std::int64_t count) {
+    std::vector<float> result(count);
+    for (float& number : result) {
+      number = static_cast<float>(draws.between(-1, 1));
+    }
+    return result;
+  }
+
+  [[nodiscard]] double element(std::int64_t batch, std::int64_t row, std::int64_t column) const {
+    const PanelLayout& at = layout_;
+    double sum = at.adds ? added_[batch * at.added_batch + row * at.added_row + column] : 0;
+    for (std::int64_t k = 0; k < at.depth; ++k) {
+      const std::int64_t packed = (column / at.width * at.depth + k) * at.width + column % at.width;
+      const double right = right_[at.packs_right ? batch * at.right_batch + k * at.right_depth +
+                                                       column * at.right_column
+                                                 : packed];
+      sum += left_[batch * at.left_batch + row * at.left_row + k * at.left_depth] * right;
+    }
+    return sum;
+  }
+
+  PanelLayout layout_;
+  std::int64_t columns_ = 0;
+  std::vector<float> left_, right_, added_;
+};
+
+TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
+  const Target native = resolve_target("native");
+  for (const bool is_long : {false, true}) {
+    if (is_long && native.vector_bytes != 64) {
+      continue;  // Tiles that take factors from memory are AVX-512's.
+    }
+    const Target target = {.vector_bytes = is_long ? 64 : 16, .panel_width = is_long ? 32 : 8};
+    std::string text = panel_product_text(target);
+    const std::string mark = "KILN_KERNEL";
+    for (std::size_t at = 0; (at = text.find(mark)) != std::string::npos;) {
+      text.replace(at, mark.size(), "multiply");
+    }
+    const LoadedLibrary library(text, {"-O2", "-std=c++17", "-w", "-fopenmp"});
+    Draws draws;
+    for (int i = 0; i < 300; ++i) {
+      DrawnProduct product(draws, target.panel_width, is_long);
+      const PanelLayout& at = product.layout();
+      CAPTURE(target.panel_width, i, at.batches, at.rows, at.depth, at.panels, at.tail);
+      CAPTURE(at.packs_left, at.packs_right, at.adds, at.left_depth, at.right_depth);
+      CHECK(product.error_of(library, target) < 5e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::codegen

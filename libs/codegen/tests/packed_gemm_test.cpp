@@ -1,0 +1,391 @@
+#include "backend/cpu/packed_gemm.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backend/cpu/gemm_passes.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "support/loaded_model.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+using testing::graph_of;
+using testing::LoadedModel;
+using testing::Scheduler;
+using testing::Tensors;
+using testing::with_constants;
+
+// Where libtorch multiplies by way of OpenBLAS.
+const Target kOpenBlas = {.panel_width = 8, .turns_operands = true};
+
+// A model whose weights are packed whatever machine this is, in panels of `width` columns.
+struct PackedModel {
+  PackedModel(const std::string& text, const Tensors& weights, int width) {
+    model.emplace(turn_operands(graph_of(text), {.panel_width = width}, true),
+                  with_constants(weights),
+                  weights,
+                  Scheduler::kReal);
+  }
+  std::optional<LoadedModel> model;
+};
+
+std::ptrdiff_t kernel_calls(const Schedule& plan) {
+  return std::ranges::count_if(
+      plan.steps, [](const Step& step) { return std::holds_alternative<KernelCall>(step); });
+}
+
+TEST_CASE("products of any number of rows with packed weights equal libtorch's",
+          "[codegen][product]") {
+  const int width = GENERATE(8, 32);
+  const at::Tensor weight = torch::randn({96, 37});
+  const at::Tensor bias = torch::randn({96});
+  const std::vector<std::int64_t> rows = {2, 3, 4, 5, 7, 8, 9, 14, 16, 23, 29};
+  std::string text =
+      "graph g {\n  input %w: f32[96, 37] parameter \"w\"\n  input %b: f32[96] parameter \"b\"\n";
+  std::string steps = "  %t: f32[37, 96]{1, 37} = aten.t.default(%w) view(0:0)\n";
+  std::string outputs;
+  Tensors inputs;
+  for (const std::int64_t count : rows) {
+    const std::string n = std::to_string(count);
+    text += "  input %x" + n + ": f32[" + n + ", 37] user\n";
+    steps += "  %y" + n + ": f32[" + n + ", 96] = aten.addmm.default(%b, %x" + n + ", %t, 1, 1)\n";
+    outputs += "  output %y" + n + " user\n";
+    inputs.push_back(torch::randn({count, 37}));
+  }
+  inputs[3][4][5] = std::numeric_limits<float>::quiet_NaN();
+  inputs[4][6][0] = std::numeric_limits<float>::infinity();
+
+  PackedModel packed(text + steps + outputs + "}", {weight, bias}, width);
+  const Tensors results = (*packed.model)(inputs);
+
+  CHECK(packed.model->report().extern_calls == 0);
+  REQUIRE(results.size() == inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(rows[i], width);
+    CHECK(torch::allclose(
+        results[i], torch::addmm(bias, inputs[i], weight.t()), 1e-5, 1e-5, /*equal_nan=*/true));
+  }
+}
+
+TEST_CASE("a packed product takes its rows and what it adds however they lie",
+          "[codegen][product]") {
+  const at::Tensor weight = torch::randn({128, 64});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[128, 64] parameter "w"
+    input %x: f32[64, 10] user
+    input %s: f32[10, 128]{256, 2} user
+    input %m: f32[3, 10, 128] user
+    %t: f32[64, 128]{1, 64} = aten.t.default(%w) view(0:0)
+    %xt: f32[10, 64]{1, 10} = aten.t.default(%x) view(0:0)
+    %a: f32[10, 128] = aten.mm.default(%xt, %t)
+    %r: f32[10, 128] = aten.relu.default(%a)
+    %row: f32[10, 128]@2560 = aten.select.int(%m, 0, 2) view(0:0)
+    %b: f32[10, 128] = aten.addmm.default(%row, %xt, %t, 1, 1)
+    %q: f32[10, 64] = aten.slice.Tensor(%r, 1, 0, 64, 1) view(0:0)
+    %k: f32[10, 64] = aten.exp.default(%q)
+    %d: f32[10, 128] = aten.addmm.default(%b, %k, %t, 1, 1)
+    %e: f32[10, 128] = aten.addmm.default(%s, %k, %t, 1, 1)
+    output %r user
+    output %b user
+    output %d user
+    output %e user
+  })",
+                     {weight},
+                     GENERATE(8, 32));
+  const at::Tensor x = torch::randn({64, 10}) / 8;  // Exponentials that stay near one.
+  const at::Tensor s = torch::randn({10, 256}).slice(1, 0, std::nullopt, 2);
+  const at::Tensor m = torch::randn({3, 10, 128});
+  const Tensors results = (*packed.model)({x, s, m});
+
+  // What is added with gaps between its elements is libtorch's.
+  CHECK(packed.model->report().extern_calls == 1);
+  const at::Tensor r = torch::relu(torch::mm(x.t(), weight.t()));
+  const at::Tensor b = torch::addmm(m[2], x.t(), weight.t());
+  const at::Tensor k = torch::exp(r.slice(1, 0, 64) * 1);
+  const Tensors expected = {r, b, torch::addmm(b, k, weight.t()), torch::addmm(s, k, weight.t())};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4));
+    CHECK(results[i].is_contiguous());
+  }
+}
+
+TEST_CASE("a packed product that is worth threads gives the same with them", "[codegen][product]") {
+  const at::Tensor weight = torch::randn({512, 300});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[512, 300] parameter "w"
+    input %x: f32[19, 300] user
+    %t: f32[300, 512]{1, 300} = aten.t.default(%w) view(0:0)
+    %a: f32[19, 512] = aten.mm.default(%x, %t)
+    output %a user
+  })",
+                     {weight},
+                     GENERATE(8, 32));
+  const at::Tensor x = torch::randn({19, 300});
+
+  CHECK(torch::allclose((*packed.model)({x})[0], torch::mm(x, weight.t()), 1e-4, 1e-4));
+}
+
+TEST_CASE("the kernel packs a transposed right side that is no constant", "[codegen][product]") {
+  // Whole panels and a tail; with a bias, a matrix that is added, and neither.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[19, 130] user
+    input %w: f32[45, 130] user
+    input %v: f32[64, 45] user
+    input %u: f32[5, 64] user
+    input %b: f32[45] user
+    input %m: f32[19, 64] user
+    %wt: f32[130, 45]{1, 130} = aten.t.default(%w) view(0:0)
+    %vt: f32[45, 64]{1, 45} = aten.t.default(%v) view(0:0)
+    %ut: f32[64, 5]{1, 64} = aten.t.default(%u) view(0:0)
+    %a: f32[19, 45] = aten.addmm.default(%b, %x, %wt, 1, 1)
+    %c: f32[19, 64] = aten.addmm.default(%m, %a, %vt, 1, 1)
+    %d: f32[19, 5] = aten.mm.default(%c, %ut)
+    output %a user
+    output %c user
+    output %d user
+  })");
+  const Schedule plan = schedule(graph, kOpenBlas, false);
+  for (const Step& step : plan.steps) {
+    CHECK(std::holds_alternative<KernelCall>(step));
+  }
+  CHECK(schedule(graph, {.panel_width = 32}, false).kernels.empty());
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({19, 130});
+  const at::Tensor w = torch::randn({45, 130});
+  const at::Tensor v = torch::randn({64, 45});
+  const at::Tensor u = torch::randn({5, 64});
+  const at::Tensor b = torch::randn({45});
+  const at::Tensor m = torch::randn({19, 64});
+  b[44] = std::numeric_limits<float>::quiet_NaN();
+  const Tensors results = model({x, w, v, u, b, m});
+
+  const at::Tensor a = torch::addmm(b, x, w.t());
+  const at::Tensor c = torch::addmm(m, a, v.t());
+  const Tensors expected = {a, c, torch::mm(c, u.t())};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4, /*equal_nan=*/true));
+  }
+}
+
+TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][product]") {
+  // Right sides that lie as they are multiplied and transposed ones, whole panels and a tail; one
+  // left side for all batches, and left sides that lie transposed; with and without an addend.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[19, 130] user
+    input %w: f32[3, 130, 45] user
+    input %v: f32[3, 64, 45] user
+    input %u: f32[64, 24] user
+    input %m: f32[3, 1, 64] user
+    input %s: f32[24] user
+    %wide: f32[3, 19, 130]{0, 130, 1} = aten.expand.default(%x, [3, 19, 130], false) view(0:0)
+    %vt: f32[3, 45, 64]{2880, 1, 45} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %a: f32[3, 19, 45] = aten.bmm.default(%wide, %w)
+    %c: f32[3, 19, 64] = aten.baddbmm.default(%m, %a, %vt, 1, 1)
+    %turned: f32[3, 64, 19]{1216, 1, 64} = aten.permute.default(%c, [0, 2, 1]) view(0:0)
+    %d: f32[3, 64, 64] = aten.bmm.default(%turned, %c)
+    %first: f32[64, 64] = aten.select.int(%d, 0, 0) view(0:0)
+    %e: f32[64, 24] = aten.addmm.default(%s, %first, %u, 1, 1)
+    output %a user
+    output %c user
+    output %d user
+    output %e user
+  })");
+  for (const Step& step : schedule(graph, kOpenBlas, false).steps) {
+    CHECK(std::holds_alternative<KernelCall>(step));
+  }
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({19, 130}) / 11;
+  const at::Tensor w = torch::randn({3, 130, 45});
+  const at::Tensor v = torch::randn({3, 64, 45}) / 7;
+  const at::Tensor u = torch::randn({64, 24});
+  const at::Tensor m = torch::randn({3, 1, 64});
+  const at::Tensor s = torch::randn({24});
+  w[1][7][44] = std::numeric_limits<float>::infinity();
+  const Tensors results = model({x, w, v, u, m, s});
+
+  const at::Tensor a = torch::bmm(x.expand({3, 19, 130}), w);
+  const at::Tensor c = torch::baddbmm(m, a, v.permute({0, 2, 1}));
+  const at::Tensor d = torch::bmm(c.permute({0, 2, 1}), c);
+  const Tensors expected = {a, c, d, torch::addmm(s, d[0], u)};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-4, /*equal_nan=*/true));
+  }
+}
+
+TEST_CASE("many small products read their rows where they are", "[codegen][product]") {
+  // Rows of two blocks against themselves, and transposed ones against a panel and a tail.
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[9, 27, 32] user
+    input %v: f32[9, 32, 45] user
+    %t: f32[9, 32, 27]{864, 1, 32} = aten.permute.default(%x, [0, 2, 1]) view(0:0)
+    %a: f32[9, 27, 27] = aten.bmm.default(%x, %t)
+    %vt: f32[9, 45, 32]{1440, 1, 45} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %b: f32[9, 45, 45] = aten.bmm.default(%vt, %v)
+    output %a user
+    output %b user
+  })");
+  const Schedule plan = schedule(graph, {.vector_bytes = 64, .panel_width = 32}, false);
+  REQUIRE(plan.steps.size() == 2);
+  CHECK(plan.kernels.size() == 1);
+  for (const Step& step : plan.steps) {
+    CHECK(std::get<KernelCall>(step).operands.size() == 3);  // And no room for packed rows.
+  }
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({9, 27, 32});
+  const at::Tensor v = torch::randn({9, 32, 45});
+  const Tensors results = model({x, v});
+  CHECK(torch::allclose(results[0], torch::bmm(x, x.permute({0, 2, 1})), 1e-5, 1e-4));
+  CHECK(torch::allclose(results[1], torch::bmm(v.permute({0, 2, 1}), v), 1e-5, 1e-4));
+}
+
+// Sums of thousands of factors around one: compared in double, because libtorch's add up in another
+// order.
+bool equals_sums(const at::Tensor& result, const at::Tensor& expected) {
+  return torch::allclose(result.to(torch::kDouble), expected, 1e-5, 2e-4);
+}
+
+TEST_CASE("a product deeper than the caches is added up in parts", "[codegen][product]") {
+  // Two depths, of two and three parts, the last one shorter; several groups of panels, the last
+  // one smaller, and a tail; rows in whole blocks and a rest; a row, a matrix and nothing added.
+  const auto [depth, rows, columns] =
+      GENERATE(std::tuple(1301, 29, 117), std::tuple(2999, 8, 80), std::tuple(2050, 12, 7));
+  CAPTURE(depth, rows, columns);
+  const std::string d = std::to_string(depth);
+  const std::string r = std::to_string(rows);
+  const std::string c = std::to_string(columns);
+  const ir::Graph graph = graph_of(
+      "graph g {\n  input %x: f32[" + r + ", " + d + "] user\n  input %w: f32[" + d + ", " + c +
+      "] user\n  input %v: f32[" + c + ", " + d + "] user\n  input %b: f32[" + c +
+      "] user\n  input %m: f32[" + r + ", " + c + "] user\n  %vt: f32[" + d + ", " + c + "]{1, " +
+      d + "} = aten.t.default(%v) view(0:0)\n  %p: f32[" + r + ", " + c +
+      "] = aten.addmm.default(%b, %x, %w, 1, 1)\n  %q: f32[" + r + ", " + c +
+      "] = aten.addmm.default(%m, %x, %vt, 1, 1)\n  %s: f32[" + r + ", " + c +
+      "] = aten.mm.default(%x, %w)\n  %u: f32[" + r + ", " + c +
+      "] = aten.mm.default(%x, %vt)\n  output %p user\n  output %q user\n  output %s user\n"
+      "  output %u user\n}");
+  CHECK(kernel_calls(schedule(graph, kOpenBlas, false)) == 4);
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({rows, depth});
+  const at::Tensor w = torch::randn({depth, columns});
+  const at::Tensor v = torch::randn({columns, depth});
+  const at::Tensor b = torch::randn({columns});
+  const at::Tensor m = torch::randn({rows, columns});
+  const Tensors results = model({x, w, v, b, m});
+
+  const at::Tensor wide = x.to(torch::kDouble);
+  const at::Tensor by_w = wide.mm(w.to(torch::kDouble));
+  const at::Tensor by_v = wide.mm(v.t().to(torch::kDouble));
+  CHECK(equals_sums(results[0], by_w + b));
+  CHECK(equals_sums(results[1], by_v + m));
+  CHECK(equals_sums(results[2], by_w));
+  CHECK(equals_sums(results[3], by_v));
+}
+
+TEST_CASE("a batch of deep products is added up in parts", "[codegen][product]") {
+  const ir::Graph graph = graph_of(R"(graph g {
+    input %x: f32[3, 13, 1100] user
+    input %w: f32[3, 1100, 43] user
+    input %v: f32[3, 43, 1100] user
+    input %m: f32[3, 13, 43] user
+    %vt: f32[3, 1100, 43]{47300, 1, 1100} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
+    %p: f32[3, 13, 43] = aten.bmm.default(%x, %w)
+    %q: f32[3, 13, 43] = aten.baddbmm.default(%m, %x, %vt, 1, 1)
+    output %p user
+    output %q user
+  })");
+  CHECK(kernel_calls(schedule(graph, kOpenBlas, false)) == 2);
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor x = torch::randn({3, 13, 1100});
+  const at::Tensor w = torch::randn({3, 1100, 43});
+  const at::Tensor v = torch::randn({3, 43, 1100});
+  const at::Tensor m = torch::randn({3, 13, 43});
+  const Tensors results = model({x, w, v, m});
+
+  const at::Tensor wide = x.to(torch::kDouble);
+  CHECK(equals_sums(results[0], wide.bmm(w.to(torch::kDouble))));
+  CHECK(equals_sums(results[1], wide.bmm(v.permute({0, 2, 1}).to(torch::kDouble)) + m));
+}
+
+TEST_CASE("deep products with packed weights are added up in parts", "[codegen][product]") {
+  // Rows in one block, and in several.
+  const at::Tensor weight = torch::randn({96, 2100});
+  const at::Tensor bias = torch::randn({96});
+
+  PackedModel packed(R"(graph g {
+    input %w: f32[96, 2100] parameter "w"
+    input %b: f32[96] parameter "b"
+    input %x: f32[3, 2100] user
+    input %y: f32[29, 2100] user
+    %t: f32[2100, 96]{1, 2100} = aten.t.default(%w) view(0:0)
+    %p: f32[3, 96] = aten.addmm.default(%b, %x, %t, 1, 1)
+    %q: f32[29, 96] = aten.addmm.default(%b, %y, %t, 1, 1)
+    %s: f32[29, 96] = aten.mm.default(%y, %t)
+    output %p user
+    output %q user
+    output %s user
+  })",
+                     {weight, bias},
+                     GENERATE(8, 32));
+  const at::Tensor x = torch::randn({3, 2100});
+  const at::Tensor y = torch::randn({29, 2100});
+  const Tensors results = (*packed.model)({x, y});
+
+  CHECK(packed.model->report().extern_calls == 0);
+  const at::Tensor wide = weight.t().to(torch::kDouble);
+  CHECK(equals_sums(results[0], x.to(torch::kDouble).mm(wide) + bias));
+  CHECK(equals_sums(results[1], y.to(torch::kDouble).mm(wide) + bias));
+  CHECK(equals_sums(results[2], y.to(torch::kDouble).mm(wide)));
+}
+
+TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[codegen][product]") {
+  for (const char* batch : {"2, 7, 64", "2, 2048, 64", "70, 1024, 64"}) {
+    CAPTURE(batch);
+    const std::string left = batch;
+    const std::string count = left.substr(0, left.find(','));
+    const std::string rows = left.substr(0, left.rfind(','));
+    const ir::Graph graph =
+        graph_of("graph g {\n  input %x: f32[" + left + "] user\n  input %w: f32[" + count +
+                 ", 64, 16] user\n  %a: f32[" + rows +
+                 ", 16] = aten.bmm.default(%x, %w)\n  output %a user\n}");
+    CHECK(schedule(graph, kOpenBlas, false).kernels.empty());
+  }
+}
+
+TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
+  const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
+  CHECK(emit_panel_product(layout, {}).scratch == 12 * 4);
+  for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
+    const std::string text = emit_panel_product(layout, {.vector_bytes = bytes}).source;
+    CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
+  }
+  PanelLayout wide = layout;
+  wide.width = 32;
+  wide.rows = 30;
+  const SharedKernel kernel = emit_panel_product(wide, {.vector_bytes = 64});
+  CHECK(kernel.source.find("kLanes = 16;") != std::string::npos);
+  CHECK(kernel.sizes[6] == 30);
+  CHECK(kernel.sizes[7] == 10);  // Three blocks, all alike.
+}
+
+}  // namespace
+}  // namespace kiln::codegen
