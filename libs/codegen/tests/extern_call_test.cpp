@@ -1,4 +1,4 @@
-#include "program/extern_call.hpp"
+#include "libtorch/call_path.hpp"
 
 #include <torch/csrc/inductor/aoti_runner/model_container_runner_cpu.h>
 #include <torch/torch.h>
@@ -29,7 +29,7 @@ TEST_CASE("CG-08 operators of the generated shim are called by it", "[codegen][e
     output %gw user
   })");
   for (const ir::Node& node : graph.nodes()) {
-    CHECK(choose_rung(graph, node) == Rung::kShim);
+    CHECK(choose_call_path(graph, node) == CallPath::kShim);
   }
   LoadedModel model(graph);
   const at::Tensor x = torch::randn({2, 3, 8, 8});
@@ -84,7 +84,7 @@ TEST_CASE("CG-08 an operator of no shim goes through the dispatcher", "[codegen]
        {"aten.stack.default", "Tensor[],int->Tensor"},
        {"aten.ones.default", "SymInt[],ScalarType?,Layout?,Device?,bool?->Tensor"}});
   for (const ir::Node& node : graph.nodes()) {
-    CHECK(choose_rung(graph, node) == Rung::kDispatcher);
+    CHECK(choose_call_path(graph, node) == CallPath::kDispatcher);
   }
   LoadedModel model(graph);
   const at::Tensor x = torch::randn({4, 6});
@@ -188,7 +188,7 @@ TEST_CASE("what no rung can carry is refused by name", "[codegen][extern_call]")
         "graph g {\n input %x: f32[4] user\n %a: f32[4] = " + call + "\n output %a user\n}",
         {{call.substr(0, call.find('(')), signature}});
     try {
-      (void)choose_rung(graph, graph.nodes()[0]);
+      (void)choose_call_path(graph, graph.nodes()[0]);
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::kUnsupported);
       return std::string(error.what());

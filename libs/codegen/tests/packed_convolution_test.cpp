@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/pack_convolutions.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "passes/convolution.hpp"
 #include "support/loaded_model.hpp"
 #include "support/typed_value.hpp"
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "backend/cpu/gemm_passes.hpp"
+#include "backend/cpu/pack_gemm_operands.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 

@@ -2,13 +2,16 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/cpu/gemm_passes.hpp"
+#include "backend/cpu/pack_convolutions.hpp"
+#include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/unfuse_bias.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "passes/channels_last.hpp"
 #include "passes/complex_numbers.hpp"
-#include "passes/convolution.hpp"
+#include "passes/fold_batch_norms.hpp"
 #include "passes/split_constants.hpp"
 #include "passes/unroll_lstm.hpp"
 

@@ -8,15 +8,18 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "backend/cpu/gemm_passes.hpp"
 #include "backend/cpu/kernel_units.hpp"
+#include "backend/cpu/pack_convolutions.hpp"
+#include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/unfuse_bias.hpp"
 #include "driver/compile_schedule.hpp"
 #include "driver/describe_plan.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/decompose.hpp"
 #include "lower/lowering.hpp"
+#include "passes/channels_last.hpp"
 #include "passes/complex_numbers.hpp"
-#include "passes/convolution.hpp"
+#include "passes/fold_batch_norms.hpp"
 #include "passes/split_constants.hpp"
 #include "passes/unroll_lstm.hpp"
 #include "program/program.hpp"

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "graph/cost.hpp"
 #include "kiln/ir/graph.hpp"
-#include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 

@@ -1,10 +1,16 @@
 #include "loop/strided_view.hpp"
 
-#include "schedule/fusion_group.hpp"
-
 namespace kiln::codegen {
 
 using ir::Expr;
+
+Index address_of(const Tensor& tensor, std::span<const Index> indices) {
+  Index address;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    address = address + indices[i] * tensor.strides[i];
+  }
+  return address;
+}
 
 std::optional<Window> find_window(const LoopProgram& program, TensorId id) {
   const std::vector<Expr>& sizes = program[id].sizes;

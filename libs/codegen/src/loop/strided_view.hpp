@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "loop/loop_program.hpp"
@@ -19,5 +20,8 @@ struct Window {
 /// The window that `tensor` is on what its views look at; nothing if no strides describe it, then
 /// `tensor` must be materialised itself. A tensor that is no view is a window on itself.
 [[nodiscard]] std::optional<Window> find_window(const LoopProgram& program, TensorId tensor);
+
+/// Where element `indices` of `tensor` lies in its memory, in elements.
+[[nodiscard]] Index address_of(const Tensor& tensor, std::span<const Index> indices);
 
 }  // namespace kiln::codegen

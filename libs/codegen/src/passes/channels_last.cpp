@@ -3,10 +3,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/constants.hpp"
+#include "graph/packed_weight.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "lower/lowering.hpp"
-#include "passes/convolution.hpp"
-#include "passes/split_constants.hpp"
+#include "passes/channels_last.hpp"
 
 namespace kiln::codegen {
 

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "graph/arguments.hpp"
+#include "graph/constants.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "kiln/ir/uses.hpp"
-#include "passes/convolution.hpp"
-#include "passes/split_constants.hpp"
+#include "passes/fold_batch_norms.hpp"
 
 namespace kiln::codegen {
 

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 
+#include "graph/aliases.hpp"
+#include "graph/constants.hpp"
+#include "graph/packed_weight.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/rewrite.hpp"
+#include "libtorch/call_path.hpp"
 #include "lower/lowering.hpp"
-#include "passes/convolution.hpp"
-#include "program/extern_call.hpp"
 
 namespace kiln::codegen {
 
@@ -78,7 +80,7 @@ class Splitter {
       bytes += from_bytes_[value.index()];
     });
     if (known && !has_lowering(node.target)) {
-      known = choose_rung(graph_, node) != Rung::kProxy;
+      known = choose_call_path(graph_, node) != CallPath::kProxy;
     }
     runs_[id.index()] = !known;
     for (const ValueId result : node.results) {
@@ -163,33 +165,6 @@ class Splitter {
 };
 
 }  // namespace
-
-std::vector<bool> fixed_inputs(const ir::Graph& graph) {
-  std::vector<bool> fixed(graph.values().size());
-  for (const ir::Input& input : graph.inputs()) {
-    fixed[input.value.index()] = is_constant(input.kind) && graph.value(input.value).is_tensor();
-  }
-  for (const ir::Output& output : graph.outputs()) {
-    if (output.kind == ir::OutputKind::kMutation) {
-      fixed[graph.inputs()[output.input].value.index()] = false;
-    }
-  }
-  return fixed;
-}
-
-std::vector<bool> fixed_values(const ir::Graph& graph) {
-  std::vector<bool> fixed = fixed_inputs(graph);
-  for (const ir::Node& node : graph.nodes()) {
-    bool known = !node.random;
-    for_each_operand(node, [&](ValueId value) { known = known && fixed[value.index()]; });
-    for (const ValueId result : node.results) {
-      if (result.valid()) {
-        fixed[result.index()] = known;
-      }
-    }
-  }
-  return fixed;
-}
 
 SplitProgram split_constants(const ir::Graph& graph) {
   return Splitter(graph).run();

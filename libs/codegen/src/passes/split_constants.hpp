@@ -8,18 +8,6 @@
 
 namespace kiln::codegen {
 
-/// A parameter, a buffer or a constant: what `Options::bind_constants` bakes in.
-[[nodiscard]] inline bool is_constant(ir::InputKind kind) {
-  return kind == ir::InputKind::kParameter || kind == ir::InputKind::kBuffer ||
-         kind == ir::InputKind::kConstant;
-}
-
-/// By value: whether it is a constant input that the program never writes.
-[[nodiscard]] std::vector<bool> fixed_inputs(const ir::Graph& graph);
-
-/// By value: whether it is one of those, or computed from them alone.
-[[nodiscard]] std::vector<bool> fixed_values(const ir::Graph& graph);
-
 /// A program in two: what depends on constants alone, and the rest.
 struct SplitProgram {
   /// The program, with a constant for each output of `fold` behind its own inputs.

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "kiln/ir/uses.hpp"
-#include "passes/split_constants.hpp"
 
 namespace kiln::codegen {
 

@@ -5,7 +5,9 @@
 #include <variant>
 #include <vector>
 
+#include "graph/aliases.hpp"
 #include "kiln/base/error.hpp"
+#include "libtorch/call_path.hpp"
 #include "program/extern_call.hpp"
 
 namespace kiln::codegen {
@@ -243,40 +245,7 @@ class DispatcherCall {
   const ir::Node& node_;
 };
 
-bool can_carry(const ir::Argument& argument) {
-  return !std::holds_alternative<std::complex<double>>(argument) &&
-         !std::holds_alternative<ir::SubgraphRef>(argument) &&
-         !std::holds_alternative<std::vector<std::string>>(argument);
-}
-
 }  // namespace
-
-const char* dispatcher_obstacle(const ir::Node& node, const Signature& signature) {
-  if (signature.arguments.size() != node.arguments.size()) {
-    return "its signature and its arguments differ in number";
-  }
-  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    const bool none = std::holds_alternative<std::monostate>(node.arguments[i]);
-    const Base base = signature.arguments[i].base;
-    if (base == Base::kScalar && !(none && signature.arguments[i].optional)) {
-      return "it takes a Scalar, which a boxed call cannot carry";
-    }
-    if ((base == Base::kOther || base == Base::kGenerator) && !none) {
-      return "it takes an argument that a boxed call cannot carry";
-    }
-    if (!can_carry(node.arguments[i])) {
-      return "it takes an argument that a boxed call cannot carry";
-    }
-  }
-  std::size_t lists = 0;
-  for (const SchemaType& result : signature.results) {
-    if (result.base != Base::kTensor) {
-      return "it returns something other than tensors";
-    }
-    lists += result.list ? 1 : 0;
-  }
-  return lists > 1 ? "it returns more than one list" : nullptr;
-}
 
 void emit_dispatcher_call(Emission& emission, const ir::Node& node) {
   DispatcherCall(emission, node).emit(signature_of(node));

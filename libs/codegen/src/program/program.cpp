@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/aliases.hpp"
+#include "graph/constants.hpp"
 #include "kiln/base/error.hpp"
-#include "passes/split_constants.hpp"
-#include "program/extern_call.hpp"
+#include "libtorch/call_path.hpp"
 #include "program/memory_plan.hpp"
 
 namespace kiln::codegen {
@@ -123,7 +124,7 @@ class BufferPlanner {
         touch(require(value).buffer, step);
       }
     });
-    const bool planned = choose_rung(graph_, node) == Rung::kShimOut;
+    const bool planned = choose_call_path(graph_, node) == CallPath::kShimOut;
     for (const ir::ValueId result : node.results) {
       if (result.valid() && program_.location(result) && graph_.value(result).is_tensor()) {
         const BufferId id = require(result).buffer;
@@ -305,25 +306,6 @@ std::optional<std::uint32_t> find_view(const Program& program, const Location& l
     }
   }
   return std::nullopt;
-}
-
-std::vector<ir::Alias> aliases_of(const ir::Graph& graph, const ir::Node& node) {
-  std::vector<ir::Alias> aliases = node.aliases;
-  for (std::uint32_t r = 0; r < node.results.size(); ++r) {
-    for (std::uint32_t a = 0; a < node.arguments.size(); ++a) {
-      const auto* argument = std::get_if<ir::ValueId>(&node.arguments[a]);
-      const ir::ValueId result = node.results[r];
-      if (argument == nullptr || !argument->valid() || !result.valid() ||
-          !graph.value(*argument).is_tensor() || !graph.value(result).is_tensor()) {
-        continue;
-      }
-      const ir::StorageId storage = graph.tensor(result).storage;
-      if (storage.valid() && storage == graph.tensor(*argument).storage) {
-        aliases.push_back({r, a});
-      }
-    }
-  }
-  return aliases;
 }
 
 Program plan_program(const ir::Graph& graph, const Schedule& schedule, bool bind_constants) {

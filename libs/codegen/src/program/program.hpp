@@ -93,10 +93,6 @@ struct Program {
 [[nodiscard]] std::optional<std::uint32_t> find_view(const Program& program,
                                                      const Location& location);
 
-/// Which results of `node` lie on the memory of which arguments: by its schema, or as the trace saw
-/// it.
-[[nodiscard]] std::vector<ir::Alias> aliases_of(const ir::Graph& graph, const ir::Node& node);
-
 /// Decides all of the above. Throws `Error` with `kUnsupported` for what cannot be expressed.
 [[nodiscard]] Program plan_program(const ir::Graph& graph,
                                    const Schedule& schedule,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kiln/base/error.hpp"
+#include "libtorch/call_path.hpp"
 #include "program/extern_call.hpp"
 
 namespace kiln::codegen {
@@ -297,39 +298,6 @@ class ProxyCall {
 };
 
 }  // namespace
-
-const char* proxy_obstacle(const ir::Node& node, const Signature& signature) {
-  if (signature.arguments.size() != node.arguments.size()) {
-    return "its signature and its arguments differ in number";
-  }
-  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    const ir::Argument& argument = node.arguments[i];
-    const Base base = signature.arguments[i].base;
-    const bool none = std::holds_alternative<std::monostate>(argument);
-    if (const auto* number = std::get_if<double>(&argument); number && !std::isfinite(*number)) {
-      return "it takes a number that is not finite, which JSON cannot carry";
-    }
-    if ((!none && (base == Base::kOther || base == Base::kGenerator)) ||
-        std::holds_alternative<std::complex<double>>(argument) ||
-        std::holds_alternative<ir::SubgraphRef>(argument)) {
-      return "it takes an argument that no call from outside libtorch can carry";
-    }
-  }
-  std::size_t lists = 0;
-  for (const SchemaType& result : signature.results) {
-    if (result.base != Base::kTensor) {
-      return "it returns something other than tensors";
-    }
-    lists += result.list ? 1 : 0;
-  }
-  if (lists > 1) {
-    return "it returns more than one list";
-  }
-  const bool named = std::none_of(signature.names.begin(),
-                                  signature.names.end(),
-                                  [](const std::string& name) { return name.empty(); });
-  return named ? nullptr : "its signature does not name its arguments";
-}
 
 void emit_proxy_call(Emission& emission, const ir::Node& node) {
   ProxyCall(emission, node).emit(signature_of(node));

@@ -4,7 +4,9 @@
 #include <variant>
 #include <vector>
 
+#include "graph/aliases.hpp"
 #include "kiln/base/error.hpp"
+#include "libtorch/call_path.hpp"
 #include "libtorch/shim_table.hpp"
 #include "program/extern_call.hpp"
 

@@ -25,7 +25,7 @@ struct Trailer {
   std::array<char, 40> reserved = {};
 };
 
-std::uint64_t aligned(std::uint64_t bytes, std::uint64_t alignment) {
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -41,7 +41,7 @@ Layout lay_out(std::span<const ConstantData> constants) {
     const std::size_t size = constant.bytes.size();
     const auto [entry, is_new] = known.try_emplace({constant.bytes.data(), size}, layout.bytes);
     layout.offsets.push_back(entry->second);
-    layout.bytes += is_new ? aligned(size, kAlignment) : 0;
+    layout.bytes += is_new ? round_up(size, kAlignment) : 0;
   }
   return layout;
 }
@@ -66,7 +66,7 @@ void place_constants(const Program& program,
     if (i >= given) {
       const auto bytes = static_cast<std::uint64_t>(expected.value());
       description->constants.push_back({store_folded ? layout.bytes : kNowhere, bytes});
-      layout.bytes += store_folded ? aligned(bytes, kAlignment) : 0;
+      layout.bytes += store_folded ? round_up(bytes, kAlignment) : 0;
       continue;
     }
     if (!expected || static_cast<std::uint64_t>(*expected) != data[i].bytes.size()) {
@@ -89,14 +89,14 @@ WeightsImage::WeightsImage(std::uint64_t code_bytes,
   const Layout layout = lay_out(constants);
   std::uint64_t all_bytes = layout.bytes;
   for (const ConstantData& constant : folded) {
-    all_bytes += aligned(constant.bytes.size(), kAlignment);
+    all_bytes += round_up(constant.bytes.size(), kAlignment);
   }
   if (all_bytes == 0) {
     return;
   }
   static constexpr std::array<std::byte, kPage> kZeros = {};
   const auto pad = [&](std::uint64_t bytes, std::uint64_t alignment) {
-    parts_.push_back(std::span(kZeros).first(aligned(bytes, alignment) - bytes));
+    parts_.push_back(std::span(kZeros).first(round_up(bytes, alignment) - bytes));
   };
   const auto place = [&](const ConstantData& constant) {
     parts_.push_back(constant.bytes);
@@ -111,7 +111,7 @@ WeightsImage::WeightsImage(std::uint64_t code_bytes,
       continue;  // Shares its place with an earlier one.
     }
     place(constants[i]);
-    placed += aligned(constants[i].bytes.size(), kAlignment);
+    placed += round_up(constants[i].bytes.size(), kAlignment);
   }
   constants_end_ = parts_.size();
   std::ranges::for_each(folded, place);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kiln/base/error.hpp"
+#include "schedule/inliner.hpp"
 
 namespace kiln::codegen {
 

@@ -1,5 +1,6 @@
 #include "schedule/inner_loop.hpp"
 
+#include "schedule/inliner.hpp"
 #include "schedule/row_buffers.hpp"
 #include "schedule/segments.hpp"
 #include "schedule/transpose_tiling.hpp"

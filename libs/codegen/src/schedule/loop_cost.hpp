@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "graph/cost.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
-#include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "loop/strided_view.hpp"
 #include "schedule/fusion_group.hpp"
 
 namespace kiln::codegen {
@@ -80,14 +81,6 @@ std::vector<std::size_t> memory_order(const Tensor& tensor) {
 
 Expr domain_size(const Tensor& tensor) {
   return element_count(tensor.sizes) * element_count(tensor.reduced);
-}
-
-Index address_of(const Tensor& tensor, std::span<const Index> indices) {
-  Index address;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    address = address + indices[i] * tensor.strides[i];
-  }
-  return address;
 }
 
 Placement place(const LoopProgram& program, TensorId id) {

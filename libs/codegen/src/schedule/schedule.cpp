@@ -7,12 +7,11 @@
 
 #include "backend/cpu/emit/emit_kernel.hpp"
 #include "backend/cpu/match.hpp"
+#include "graph/constants.hpp"
 #include "kiln/base/error.hpp"
 #include "libtorch/call_cost.hpp"
 #include "loop/strided_view.hpp"
 #include "lower/lowering.hpp"
-#include "passes/split_constants.hpp"
-#include "program/program.hpp"
 #include "schedule/fusion.hpp"
 #include "schedule/inner_loop.hpp"
 #include "schedule/loop_cost.hpp"

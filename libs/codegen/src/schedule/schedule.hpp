@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/cost.hpp"
 #include "kiln/base/id.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/graph.hpp"
@@ -57,13 +58,6 @@ struct Kernel {
   bool checks_indices = false;
   /// Its text knows no sizes, so many models have the same one: it may be there compiled.
   bool shared = false;
-};
-
-/// What a step has to move and compute, whatever its machine code then does.
-struct Cost {
-  ir::Expr bytes_read = 0;     ///< Each operand once.
-  ir::Expr bytes_written = 0;  ///< Each result once.
-  ir::Expr operations = 0;     ///< Of floating-point numbers; a multiply-add is two.
 };
 
 /// A kernel applied to buffers: `buffers[i]` points at element `offset` of `operands[i].buffer`.

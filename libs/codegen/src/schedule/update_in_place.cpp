@@ -3,7 +3,7 @@
 #include <set>
 #include <span>
 
-#include "program/program.hpp"
+#include "graph/aliases.hpp"
 
 namespace kiln::codegen {
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <span>
 
-#include "kiln/codegen/target.hpp"
+#include "toolchain/build.hpp"
 #include "toolchain/toolchain.hpp"
 
 namespace kiln::codegen {
@@ -18,10 +18,10 @@ namespace kiln::codegen {
 [[nodiscard]] std::filesystem::path precompiled_kernels_beside(
     const std::filesystem::path& archive);
 
-/// Compiles into `directory` what is not there yet, and removes what is there and no longer wanted.
-/// Gives how many were compiled. Throws `Error` with `kIo`.
-int make_precompiled_kernels(const std::filesystem::path& directory,
-                             std::span<const Target> targets,
-                             const Compiler& compiler);
+/// Compiles into `directory` those of `units` that are not there yet, and removes what is there and
+/// no longer wanted. Gives how many were compiled. Throws `Error` with `kIo`.
+int precompile_kernels(const std::filesystem::path& directory,
+                       std::span<const Unit> units,
+                       const Compiler& compiler);
 
 }  // namespace kiln::codegen

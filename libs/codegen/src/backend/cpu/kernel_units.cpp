@@ -4,7 +4,9 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
+#include "backend/cpu/kernels/shape_generic_sources.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
 
@@ -110,6 +112,14 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
   flush();
   result.distinct = static_cast<int>(known.size());
   return result;
+}
+
+std::vector<Unit> shape_generic_units(const Target& target) {
+  std::vector<Kernel> kernels;
+  for (std::string& text : shared_texts(target)) {
+    kernels.push_back({.source = std::move(text), .comment = {}, .shared = true});
+  }
+  return group_kernels(kernels, target).units;
 }
 
 std::vector<std::string> wrapper_flags() {

@@ -28,6 +28,9 @@ struct KernelUnits {
                                         const std::string& mark = {},
                                         std::size_t often = SIZE_MAX);
 
+/// The units of every kernel that is told its shape at run time, as `group_kernels` makes them.
+[[nodiscard]] std::vector<Unit> shape_generic_units(const Target& target);
+
 /// How the program itself is compiled: it runs once per call and not once per element.
 [[nodiscard]] std::vector<std::string> wrapper_flags();
 

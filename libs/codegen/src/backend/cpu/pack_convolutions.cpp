@@ -6,12 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/pack_convolutions.hpp"
 #include "backend/cpu/packed_convolution.hpp"
 #include "graph/arguments.hpp"
+#include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
+#include "graph/packed_weight.hpp"
 #include "kiln/ir/rewrite.hpp"
-#include "passes/convolution.hpp"
-#include "passes/split_constants.hpp"
 
 namespace kiln::codegen {
 
@@ -20,9 +21,6 @@ using ir::NodeId;
 using ir::ValueId;
 
 namespace {
-
-// [panels, rows, columns, channels, width] to [panels, width, channels, rows, columns].
-const std::vector<Expr> kAsConvolutionTakesIt = {0, 4, 3, 1, 2};
 
 // Of a sum, with 1x1 taps: below that the kernel was at 0.9x of libtorch's.
 constexpr std::int64_t kFewestProducts = 128;
@@ -108,7 +106,7 @@ class Packer {
     const ValueId packed = writer.contiguous(turned);
     const std::vector<Expr> lie = rewriter_.graph().tensor(packed).strides;
     const ValueId taken_apart = writer.view("aten.permute.default",
-                                            {packed, kAsConvolutionTakesIt},
+                                            {packed, unpacking_permutation()},
                                             cut,
                                             {lie[0], lie[4], lie[3], lie[1], lie[2]});
     const ValueId made = writer.compute("aten.view_copy.default", {taken_apart, sizes}, sizes);
@@ -123,25 +121,7 @@ class Packer {
   std::unordered_map<ValueId, ValueId> packed_;
 };
 
-// The node that makes `value`, if it is a `target`.
-const ir::Node* producer(const ir::Graph& graph, ValueId value, std::string_view target) {
-  const NodeId id = value.valid() ? graph.value(value).producer : NodeId();
-  return id.valid() && graph.node(id).target == target ? &graph.node(id) : nullptr;
-}
-
 }  // namespace
-
-ValueId panels_of_weight(const ir::Graph& graph, ValueId weight) {
-  const ir::Node* copy = producer(graph, weight, "aten.view_copy.default");
-  const ir::Node* permute =
-      copy != nullptr ? producer(graph, operand(*copy, 0), "aten.permute.default") : nullptr;
-  if (permute == nullptr || permute->arguments[1] != ir::Argument(kAsConvolutionTakesIt)) {
-    return {};
-  }
-  const ValueId panels = operand(*permute, 0);
-  const ir::TensorMeta& meta = graph.tensor(panels);
-  return meta.strides == ir::contiguous_strides(meta.sizes) ? panels : ValueId();
-}
 
 ir::Graph pack_convolutions(const ir::Graph& graph, std::int64_t width) {
   return Packer(graph, width).run();

@@ -4,12 +4,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/gemm_passes.hpp"
+#include "backend/cpu/pack_gemm_operands.hpp"
 #include "backend/cpu/packed_gemm.hpp"
 #include "graph/arguments.hpp"
+#include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
-#include "passes/split_constants.hpp"
 
 namespace kiln::codegen {
 

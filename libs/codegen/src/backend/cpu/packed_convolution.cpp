@@ -6,7 +6,7 @@
 
 #include "backend/cpu/operand_matcher.hpp"
 #include "graph/arguments.hpp"
-#include "passes/convolution.hpp"
+#include "graph/packed_weight.hpp"
 
 namespace kiln::codegen {
 

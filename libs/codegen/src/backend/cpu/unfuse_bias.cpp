@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/cpu/gemm_passes.hpp"
+#include "backend/cpu/unfuse_bias.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"

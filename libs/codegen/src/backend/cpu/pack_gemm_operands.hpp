@@ -1,4 +1,4 @@
-// Rewrites of matrix products before anything is scheduled.
+// Second operands of matrix products in the layout that products want.
 
 #pragma once
 
@@ -20,9 +20,5 @@ namespace kiln::codegen {
 [[nodiscard]] ir::Graph turn_operands(const ir::Graph& graph,
                                       const Target& target,
                                       bool bind_constants);
-
-/// `graph` with the biases of large products added by the kernels that read those, if each is read
-/// by one. libtorch would write a bias to every row of the result before it multiplies.
-[[nodiscard]] ir::Graph split_biases(const ir::Graph& graph);
 
 }  // namespace kiln::codegen

@@ -1,0 +1,34 @@
+#include "loop/loop_nest.hpp"
+
+#include <algorithm>
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+bool LoopKernel::has_epilogue() const {
+  return std::ranges::any_of(reduces,
+                             [](const Reduce& reduce) { return reduce.result != Span::kRow; });
+}
+
+std::optional<std::int64_t> repetition_of(const Index& address) {
+  std::optional<std::int64_t> times;
+  for (const Index::Term& term : address.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.kind == Atom::Kind::kComputed) {
+      return std::nullopt;
+    }
+    if (!Index::of(term.atom).mentions(kInner)) {
+      continue;
+    }
+    const std::optional<std::int64_t> divisor = atom.divisor.constant();
+    if (times || atom.kind != Atom::Kind::kQuotient || !(term.factor == Expr(1)) ||
+        !(atom.operand == Index::variable(kInner)) || (divisor != 2 && divisor != 4)) {
+      return std::nullopt;
+    }
+    times = divisor;
+  }
+  return times;
+}
+
+}  // namespace kiln::codegen

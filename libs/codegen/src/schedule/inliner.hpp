@@ -1,0 +1,66 @@
+// The loop nest of a fusion group: bodies of tensors put into one another.
+
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "loop/loop_nest.hpp"
+#include "loop/loop_program.hpp"
+#include "schedule/fusion_group.hpp"
+
+namespace kiln::codegen {
+
+/// Makes kernel expressions of tensors' bodies: reads become loads, reductions' results, or are put
+/// in place.
+class Expander {
+ public:
+  /// `anchors` are the tensors that some kernel computes as such; outside the group they are in
+  /// memory.
+  Expander(LoopProgram& program,
+           const std::unordered_map<TensorId, Placement>& placements,
+           const Group& group,
+           std::vector<ir::Expr> extents,
+           const std::unordered_set<TensorId>& anchors);
+
+  /// The whole kernel; nothing if a member cannot be computed beside the others. Members in `kept`
+  /// are written to memory.
+  [[nodiscard]] std::optional<LoopKernel> expand(const std::unordered_set<TensorId>& kept);
+
+ private:
+  struct Failure {};
+
+  std::optional<Span> span_of(TensorId tensor) const;
+  [[nodiscard]] Index position(Span span) const;
+  [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, Span span) const;
+  [[nodiscard]] bool changes_nothing(const Scalar& scalar) const;
+  ScalarId rewrite(ScalarId scalar,
+                   const std::vector<Index>& variables,
+                   Span span,
+                   std::unordered_map<ScalarId, ScalarId>& done);
+  ScalarId rewrite_read(TensorId tensor, std::vector<Index> indices, Span span);
+  ScalarId load(TensorId tensor, const std::vector<Index>& indices);
+  std::uint32_t operand(TensorId tensor);
+  int phase_of(ScalarId scalar);
+  void add_reduction(TensorId id);
+  ScalarId expand_pointwise(TensorId id);
+  std::vector<Index> indices_of_result(TensorId id, Span span) const;
+  void add_updates(TensorId id);
+  void add_member(TensorId member, const std::unordered_set<TensorId>& kept);
+
+  LoopProgram& program_;
+  const std::unordered_map<TensorId, Placement>& placements_;
+  const Group& group_;
+  std::vector<ir::Expr> extents_;
+  const std::unordered_set<TensorId>& anchors_;
+  std::unordered_set<TensorId> members_;
+  std::unordered_map<TensorId, Span> spans_;
+  std::unordered_map<TensorId, std::int64_t> reduce_of_;
+  std::unordered_map<ScalarId, ScalarId> reads_[4];
+  std::unordered_map<ScalarId, int> phases_;
+  LoopKernel kernel_;
+};
+
+}  // namespace kiln::codegen
