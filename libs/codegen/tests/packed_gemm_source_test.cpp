@@ -54,7 +54,7 @@ class DrawnProduct {
   // The largest difference to the same in double, and infinity if it wrote beside the result.
   [[nodiscard]] double error_of(const LoadedLibrary& library, const Target& target) {
     constexpr float kUntouched = 1234.5F;
-    const SharedKernel kernel = emit_panel_product(layout_, target);
+    const ShapeGenericKernel kernel = emit_packed_gemm(layout_, target);
     const std::vector<long long> sizes(kernel.sizes.begin(), kernel.sizes.end());
     std::vector<float> result(layout_.batches * layout_.result_batch + 64, kUntouched);
     std::vector<float> room(kernel.scratch);
@@ -79,7 +79,7 @@ class DrawnProduct {
     return worst;
   }
 
-  [[nodiscard]] const PanelLayout& layout() const { return layout_; }
+  [[nodiscard]] const GemmLayout& layout() const { return layout_; }
 
  private:
   static std::vector<float> numbers(Draws& draws, std::int64_t count) {
@@ -91,7 +91,7 @@ class DrawnProduct {
   }
 
   [[nodiscard]] double element(std::int64_t batch, std::int64_t row, std::int64_t column) const {
-    const PanelLayout& at = layout_;
+    const GemmLayout& at = layout_;
     double sum = at.adds ? added_[batch * at.added_batch + row * at.added_row + column] : 0;
     for (std::int64_t k = 0; k < at.depth; ++k) {
       const std::int64_t packed = (column / at.width * at.depth + k) * at.width + column % at.width;
@@ -103,7 +103,7 @@ class DrawnProduct {
     return sum;
   }
 
-  PanelLayout layout_;
+  GemmLayout layout_;
   std::int64_t columns_ = 0;
   std::vector<float> left_, right_, added_;
 };
@@ -115,7 +115,7 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
       continue;  // Tiles that take factors from memory are AVX-512's.
     }
     const Target target = {.vector_bytes = is_long ? 64 : 16, .panel_width = is_long ? 32 : 8};
-    std::string text = panel_product_text(target);
+    std::string text = packed_gemm_source(target);
     const std::string mark = "KILN_KERNEL";
     for (std::size_t at = 0; (at = text.find(mark)) != std::string::npos;) {
       text.replace(at, mark.size(), "multiply");
@@ -124,7 +124,7 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
     Draws draws;
     for (int i = 0; i < 300; ++i) {
       DrawnProduct product(draws, target.panel_width, is_long);
-      const PanelLayout& at = product.layout();
+      const GemmLayout& at = product.layout();
       CAPTURE(target.panel_width, i, at.batches, at.rows, at.depth, at.panels, at.tail);
       CAPTURE(at.packs_left, at.packs_right, at.adds, at.left_depth, at.right_depth);
       CHECK(product.error_of(library, target) < 5e-4);

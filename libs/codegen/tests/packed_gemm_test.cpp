@@ -26,12 +26,12 @@ using testing::Tensors;
 using testing::with_constants;
 
 // Where libtorch multiplies by way of OpenBLAS.
-const Target kOpenBlas = {.panel_width = 8, .turns_operands = true};
+const Target kOpenBlas = {.panel_width = 8, .blas_packs_slowly = true};
 
 // A model whose weights are packed whatever machine this is, in panels of `width` columns.
 struct PackedModel {
   PackedModel(const std::string& text, const Tensors& weights, int width) {
-    model.emplace(turn_operands(graph_of(text), {.panel_width = width}, true),
+    model.emplace(pack_gemm_operands(graph_of(text), {.panel_width = width}, true),
                   with_constants(weights),
                   weights,
                   Scheduler::kReal);
@@ -372,16 +372,16 @@ TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[code
 }
 
 TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
-  const PanelLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
-  CHECK(emit_panel_product(layout, {}).scratch == 12 * 4);
+  const GemmLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
+  CHECK(emit_packed_gemm(layout, {}).scratch == 12 * 4);
   for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
-    const std::string text = emit_panel_product(layout, {.vector_bytes = bytes}).source;
+    const std::string text = emit_packed_gemm(layout, {.vector_bytes = bytes}).source;
     CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
   }
-  PanelLayout wide = layout;
+  GemmLayout wide = layout;
   wide.width = 32;
   wide.rows = 30;
-  const SharedKernel kernel = emit_panel_product(wide, {.vector_bytes = 64});
+  const ShapeGenericKernel kernel = emit_packed_gemm(wide, {.vector_bytes = 64});
   CHECK(kernel.source.find("kLanes = 16;") != std::string::npos);
   CHECK(kernel.sizes[6] == 30);
   CHECK(kernel.sizes[7] == 10);  // Three blocks, all alike.

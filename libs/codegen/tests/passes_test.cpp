@@ -19,7 +19,7 @@ namespace kiln::codegen {
 namespace {
 
 // Where libtorch multiplies by way of OpenBLAS.
-const Target kOpenBlas = {.panel_width = 8, .turns_operands = true};
+const Target kOpenBlas = {.panel_width = 8, .blas_packs_slowly = true};
 
 using kiln::testing::contains;
 
@@ -97,9 +97,9 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
     output %n user
   })");
 
-  const ir::Graph turned = turn_operands(graph, kOpenBlas, true);
+  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, true);
   ir::verify(turned);
-  CHECK(count(turn_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
+  CHECK(count(pack_gemm_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is no constant.
   CHECK(count(turned, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
@@ -123,7 +123,7 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
     output %n user
   })");
 
-  const ir::Graph packed = turn_operands(graph, kOpenBlas, true);
+  const ir::Graph packed = pack_gemm_operands(graph, kOpenBlas, true);
   ir::verify(packed);
   CHECK(count(packed, "aten.baddbmm.default") == 1);
   CHECK(count(packed, "aten.bmm.default") == 1);
@@ -147,13 +147,13 @@ TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]")
     output %z user
   })");
 
-  CHECK(ir::print(turn_operands(graph, kOpenBlas, true)) == ir::print(graph));
+  CHECK(ir::print(pack_gemm_operands(graph, kOpenBlas, true)) == ir::print(graph));
 }
 
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
   const auto copies = [](const std::string& rows, const std::string& columns) {
     return count(
-        turn_operands(
+        pack_gemm_operands(
             ir::parse("graph g {\n  input %x: f32[" + rows + ", 64] user\n  input %w: f32[" +
                       columns + ", 64] parameter \"w\"\n  %t: f32[64, " + columns +
                       "]{1, 64} = aten.t.default(%w) view(0:0)\n  %y: f32[" + rows + ", " +
@@ -197,7 +197,7 @@ TEST_CASE("layers of an LSTM are written out where they infer with fixed weights
              {std::pair("KIND", kind), std::pair("MODE", mode), std::pair("TRAIN", train)}) {
           text.replace(text.find(what), std::string(what).size(), by);
         }
-        const ir::Graph graph = expand_recurrent_layers(ir::parse(text));
+        const ir::Graph graph = unroll_lstm(ir::parse(text));
         ir::verify(graph);
         return graph;
       };
@@ -219,7 +219,7 @@ TEST_CASE("the bias of a large product is added by the kernel that reads it",
                   ", 64] user\n  input %w: f32[64, 1024] user\n  input %b: "
                   "f32[1024] user\n  %p: f32[" +
                   rows + ", 1024] = aten.addmm.default(%b, %x, %w, 1, 1)\n" + rest + "\n}");
-    const ir::Graph split = split_biases(graph);
+    const ir::Graph split = unfuse_biases(graph);
     ir::verify(split);
     return count(split, "aten.mm.default");
   };
@@ -254,7 +254,7 @@ TEST_CASE("batches of transposed matrices are turned before they are multiplied"
     output %r user
   })");
 
-  const ir::Graph turned = turn_operands(graph, kOpenBlas, false);
+  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, false);
   ir::verify(turned);
   CHECK(count(turned, "aten.clone.default") == 1);
   // Many rows are multiplied by a kernel that turns panels.
@@ -278,7 +278,7 @@ TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
     output %z user
   })");
 
-  const ir::Graph turned = turn_operands(graph, kOpenBlas, true);
+  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, true);
 
   ir::verify(turned);
   CHECK(count(turned, "aten.baddbmm.default") == 1);
@@ -301,7 +301,7 @@ TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepar
     output %n user
   })");
 
-  const std::string turned = ir::print(turn_operands(graph, kOpenBlas, false));
+  const std::string turned = ir::print(pack_gemm_operands(graph, kOpenBlas, false));
   CHECK_THAT(turned, !contains("aten.bmm.default(%q, %t)"));
   CHECK_THAT(turned, !contains("%t, 1, 2)"));
   CHECK_THAT(turned, contains("%t, 1, 1)"));

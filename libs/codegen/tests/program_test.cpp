@@ -33,8 +33,8 @@ TEST_CASE("memory comes from where a buffer's life demands", "[codegen][program]
   CHECK(program.buffers[0].memory == Memory::kInput);
   CHECK(program.buffers[1].memory == Memory::kArena);
   CHECK(program.buffers[2].memory == Memory::kArena);
-  CHECK(program.buffers[3].memory == Memory::kReturned);
-  CHECK(program.buffers[5].memory == Memory::kFresh);
+  CHECK(program.buffers[3].memory == Memory::kCalleeAllocated);
+  CHECK(program.buffers[5].memory == Memory::kAllocated);
   CHECK(program.buffers[1].first == 0);
   CHECK(program.buffers[1].last == 1);
   CHECK(program.buffers[3].last == 3);

@@ -33,11 +33,12 @@ ConvolutionLayout layout_of(const Target& target,
   return layout;
 }
 
-TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][shared_texts]") {
+TEST_CASE("a convolution of any shape has one of the shared texts",
+          "[codegen][shape_generic_sources]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = shared_texts(target);
-    const auto is_shared = [&](const SharedKernel& kernel) {
+    const std::vector<std::string> texts = shape_generic_sources(target);
+    const auto is_shared = [&](const ShapeGenericKernel& kernel) {
       return std::ranges::find(texts, kernel.source) != texts.end();
     };
     for (const std::int64_t channels : {4, 12, 64, 320}) {
@@ -45,20 +46,20 @@ TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][s
         for (const bool adds : {false, true}) {
           CAPTURE(isa, channels, columns, adds);
           const ConvolutionLayout layout = layout_of(target, channels, 7, columns, adds);
-          CHECK(is_shared(emit_panel_convolution(layout, target)));
+          CHECK(is_shared(emit_packed_convolution(layout, target)));
           CHECK(is_shared(emit_winograd(layout, target)));
         }
       }
     }
   }
-  CHECK(shared_texts(resolve_target("x86-64-v2")).empty());
+  CHECK(shape_generic_sources(resolve_target("x86-64-v2")).empty());
 }
 
 TEST_CASE("attention to any number of queries has one of the shared texts",
-          "[codegen][shared_texts]") {
+          "[codegen][shape_generic_sources]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = shared_texts(target);
+    const std::vector<std::string> texts = shape_generic_sources(target);
     for (std::int64_t queries = kFewestQueries; queries < 200; ++queries) {
       CAPTURE(isa, queries);
       AttentionLayout layout{.batches = 1, .heads = 2, .queries = queries, .keys = 9, .depth = 8};
@@ -71,7 +72,8 @@ TEST_CASE("attention to any number of queries has one of the shared texts",
   CHECK(has_attention(resolve_target("neon")) == has_attention(resolve_target("sve")));
 }
 
-TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen][shared_texts]") {
+TEST_CASE("a shared kernel is a unit that says nothing of its model",
+          "[codegen][shape_generic_sources]") {
   const std::string text = "extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}";
   const Kernel own{.source = text + "//", .comment = "aten.relu.default"};
   const Kernel shared{.source = text, .comment = "aten.convolution.default", .shared = true};
@@ -86,7 +88,8 @@ TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen]
   CHECK_THAT(found->source, testing::contains(units.names[1]));
 }
 
-TEST_CASE("what is compiled beforehand is found by all that makes it", "[codegen][shared_texts]") {
+TEST_CASE("what is compiled beforehand is found by all that makes it",
+          "[codegen][shape_generic_sources]") {
   const TemporaryDirectory directory;
   const Options options;
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);

@@ -46,7 +46,7 @@ TEST_CASE("a written out LSTM gives what libtorch's gives, in both directions",
                            torch::randn({4 * kHidden, kHidden}),
                            torch::randn({4 * kHidden}),
                            torch::randn({4 * kHidden})};
-  LoadedModel model(expand_recurrent_layers(graph_of(layer(reverse, biases))),
+  LoadedModel model(unroll_lstm(graph_of(layer(reverse, biases))),
                     with_constants(weights),
                     weights,
                     Scheduler::kReal);

@@ -87,12 +87,12 @@ Prepared prepare(const ir::Graph& program, const Target& target, bool bind_const
   }
   if (target.panel_width > 0) {
     if (bind_constants) {
-      prepared.graph = expand_recurrent_layers(prepared.graph);
+      prepared.graph = unroll_lstm(prepared.graph);
     }
-    prepared.graph = turn_operands(prepared.graph, target, bind_constants);
+    prepared.graph = pack_gemm_operands(prepared.graph, target, bind_constants);
   }
-  if (!target.turns_operands) {
-    prepared.graph = split_biases(prepared.graph);
+  if (!target.blas_packs_slowly) {
+    prepared.graph = unfuse_biases(prepared.graph);
   }
   prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
   if (bind_constants) {

@@ -93,7 +93,7 @@ double real_binary(ScalarOp op, double a, double b) {
     case ScalarOp::kMaximum: return pick(a, b, true);
     case ScalarOp::kMinimum: return pick(a, b, false);
     case ScalarOp::kPower: return std::pow(a, b);
-    case ScalarOp::kGated: return a / (1 + std::exp(b));
+    case ScalarOp::kDivideByOnePlusExp: return a / (1 + std::exp(b));
     default: throw Error(ErrorCode::kInternal, "no meaning for " + std::string(to_string(op)));
   }
 }
@@ -108,7 +108,7 @@ std::int64_t integer_binary(ScalarOp op, std::int64_t a, std::int64_t b) {
     case ScalarOp::kMultiply: return wrap(ua * ub);
     case ScalarOp::kTruncateDivide: return a / b;
     case ScalarOp::kFmod: return a % b;
-    case ScalarOp::kBounded:
+    case ScalarOp::kCheckIndex:
       if (a < 0 || a >= b) {
         throw Error(ErrorCode::kInvalidArgument, "an index is out of range");
       }

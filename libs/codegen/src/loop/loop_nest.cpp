@@ -6,9 +6,9 @@ namespace kiln::codegen {
 
 using ir::Expr;
 
-bool LoopKernel::has_epilogue() const {
-  return std::ranges::any_of(reduces,
-                             [](const Reduce& reduce) { return reduce.result != Span::kRow; });
+bool LoopNest::has_epilogue() const {
+  return std::ranges::any_of(
+      reduces, [](const Reduce& reduce) { return reduce.result != IterationDomain::kRow; });
 }
 
 std::optional<std::int64_t> repetition_of(const Index& address) {

@@ -14,11 +14,11 @@
 
 namespace kiln::codegen {
 
-/// Loop variables of a kernel, in the order of `LoopKernel::extents`.
+/// Loop variables of a kernel, in the order of `LoopNest::extents`.
 enum LoopVariable : int { kOuter = 0, kMiddle = 1, kInner = 2 };
 
 /// Which part of a kernel's space a value spans.
-enum class Span : std::uint8_t {
+enum class IterationDomain : std::uint8_t {
   kFull,    ///< Every element.
   kRow,     ///< One for each row: what reducing rows gives.
   kColumn,  ///< One for each place in a row: what reducing over the rows gives.
@@ -29,11 +29,11 @@ enum class Span : std::uint8_t {
 struct Segment {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::vector<ScalarId> values;  ///< One for each of `LoopKernel::stores`.
+  std::vector<ScalarId> values;  ///< One for each of `LoopNest::stores`.
 };
 
 /// A fused loop nest.
-struct LoopKernel {
+struct LoopNest {
   /// Memory that it reads or writes: `buffers[i]`.
   struct Operand {
     TensorId tensor;
@@ -43,14 +43,14 @@ struct LoopKernel {
     ScalarId body;
     Reduction reduction = Reduction::kSum;
     ir::DType dtype = ir::DType::kFloat32;
-    Span result = Span::kRow;
+    IterationDomain result = IterationDomain::kRow;
     int phase = 0;
   };
   struct Store {
     ScalarId value;
     std::uint32_t operand = 0;
     Index address;
-    Span span = Span::kFull;
+    IterationDomain span = IterationDomain::kFull;
     int phase = 0;  ///< For kFull and kRow: after that many rounds of row reductions.
   };
 
@@ -75,8 +75,8 @@ struct LoopKernel {
   std::optional<Update> update;
   std::vector<Segment> segments;  ///< Of the inner loop, if it is better cut in parts.
   /// Loads that walk through memory along the middle loop and not along the inner one. The two are
-  /// then visited in squares, in which these are turned first.
-  std::vector<ScalarId> turned;
+  /// then visited in squares, in which these are transposed first.
+  std::vector<ScalarId> transposed_loads;
   /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
   int chunks = 1;
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.

@@ -76,15 +76,15 @@ int operation_cost(ScalarOp op) {
     case ScalarOp::kFmod:
     case ScalarOp::kSqrt:
     case ScalarOp::kReciprocal: return 5;
-    case ScalarOp::kBounded: return 10;  // Each lane is asked for.
-    case ScalarOp::kRsqrt: return 10;    // A root and a quotient, one after the other.
+    case ScalarOp::kCheckIndex: return 10;  // Each lane is asked for.
+    case ScalarOp::kRsqrt: return 10;       // A root and a quotient, one after the other.
     case ScalarOp::kExp:
     case ScalarOp::kExp2:
     case ScalarOp::kLog:
     case ScalarOp::kLog2:
     case ScalarOp::kLog10: return 14;
     case ScalarOp::kPower: return 40;
-    default: return op >= ScalarOp::kExpm1 && op <= ScalarOp::kGated ? 22 : 1;
+    default: return op >= ScalarOp::kExpm1 && op <= ScalarOp::kDivideByOnePlusExp ? 22 : 1;
   }
 }
 

@@ -37,7 +37,7 @@ enum class ScalarOp : std::uint8_t {
   kDivide,
   kTruncateDivide,  ///< Of integers.
   kFmod,            ///< Of integers: what kTruncateDivide leaves.
-  kBounded,  ///< An index if it is from 0 to below the second operand; else the kernel fails.
+  kCheckIndex,  ///< An index if it is from 0 to below the second operand; else the kernel fails.
   kMaximum,
   kMinimum,  ///< NaN if either is.
   kPower,
@@ -72,7 +72,7 @@ enum class ScalarOp : std::uint8_t {
   kErf,
   kGelu,  ///< x times the chance that a normal variable is below it.
   kSigmoid,
-  kGated,  ///< x / (1 + e^y). Where y is NaN, x is too.
+  kDivideByOnePlusExp,  ///< x / (1 + e^y). Where y is NaN, x is too.
   kIsNan,
   kRoundToHalf,      ///< A float as float16 holds it.
   kRoundToBFloat16,  ///< A float as bfloat16 holds it.

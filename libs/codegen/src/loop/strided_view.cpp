@@ -12,7 +12,7 @@ Index address_of(const Tensor& tensor, std::span<const Index> indices) {
   return address;
 }
 
-std::optional<Window> find_window(const LoopProgram& program, TensorId id) {
+std::optional<StridedView> find_strided_view(const LoopProgram& program, TensorId id) {
   const std::vector<Expr>& sizes = program[id].sizes;
   std::vector<Index> indices;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -32,7 +32,7 @@ std::optional<Window> find_window(const LoopProgram& program, TensorId id) {
     root = read.tensor;
   }
   const Index address = address_of(program[root], indices);
-  Window window{root, address.constant(), {}};
+  StridedView window{root, address.constant(), {}};
   bool computed = false;
   for_each_computed(address, [&](ScalarId) { computed = true; });
   for (std::size_t i = 0; i < sizes.size(); ++i) {

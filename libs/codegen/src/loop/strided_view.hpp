@@ -11,7 +11,7 @@
 namespace kiln::codegen {
 
 /// Where a view's elements lie in the memory of the tensor behind it.
-struct Window {
+struct StridedView {
   TensorId root;
   ir::Expr offset = 0;
   std::vector<ir::Expr> strides;
@@ -19,7 +19,8 @@ struct Window {
 
 /// The window that `tensor` is on what its views look at; nothing if no strides describe it, then
 /// `tensor` must be materialised itself. A tensor that is no view is a window on itself.
-[[nodiscard]] std::optional<Window> find_window(const LoopProgram& program, TensorId tensor);
+[[nodiscard]] std::optional<StridedView> find_strided_view(const LoopProgram& program,
+                                                           TensorId tensor);
 
 /// Where element `indices` of `tensor` lies in its memory, in elements.
 [[nodiscard]] Index address_of(const Tensor& tensor, std::span<const Index> indices);

@@ -30,7 +30,7 @@ Formula tanh_gelu_argument(Formula x, double times) {
 
 Formula gelu(Formula x, bool approximate) {
   if (approximate) {
-    return binary(ScalarOp::kGated, x, tanh_gelu_argument(x, -2));
+    return binary(ScalarOp::kDivideByOnePlusExp, x, tanh_gelu_argument(x, -2));
   }
   return unary(ScalarOp::kGelu, x);
 }
@@ -131,8 +131,9 @@ void add_activation_lowerings(Lowerings& table) {
   table["aten.threshold_backward.default"] = lower_threshold_backward;
   table["aten.gelu.default"] = lower_gelu;
   table["aten.gelu_backward.default"] = lower_gelu_backward;
-  table["aten.silu.default"] = activation_of(
-      [](Formula x) { return binary(ScalarOp::kGated, x, unary(ScalarOp::kNegate, x)); });
+  table["aten.silu.default"] = activation_of([](Formula x) {
+    return binary(ScalarOp::kDivideByOnePlusExp, x, unary(ScalarOp::kNegate, x));
+  });
   table["aten.silu_backward.default"] = derivative_of(silu_derivative);
   table["aten.sigmoid_backward.default"] = derivative_of([](Formula y) { return y * (1 - y); });
   table["aten.tanh_backward.default"] = derivative_of([](Formula y) { return 1 - y * y; });

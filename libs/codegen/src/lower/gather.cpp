@@ -263,7 +263,7 @@ bool lower_constant_pad(Lowering& l) {
 
 Formula bounded(Formula index, const Expr& size) {
   const Formula extent{index.pool, index.pool->index(size)};
-  return binary(ScalarOp::kBounded, index.to(DType::kInt64), extent);
+  return binary(ScalarOp::kCheckIndex, index.to(DType::kInt64), extent);
 }
 
 Formula wrapped(Formula index, const Expr& size) {

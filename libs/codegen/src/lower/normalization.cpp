@@ -179,7 +179,7 @@ bool lower_batch_norm(Lowering& l) {
   return true;
 }
 
-// Group norm's input, [N, channels, …], where `per` channels are a group.
+// FusionGroup norm's input, [N, channels, …], where `per` channels are a group.
 struct Groups {
   TensorId input;
   std::vector<Expr> sizes;

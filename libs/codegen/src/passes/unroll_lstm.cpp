@@ -231,7 +231,7 @@ class RecurrentExpander {
 
 }  // namespace
 
-ir::Graph expand_recurrent_layers(const ir::Graph& graph) {
+ir::Graph unroll_lstm(const ir::Graph& graph) {
   return RecurrentExpander(graph).run();
 }
 

@@ -12,6 +12,6 @@ namespace kiln::codegen {
 ///
 /// It pays off where libtorch's own way through the steps is slow, and where the weights are
 /// constants, which are then laid out for the products once.
-[[nodiscard]] ir::Graph expand_recurrent_layers(const ir::Graph& graph);
+[[nodiscard]] ir::Graph unroll_lstm(const ir::Graph& graph);
 
 }  // namespace kiln::codegen

@@ -109,7 +109,7 @@ void emit_functions(SourceText& text,
                     Emission& emission,
                     std::span<const std::string> kernel_names) {
   const std::vector<std::string> parts = emit_steps(emission, kernel_names);
-  emit_ends(emission);
+  emit_prologue_epilogue(emission);
   SourceText prepare;
   emit_prepare(prepare, emission);
   if (!emission.program().dynamic() && !emission.lists().empty()) {
@@ -180,7 +180,8 @@ Emission::Emission(const Program& program)
     : program_(program), owned_index_(program.buffers.size()), laid_(program.views.size()) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferPlan& plan = program.buffers[i];
-    if (plan.used && (plan.memory == Memory::kFresh || plan.memory == Memory::kReturned)) {
+    if (plan.used &&
+        (plan.memory == Memory::kAllocated || plan.memory == Memory::kCalleeAllocated)) {
       owned_index_[i] = owned_count_++;
     }
   }

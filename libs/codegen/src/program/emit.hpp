@@ -134,7 +134,7 @@ class Emission {
 /// everything that depends on sizes is made anew.
 void emit_symbols(Emission& emission);
 /// Writes `begin` (inputs) and `finish` (outputs, mutations).
-void emit_ends(Emission& emission);
+void emit_prologue_epilogue(Emission& emission);
 /// Writes `prepare`: the arena and the tensors on it, once if sizes are fixed, else whenever a
 /// symbol changes.
 void emit_prepare(SourceText& text, Emission& emission);

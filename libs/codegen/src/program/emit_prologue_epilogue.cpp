@@ -113,7 +113,7 @@ class OutputEmitter {
   void allocate_empty() {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
       const BufferPlan& plan = program_.buffers[i];
-      if (plan.used && plan.memory == Memory::kFresh &&
+      if (plan.used && plan.memory == Memory::kAllocated &&
           plan.first >= program_.schedule->steps.size()) {
         emission_.allocate(BufferId(i));
       }
@@ -182,7 +182,8 @@ class OutputEmitter {
   void release_rest() {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
       const BufferPlan& plan = program_.buffers[i];
-      const bool owned = plan.memory == Memory::kFresh || plan.memory == Memory::kReturned;
+      const bool owned =
+          plan.memory == Memory::kAllocated || plan.memory == Memory::kCalleeAllocated;
       if (plan.used && owned && plan.last >= program_.schedule->steps.size() &&
           !handed_over_.contains(BufferId(i))) {
         text_.line("release(" + emission_.owned(BufferId(i)) + ");");
@@ -199,7 +200,7 @@ class OutputEmitter {
 
 }  // namespace
 
-void emit_ends(Emission& emission) {
+void emit_prologue_epilogue(Emission& emission) {
   emit_begin(emission);
   SourceText& text = emission.text();
   text.line().open("static int finish(Instance& m, KilnCall& call) {");

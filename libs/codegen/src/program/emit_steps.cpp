@@ -38,9 +38,10 @@ class StepEmitter {
         last_at_(program_.schedule->steps.size()) {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
       const BufferPlan& plan = program_.buffers[i];
-      const bool owned = plan.memory == Memory::kFresh || plan.memory == Memory::kReturned;
+      const bool owned =
+          plan.memory == Memory::kAllocated || plan.memory == Memory::kCalleeAllocated;
       if (plan.used && owned) {
-        if (plan.memory == Memory::kFresh && plan.first < first_at_.size()) {
+        if (plan.memory == Memory::kAllocated && plan.first < first_at_.size()) {
           first_at_[plan.first].push_back(BufferId(i));
         }
         if (plan.last < last_at_.size()) {

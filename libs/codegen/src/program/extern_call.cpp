@@ -13,7 +13,7 @@ namespace {
 // libtorch may be as it likes: some of its operators return nothing where a trace saw something.
 void expect(Emission& emission, const ir::Node& node, BufferId id) {
   const BufferPlan& plan = emission.program().plan(id);
-  if (!plan.needs_pointer && !plan.leaves) {
+  if (!plan.needs_pointer && !plan.escapes) {
     return;
   }
   const Buffer& buffer = emission.program().buffer(id);

@@ -52,7 +52,7 @@ class BufferPlanner {
       if (output.value.valid() && graph_.value(output.value).is_tensor()) {
         const BufferId id = require(output.value).buffer;
         touch(id, end());
-        plan(id).leaves = true;
+        plan(id).escapes = true;
       }
     }
     for (std::size_t step = schedule_.steps.size(); step-- > 0;) {
@@ -61,8 +61,8 @@ class BufferPlanner {
       }
     }
     for (BufferPlan& buffer : program_.buffers) {
-      if (buffer.leaves && buffer.memory == Memory::kArena) {
-        buffer.memory = Memory::kFresh;
+      if (buffer.escapes && buffer.memory == Memory::kArena) {
+        buffer.memory = Memory::kAllocated;
       }
     }
     place();
@@ -84,7 +84,7 @@ class BufferPlanner {
       case Buffer::Kind::kInput: return Memory::kInput;
       case Buffer::Kind::kConstant: return Memory::kConstant;
       case Buffer::Kind::kTemporary: return Memory::kArena;
-      case Buffer::Kind::kOutput: return Memory::kFresh;
+      case Buffer::Kind::kOutput: return Memory::kAllocated;
     }
     return Memory::kArena;
   }
@@ -130,7 +130,7 @@ class BufferPlanner {
         const BufferId id = require(result).buffer;
         touch(id, step);
         if (!planned) {
-          plan(id).memory = Memory::kReturned;
+          plan(id).memory = Memory::kCalleeAllocated;
         }
       }
     }
@@ -175,7 +175,7 @@ class BufferPlanner {
       const BufferPlan from = plan(require(result).buffer);
       BufferPlan& base = plan(require(*argument).buffer);
       base.last = std::max(base.last, from.last);
-      base.leaves |= from.leaves;
+      base.escapes |= from.escapes;
     }
   }
 

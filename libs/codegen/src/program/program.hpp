@@ -18,11 +18,11 @@ namespace kiln::codegen {
 
 /// Where the memory of a buffer comes from.
 enum class Memory {
-  kInput,     ///< Borrowed from the caller.
-  kConstant,  ///< Borrowed from the container.
-  kArena,     ///< A place in the instance's own memory.
-  kFresh,     ///< Allocated in each run, because it may leave the model.
-  kReturned,  ///< Allocated by the extern call that computes it.
+  kInput,            ///< Borrowed from the caller.
+  kConstant,         ///< Borrowed from the container.
+  kArena,            ///< A place in the instance's own memory.
+  kAllocated,        ///< Allocated in each run, because it may leave the model.
+  kCalleeAllocated,  ///< Allocated by the extern call that computes it.
 };
 
 /// What the emitter must know about a buffer.
@@ -31,7 +31,7 @@ struct BufferPlan {
   bool used = false;
   std::uint32_t first = 0;     ///< The step that writes it first.
   std::uint32_t last = 0;      ///< The last step that needs it.
-  bool leaves = false;         ///< Some output of the model shares its memory.
+  bool escapes = false;        ///< Some output of the model shares its memory.
   bool needs_pointer = false;  ///< Kernels or tensors are laid on it.
   std::size_t offset = 0;      ///< In the arena, if sizes are fixed.
   std::uint32_t slot = 0;      ///< In the arena, if they are not.

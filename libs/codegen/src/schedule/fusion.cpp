@@ -22,8 +22,8 @@ constexpr std::int64_t kLongestRow = 1 << 17;
 class Fuser {
  public:
   Fuser(LoopProgram& program, const Requirements& requirements)
-      : program_(program), requirements_(requirements), sources_(program, plan_.anchors) {
-    plan_.anchors = find_anchors(program, requirements);
+      : program_(program), requirements_(requirements), sources_(program, plan_.materialized) {
+    plan_.materialized = find_materialized(program, requirements);
     step_of_.resize(program.tensors.size(), -1);
   }
 
@@ -40,9 +40,9 @@ class Fuser {
              *program_.extern_at[externs[next_extern].index()] <= i) {
         add_extern(externs[next_extern++]);
       }
-      if (i < program_.tensors.size() && plan_.anchors.contains(TensorId(i))) {
-        plan_.placements.emplace(TensorId(i), place(program_, TensorId(i)));
-        add_anchor(TensorId(i));
+      if (i < program_.tensors.size() && plan_.materialized.contains(TensorId(i))) {
+        plan_.loop_orders.emplace(TensorId(i), choose_loop_order(program_, TensorId(i)));
+        add_materialized(TensorId(i));
       }
     }
     merge_groups();
@@ -109,7 +109,7 @@ class Fuser {
     return element_count(program_[tensor].sizes).constant().value_or(1 << 16);
   }
 
-  void add_anchor(TensorId tensor) {
+  void add_materialized(TensorId tensor) {
     const std::vector<TensorId>& sources = sources_.of(tensor);
     std::set<int> direct;
     for (const TensorId source : sources) {
@@ -139,7 +139,7 @@ class Fuser {
       }
     }
     const int step = new_step();
-    Group& group = plan_.steps[static_cast<std::size_t>(step)].group;
+    FusionGroup& group = plan_.steps[static_cast<std::size_t>(step)].group;
     shape_for(group, tensor);
     group.members.push_back(tensor);
     own(tensor, step);
@@ -154,7 +154,7 @@ class Fuser {
   }
 
   // Fixes the group's rows and columns to what a reduction wants, if nothing has fixed them yet.
-  void shape_for(Group& group, TensorId id) const {
+  void shape_for(FusionGroup& group, TensorId id) const {
     const Tensor& tensor = program_[id];
     if (group.fixed) {
       return;
@@ -169,12 +169,12 @@ class Fuser {
     const Expr kept = element_count(tensor.sizes);
     const Expr reduced = element_count(tensor.reduced);
     group.fixed = true;
-    switch (plan_.placements.at(id).result) {
-      case Span::kRow:
+    switch (plan_.loop_orders.at(id).result) {
+      case IterationDomain::kRow:
         group.outer = kept;
         group.inner = reduced;
         break;
-      case Span::kColumn:
+      case IterationDomain::kColumn:
         group.outer = reduced;
         group.inner = kept;
         break;
@@ -183,7 +183,7 @@ class Fuser {
   }
 
   // Rows for a reduction of everything: trailing dims, or a divisor of a long single dim.
-  static void split_evenly(Group& group, const Tensor& tensor) {
+  static void split_evenly(FusionGroup& group, const Tensor& tensor) {
     constexpr std::int64_t kRow = 4096;
     const std::int64_t total = element_count(tensor.reduced).constant().value_or(0);
     std::int64_t inner = total;
@@ -199,7 +199,7 @@ class Fuser {
     group.outer = total > 0 ? Expr(total / inner) : Expr(1);
   }
 
-  bool fits(const Group& group) {
+  bool fits(const FusionGroup& group) {
     const std::unordered_set<TensorId> everything(group.members.begin(), group.members.end());
     const auto sequential = [&](TensorId member) { return program_[member].is_sequential(); };
     if (group.members.size() > 1 && std::ranges::any_of(group.members, sequential)) {
@@ -217,9 +217,9 @@ class Fuser {
         group.fixed && group.members.size() > 1 && row && *row > kLongestRow) {
       return false;
     }
-    Expander expander(
-        program_, plan_.placements, group, {group.outer, 1, group.inner}, plan_.anchors);
-    const std::optional<LoopKernel> kernel = expander.expand(everything);
+    Inliner expander(
+        program_, plan_.loop_orders, group, {group.outer, 1, group.inner}, plan_.materialized);
+    const std::optional<LoopNest> kernel = expander.expand(everything);
     return kernel && kernel->operands.size() <= kMostOperands;
   }
 
@@ -229,7 +229,7 @@ class Fuser {
         return false;
       }
     }
-    Group group = plan_.steps[static_cast<std::size_t>(step)].group;
+    FusionGroup group = plan_.steps[static_cast<std::size_t>(step)].group;
     shape_for(group, tensor);
     group.members.push_back(tensor);
     if (!fits(group) && !fits_reordered(group, tensor)) {
@@ -242,8 +242,8 @@ class Fuser {
 
   // A copy into another order of the dims can be visited in the order of what it copies, row by
   // row.
-  bool fits_reordered(const Group& group, TensorId tensor) {
-    std::vector<std::size_t>& order = plan_.placements.at(tensor).order;
+  bool fits_reordered(const FusionGroup& group, TensorId tensor) {
+    std::vector<std::size_t>& order = plan_.loop_orders.at(tensor).dims;
     const auto& members = group.members;
     const bool reads_member = std::ranges::any_of(sources_.of(tensor), [&](TensorId source) {
       return std::ranges::find(members, source) != members.end();
@@ -303,7 +303,7 @@ class Fuser {
         }
       }
     }
-    Group group = second.group.fixed ? second.group : first.group;
+    FusionGroup group = second.group.fixed ? second.group : first.group;
     group.members = first.group.members;
     group.members.insert(
         group.members.end(), second.group.members.begin(), second.group.members.end());
@@ -338,13 +338,13 @@ class Fuser {
 
   // Orders the steps and finds what must be written to memory.
   void finish() {
-    for (const TensorId anchor : plan_.anchors) {
-      if (requirements_.tensors.contains(anchor)) {
-        plan_.kept.insert(anchor);
+    for (const TensorId tensor : plan_.materialized) {
+      if (requirements_.tensors.contains(tensor)) {
+        plan_.kept.insert(tensor);
       }
-      for (const TensorId source : sources_.of(anchor)) {
-        if (plan_.anchors.contains(source) &&
-            step_of_[source.index()] != step_of_[anchor.index()]) {
+      for (const TensorId source : sources_.of(tensor)) {
+        if (plan_.materialized.contains(source) &&
+            step_of_[source.index()] != step_of_[tensor.index()]) {
           plan_.kept.insert(source);
         }
       }

@@ -16,15 +16,15 @@ namespace kiln::codegen {
 /// One kernel or one node of libtorch's.
 struct PlannedStep {
   std::optional<ir::NodeId> node;
-  Group group;
+  FusionGroup group;
 };
 
 /// The whole program in order.
 struct FusionPlan {
   std::vector<PlannedStep> steps;
-  std::unordered_map<TensorId, Placement> placements;
-  std::unordered_set<TensorId> anchors;  ///< Every member of every group.
-  std::unordered_set<TensorId> kept;     ///< Anchors that are written to memory.
+  std::unordered_map<TensorId, LoopOrder> loop_orders;
+  std::unordered_set<TensorId> materialized;  ///< Every member of every group.
+  std::unordered_set<TensorId> kept;          ///< Those of them that are written to memory.
 };
 
 /// What must be in memory: for outputs, and for the nodes that libtorch runs.
@@ -42,14 +42,14 @@ struct Requirements {
 
 /// Tensors that kernels must compute as such: reductions, what is required, and what several
 /// tensors read and is too dear to compute again in each.
-[[nodiscard]] std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
-                                                        const Requirements& requirements);
+[[nodiscard]] std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
+                                                             const Requirements& requirements);
 
-/// For each tensor: the anchors and the memory that computing it reads, in no order.
+/// For each tensor: the materialized tensors and the memory that computing it reads, in no order.
 class Sources {
  public:
-  Sources(const LoopProgram& program, const std::unordered_set<TensorId>& anchors)
-      : program_(program), anchors_(anchors) {}
+  Sources(const LoopProgram& program, const std::unordered_set<TensorId>& materialized)
+      : program_(program), materialized_(materialized) {}
 
   const std::vector<TensorId>& of(TensorId tensor);
 
@@ -59,7 +59,7 @@ class Sources {
                std::unordered_set<TensorId>& result);
 
   const LoopProgram& program_;
-  const std::unordered_set<TensorId>& anchors_;
+  const std::unordered_set<TensorId>& materialized_;
   std::unordered_map<TensorId, std::vector<TensorId>> found_;
 };
 

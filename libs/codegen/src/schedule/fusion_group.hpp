@@ -13,7 +13,7 @@
 namespace kiln::codegen {
 
 /// Tensors computed together. Rows and columns are fixed by the first reduction that joins.
-struct Group {
+struct FusionGroup {
   ir::Expr outer = 1;
   ir::Expr inner = 1;
   bool fixed = false;
@@ -22,13 +22,14 @@ struct Group {
 
 /// How a tensor's own dims lie in the row-major order of its kernel: kept before reduced for a
 /// reduction over rows, the other way round for one over columns, memory order for the rest.
-struct Placement {
-  Span result = Span::kFull;  ///< Where a reduction's results are; kFull for a pointwise tensor.
-  std::vector<std::size_t> order;  ///< Of `Tensor::domain()`.
+struct LoopOrder {
+  IterationDomain result =
+      IterationDomain::kFull;  ///< Where a reduction's results are; kFull for a pointwise tensor.
+  std::vector<std::size_t> dims;  ///< Of `Tensor::domain()`, outermost first.
 };
 
 /// Decides how `tensor` is best visited.
-[[nodiscard]] Placement place(const LoopProgram& program, TensorId tensor);
+[[nodiscard]] LoopOrder choose_loop_order(const LoopProgram& program, TensorId tensor);
 
 /// The number of elements in `tensor`'s domain.
 [[nodiscard]] ir::Expr domain_size(const Tensor& tensor);

@@ -9,28 +9,28 @@ namespace kiln::codegen {
 
 using ir::Expr;
 
-Expander::Expander(LoopProgram& program,
-                   const std::unordered_map<TensorId, Placement>& placements,
-                   const Group& group,
-                   std::vector<Expr> extents,
-                   const std::unordered_set<TensorId>& anchors)
+Inliner::Inliner(LoopProgram& program,
+                 const std::unordered_map<TensorId, LoopOrder>& loop_orders,
+                 const FusionGroup& group,
+                 std::vector<Expr> extents,
+                 const std::unordered_set<TensorId>& materialized)
     : program_(program),
-      placements_(placements),
+      loop_orders_(loop_orders),
       group_(group),
       extents_(std::move(extents)),
-      anchors_(anchors),
+      materialized_(materialized),
       members_(group.members.begin(), group.members.end()) {
   kernel_.extents = extents_;
 }
 
-Index Expander::position(Span span) const {
+Index Inliner::position(IterationDomain span) const {
   const Index inner = Index::variable(kMiddle) * extents_[kInner] + Index::variable(kInner);
   switch (span) {
-    case Span::kFull:
+    case IterationDomain::kFull:
       return Index::variable(kOuter) * (extents_[kMiddle] * extents_[kInner]) + inner;
-    case Span::kRow: return Index::variable(kOuter);
-    case Span::kColumn: return inner;
-    case Span::kSingle: break;
+    case IterationDomain::kRow: return Index::variable(kOuter);
+    case IterationDomain::kColumn: return inner;
+    case IterationDomain::kSingle: break;
   }
   return {};
 }
@@ -44,24 +44,24 @@ static Index simplified(const Index& index, Extents extents) {
   return substitute(index, replacement, extents, [](ScalarId id) { return id; });
 }
 
-std::vector<Index> Expander::indices_at(TensorId id, Span span) const {
+std::vector<Index> Inliner::indices_at(TensorId id, IterationDomain span) const {
   const Tensor& tensor = program_[id];
   const std::vector<Expr> domain = tensor.domain();
-  const Placement& placement = placements_.at(id);
+  const LoopOrder& order = loop_orders_.at(id);
   std::vector<Expr> ordered;
-  for (const std::size_t dim : placement.order) {
+  for (const std::size_t dim : order.dims) {
     ordered.push_back(domain[dim]);
   }
   const std::vector<Index> parts =
       delinearize(simplified(position(span), extents_), ordered, extents_);
   std::vector<Index> result(domain.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    result[placement.order[i]] = parts[i];
+    result[order.dims[i]] = parts[i];
   }
   return result;
 }
 
-std::uint32_t Expander::operand(TensorId tensor) {
+std::uint32_t Inliner::operand(TensorId tensor) {
   for (std::size_t i = 0; i < kernel_.operands.size(); ++i) {
     if (kernel_.operands[i].tensor == tensor) {
       return static_cast<std::uint32_t>(i);
@@ -71,14 +71,14 @@ std::uint32_t Expander::operand(TensorId tensor) {
   return static_cast<std::uint32_t>(kernel_.operands.size() - 1);
 }
 
-ScalarId Expander::load(TensorId tensor, const std::vector<Index>& indices) {
+ScalarId Inliner::load(TensorId tensor, const std::vector<Index>& indices) {
   return program_.pool.add({.op = ScalarOp::kLoad,
                             .dtype = compute_type(program_[tensor].dtype),
                             .integer = operand(tensor),
                             .indices = {address_of(program_[tensor], indices)}});
 }
 
-ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span span) {
+ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, IterationDomain span) {
   const Tensor& tensor = program_[id];
   // The read itself, with its indices in the kernel's variables, is the key.
   const ScalarId key = program_.pool.read(id, indices, tensor.dtype);
@@ -88,18 +88,19 @@ ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span sp
   }
   const bool member = members_.contains(id);
   ScalarId result;
-  if (tensor.kind == Tensor::Kind::kMemory || (!member && anchors_.contains(id))) {
+  if (tensor.kind == Tensor::Kind::kMemory || (!member && materialized_.contains(id))) {
     result = load(id, indices);
   } else if (tensor.kind == Tensor::Kind::kReduction) {
     const auto found = reduce_of_.find(id);
     if (found == reduce_of_.end()) {
       throw Failure{};
     }
-    const Span place = kernel_.reduces[static_cast<std::size_t>(found->second)].result;
-    const bool in_loop = span == Span::kFull || span == Span::kRow;
-    const bool visible = place == Span::kRow      ? in_loop
-                         : place == Span::kColumn ? span == Span::kColumn
-                                                  : span == Span::kColumn || span == Span::kSingle;
+    const IterationDomain place = kernel_.reduces[static_cast<std::size_t>(found->second)].result;
+    const bool in_loop = span == IterationDomain::kFull || span == IterationDomain::kRow;
+    const bool visible = place == IterationDomain::kRow ? in_loop
+                         : place == IterationDomain::kColumn
+                             ? span == IterationDomain::kColumn
+                             : span == IterationDomain::kColumn || span == IterationDomain::kSingle;
     const Index here = simplified(position(place), extents_);
     if (!visible || !(linearize(indices, tensor.sizes) == here)) {
       throw Failure{};
@@ -108,7 +109,7 @@ ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span sp
         {.op = ScalarOp::kReduced, .dtype = compute_type(tensor.dtype), .integer = found->second});
   } else {
     if (member) {
-      const std::optional<Span> own = span_of(id);
+      const std::optional<IterationDomain> own = span_of(id);
       if (!own || !(indices == indices_at(id, *own))) {
         throw Failure{};
       }
@@ -121,7 +122,7 @@ ScalarId Expander::rewrite_read(TensorId id, std::vector<Index> indices, Span sp
 }
 
 // Whether it rounds what was loaded from memory of that type, or rounded before.
-bool Expander::changes_nothing(const Scalar& scalar) const {
+bool Inliner::changes_nothing(const Scalar& scalar) const {
   const std::optional<ir::DType> type = rounded_type(scalar.op);
   if (!type) {
     return false;
@@ -133,10 +134,10 @@ bool Expander::changes_nothing(const Scalar& scalar) const {
   return program_[kernel_.operands[static_cast<std::size_t>(operand.integer)].tensor].dtype == type;
 }
 
-ScalarId Expander::rewrite(ScalarId id,
-                           const std::vector<Index>& variables,
-                           Span span,
-                           std::unordered_map<ScalarId, ScalarId>& done) {
+ScalarId Inliner::rewrite(ScalarId id,
+                          const std::vector<Index>& variables,
+                          IterationDomain span,
+                          std::unordered_map<ScalarId, ScalarId>& done) {
   if (const auto found = done.find(id); found != done.end()) {
     return found->second;
   }
@@ -161,20 +162,20 @@ ScalarId Expander::rewrite(ScalarId id,
   return result;
 }
 
-std::optional<Span> Expander::span_of(TensorId id) const {
+std::optional<IterationDomain> Inliner::span_of(TensorId id) const {
   const auto found = spans_.find(id);
   return found == spans_.end() ? std::nullopt : std::optional(found->second);
 }
 
-int Expander::phase_of(ScalarId id) {
+int Inliner::phase_of(ScalarId id) {
   if (const auto found = phases_.find(id); found != phases_.end()) {
     return found->second;
   }
   const Scalar& scalar = program_.pool[id];
   int phase = 0;
   if (scalar.op == ScalarOp::kReduced) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[static_cast<std::size_t>(scalar.integer)];
-    phase = reduce.result == Span::kRow ? reduce.phase + 1 : 0;
+    const LoopNest::Reduce& reduce = kernel_.reduces[static_cast<std::size_t>(scalar.integer)];
+    phase = reduce.result == IterationDomain::kRow ? reduce.phase + 1 : 0;
   }
   const auto visit = [&](ScalarId operand) { phase = std::max(phase, phase_of(operand)); };
   std::ranges::for_each(scalar.operands, visit);
@@ -185,26 +186,27 @@ int Expander::phase_of(ScalarId id) {
   return phase;
 }
 
-void Expander::add_reduction(TensorId id) {
+void Inliner::add_reduction(TensorId id) {
   const Tensor& tensor = program_[id];
-  const Placement& placement = placements_.at(id);
+  const LoopOrder& order = loop_orders_.at(id);
   const Expr kept = element_count(tensor.sizes);
   const Expr reduced = element_count(tensor.reduced);
-  const bool row = placement.result == Span::kRow;
+  const bool row = order.result == IterationDomain::kRow;
   const bool matches =
-      placement.result == Span::kSingle
+      order.result == IterationDomain::kSingle
           ? reduced == group_.outer * group_.inner
           : group_.outer == (row ? kept : reduced) && group_.inner == (row ? reduced : kept);
   if (!matches) {
     throw Failure{};
   }
   std::unordered_map<ScalarId, ScalarId> done;
-  const ScalarId body = rewrite(tensor.body, indices_at(id, Span::kFull), Span::kFull, done);
-  const LoopKernel::Reduce reduce{
-      body, tensor.reduction, compute_type(tensor.dtype), placement.result, phase_of(body)};
-  spans_[id] = placement.result;
+  const ScalarId body =
+      rewrite(tensor.body, indices_at(id, IterationDomain::kFull), IterationDomain::kFull, done);
+  const LoopNest::Reduce reduce{
+      body, tensor.reduction, compute_type(tensor.dtype), order.result, phase_of(body)};
+  spans_[id] = order.result;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& other = kernel_.reduces[i];
+    const LoopNest::Reduce& other = kernel_.reduces[i];
     if (other.body == body && other.reduction == reduce.reduction &&
         other.result == reduce.result && other.dtype == reduce.dtype) {
       reduce_of_[id] = static_cast<std::int64_t>(i);
@@ -215,13 +217,14 @@ void Expander::add_reduction(TensorId id) {
   kernel_.reduces.push_back(reduce);
 }
 
-ScalarId Expander::expand_pointwise(TensorId id) {
+ScalarId Inliner::expand_pointwise(TensorId id) {
   const Tensor& tensor = program_[id];
   const Expr size = element_count(tensor.sizes);
-  const std::pair<Span, Expr> choices[] = {{Span::kFull, group_.outer * group_.inner},
-                                           {Span::kRow, group_.outer},
-                                           {Span::kColumn, group_.inner},
-                                           {Span::kSingle, 1}};
+  const std::pair<IterationDomain, Expr> choices[] = {
+      {IterationDomain::kFull, group_.outer * group_.inner},
+      {IterationDomain::kRow, group_.outer},
+      {IterationDomain::kColumn, group_.inner},
+      {IterationDomain::kSingle, 1}};
   for (const auto& [span, extent] : choices) {
     if (!(size == extent)) {
       continue;
@@ -238,7 +241,7 @@ ScalarId Expander::expand_pointwise(TensorId id) {
 }
 
 // The updates have loops of their own: what was made for the others' extents is not for them.
-void Expander::add_updates(TensorId id) {
+void Inliner::add_updates(TensorId id) {
   const Updates& updates = *program_[id].updates;
   const std::span<const Expr> sizes = updates.sizes;
   std::vector<Expr> extents{
@@ -250,10 +253,10 @@ void Expander::add_updates(TensorId id) {
     reads.clear();
   }
   const std::vector<Index> variables =
-      delinearize(simplified(position(Span::kFull), extents_), sizes, extents_);
+      delinearize(simplified(position(IterationDomain::kFull), extents_), sizes, extents_);
   std::unordered_map<ScalarId, ScalarId> done;
   const auto rewritten = [&](ScalarId scalar) {
-    return rewrite(scalar, variables, Span::kFull, done);
+    return rewrite(scalar, variables, IterationDomain::kFull, done);
   };
   std::vector<Index> place;
   for (const Index& index : updates.place) {
@@ -261,11 +264,11 @@ void Expander::add_updates(TensorId id) {
   }
   const ScalarId value = rewritten(updates.value);
   std::swap(extents, extents_);
-  kernel_.update = LoopKernel::Update{
+  kernel_.update = LoopNest::Update{
       extents, value, operand(id), address_of(program_[id], place), updates.reduction};
 }
 
-void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept) {
+void Inliner::add_member(TensorId id, const std::unordered_set<TensorId>& kept) {
   const Tensor& tensor = program_[id];
   ScalarId value;
   if (tensor.kind == Tensor::Kind::kReduction) {
@@ -282,7 +285,7 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
     if (rounded_type(stored.op) == tensor.dtype) {
       value = stored.operands[0];
     }
-    const Span span = spans_.at(id);
+    const IterationDomain span = spans_.at(id);
     std::vector<Index> indices = indices_of_result(id, span);
     const std::uint32_t destination = operand(id);
     kernel_.operands[destination].written = true;
@@ -290,21 +293,21 @@ void Expander::add_member(TensorId id, const std::unordered_set<TensorId>& kept)
         {value, destination, address_of(tensor, indices), span, phase_of(value)});
   }
   if (program_[id].kind == Tensor::Kind::kScan) {
-    kernel_.scan = LoopKernel::Scan{value, program_[id].reduction};
+    kernel_.scan = LoopNest::Scan{value, program_[id].reduction};
   }
   if (program_[id].updates) {
     add_updates(id);
   }
 }
 
-std::vector<Index> Expander::indices_of_result(TensorId id, Span span) const {
+std::vector<Index> Inliner::indices_of_result(TensorId id, IterationDomain span) const {
   if (program_[id].kind == Tensor::Kind::kReduction) {
     return delinearize(simplified(position(span), extents_), program_[id].sizes, extents_);
   }
   return indices_at(id, span);
 }
 
-std::optional<LoopKernel> Expander::expand(const std::unordered_set<TensorId>& kept) {
+std::optional<LoopNest> Inliner::expand(const std::unordered_set<TensorId>& kept) {
   try {
     for (const TensorId member : group_.members) {
       add_member(member, kept);
@@ -313,13 +316,13 @@ std::optional<LoopKernel> Expander::expand(const std::unordered_set<TensorId>& k
     return std::nullopt;
   }
   // What is neither an element nor a row's is written after the rows, if there is such a place.
-  const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopKernel::Reduce& reduce) {
-    return reduce.result == Span::kColumn;
+  const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
+    return reduce.result == IterationDomain::kColumn;
   });
-  const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopKernel::Store& store) {
-    return store.span == Span::kColumn   ? !columns
-           : store.span == Span::kSingle ? !kernel_.has_epilogue()
-                                         : false;
+  const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopNest::Store& store) {
+    return store.span == IterationDomain::kColumn   ? !columns
+           : store.span == IterationDomain::kSingle ? !kernel_.has_epilogue()
+                                                    : false;
   });
   return homeless ? std::nullopt : std::optional(kernel_);
 }

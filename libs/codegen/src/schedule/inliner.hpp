@@ -15,52 +15,52 @@ namespace kiln::codegen {
 
 /// Makes kernel expressions of tensors' bodies: reads become loads, reductions' results, or are put
 /// in place.
-class Expander {
+class Inliner {
  public:
-  /// `anchors` are the tensors that some kernel computes as such; outside the group they are in
-  /// memory.
-  Expander(LoopProgram& program,
-           const std::unordered_map<TensorId, Placement>& placements,
-           const Group& group,
-           std::vector<ir::Expr> extents,
-           const std::unordered_set<TensorId>& anchors);
+  /// `materialized` are the tensors that some kernel computes as such; outside the group they are
+  /// in memory.
+  Inliner(LoopProgram& program,
+          const std::unordered_map<TensorId, LoopOrder>& loop_orders,
+          const FusionGroup& group,
+          std::vector<ir::Expr> extents,
+          const std::unordered_set<TensorId>& materialized);
 
   /// The whole kernel; nothing if a member cannot be computed beside the others. Members in `kept`
   /// are written to memory.
-  [[nodiscard]] std::optional<LoopKernel> expand(const std::unordered_set<TensorId>& kept);
+  [[nodiscard]] std::optional<LoopNest> expand(const std::unordered_set<TensorId>& kept);
 
  private:
   struct Failure {};
 
-  std::optional<Span> span_of(TensorId tensor) const;
-  [[nodiscard]] Index position(Span span) const;
-  [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, Span span) const;
+  std::optional<IterationDomain> span_of(TensorId tensor) const;
+  [[nodiscard]] Index position(IterationDomain span) const;
+  [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, IterationDomain span) const;
   [[nodiscard]] bool changes_nothing(const Scalar& scalar) const;
   ScalarId rewrite(ScalarId scalar,
                    const std::vector<Index>& variables,
-                   Span span,
+                   IterationDomain span,
                    std::unordered_map<ScalarId, ScalarId>& done);
-  ScalarId rewrite_read(TensorId tensor, std::vector<Index> indices, Span span);
+  ScalarId rewrite_read(TensorId tensor, std::vector<Index> indices, IterationDomain span);
   ScalarId load(TensorId tensor, const std::vector<Index>& indices);
   std::uint32_t operand(TensorId tensor);
   int phase_of(ScalarId scalar);
   void add_reduction(TensorId id);
   ScalarId expand_pointwise(TensorId id);
-  std::vector<Index> indices_of_result(TensorId id, Span span) const;
+  std::vector<Index> indices_of_result(TensorId id, IterationDomain span) const;
   void add_updates(TensorId id);
   void add_member(TensorId member, const std::unordered_set<TensorId>& kept);
 
   LoopProgram& program_;
-  const std::unordered_map<TensorId, Placement>& placements_;
-  const Group& group_;
+  const std::unordered_map<TensorId, LoopOrder>& loop_orders_;
+  const FusionGroup& group_;
   std::vector<ir::Expr> extents_;
-  const std::unordered_set<TensorId>& anchors_;
+  const std::unordered_set<TensorId>& materialized_;
   std::unordered_set<TensorId> members_;
-  std::unordered_map<TensorId, Span> spans_;
+  std::unordered_map<TensorId, IterationDomain> spans_;
   std::unordered_map<TensorId, std::int64_t> reduce_of_;
   std::unordered_map<ScalarId, ScalarId> reads_[4];
   std::unordered_map<ScalarId, int> phases_;
-  LoopKernel kernel_;
+  LoopNest kernel_;
 };
 
 }  // namespace kiln::codegen

@@ -22,16 +22,17 @@ enum class Places { kFixed, kComputed };
 
 // Whether every load and store is at a fixed stride along the inner loop, or repeats what is. With
 // `Places::kComputed` strides may be read from memory, too: then at least no position is divided.
-bool is_even(const LoopProgram& program, const LoopKernel& kernel, Places places) {
+bool is_even(const LoopProgram& program, const LoopNest& kernel, Places places) {
   bool even = true;
-  Levels levels(program.pool, kernel);
+  LoopDepths depths(program.pool, kernel);
   const auto check = [&](const Index& address) {
     even = even && address.factor_of(kInner).has_value();
     if (places == Places::kFixed) {
-      for_each_computed(address, [&](ScalarId id) { even = even && levels.of(id) < 3; });
+      for_each_computed(address,
+                        [&](ScalarId id) { even = even && depths.of(id) < LoopDepth::kInner; });
     }
   };
-  for (const LoopKernel::Store& store : kernel.stores) {
+  for (const LoopNest::Store& store : kernel.stores) {
     check(store.address);
   }
   for (const ScalarId load : loads_of(program.pool, kernel)) {
@@ -46,7 +47,7 @@ bool is_even(const LoopProgram& program, const LoopKernel& kernel, Places places
 // Lengths that end where some member's dims do, longest first; each divides `row`.
 std::vector<std::int64_t> candidates(const LoopProgram& program,
                                      const FusionPlan& plan,
-                                     const Group& group,
+                                     const FusionGroup& group,
                                      std::int64_t row) {
   std::set<std::int64_t, std::greater<>> lengths;
   const auto add_suffixes = [&](const std::vector<Expr>& sizes) {
@@ -62,7 +63,7 @@ std::vector<std::int64_t> candidates(const LoopProgram& program,
     const Tensor& tensor = program[member];
     const std::vector<Expr> domain = tensor.domain();
     std::vector<Expr> ordered;
-    for (const std::size_t dim : plan.placements.at(member).order) {
+    for (const std::size_t dim : plan.loop_orders.at(member).dims) {
       ordered.push_back(domain[dim]);
     }
     add_suffixes(ordered);
@@ -77,10 +78,10 @@ std::vector<std::int64_t> candidates(const LoopProgram& program,
 }
 
 // The dims round the one that is scanned.
-std::vector<Expr> scan_loops(const Tensor& tensor, const Placement& placement) {
+std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   std::vector<Expr> extents{1, tensor.sizes[tensor.scanned], 1};
   std::size_t part = kOuter;
-  for (const std::size_t dim : placement.order) {
+  for (const std::size_t dim : order.dims) {
     if (dim == tensor.scanned) {
       part = kInner;
     } else {
@@ -90,7 +91,7 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const Placement& placement) {
   return extents;
 }
 
-int choose_chunks(const LoopKernel& kernel) {
+int choose_chunks(const LoopNest& kernel) {
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
   const std::optional<std::int64_t> row =
       (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
@@ -102,17 +103,17 @@ int choose_chunks(const LoopKernel& kernel) {
 
 }  // namespace
 
-std::optional<LoopKernel> shape_kernel(LoopProgram& program,
-                                       const FusionPlan& plan,
-                                       const Group& group) {
+std::optional<LoopNest> shape_nest(LoopProgram& program,
+                                   const FusionPlan& plan,
+                                   const FusionGroup& group) {
   // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
   // along the three channels of a picture, costs less than dividing every element's number.
   constexpr std::int64_t kShortest = 8;
   // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
   constexpr std::int64_t kShortestGather = 32;
-  const Expand expand = [&](const Group& shape, std::vector<Expr> extents) {
-    Expander expander(program, plan.placements, shape, std::move(extents), plan.anchors);
-    std::optional<LoopKernel> kernel = expander.expand(plan.kept);
+  const Expand expand = [&](const FusionGroup& shape, std::vector<Expr> extents) {
+    Inliner expander(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
+    std::optional<LoopNest> kernel = expander.expand(plan.kept);
     if (kernel) {
       kernel->chunks = choose_chunks(*kernel);
       kernel->segments = find_segments(program.pool, *kernel);
@@ -121,30 +122,30 @@ std::optional<LoopKernel> shape_kernel(LoopProgram& program,
   };
   if (program[group.members[0]].kind == Tensor::Kind::kScan) {
     return expand(group,
-                  scan_loops(program[group.members[0]], plan.placements.at(group.members[0])));
+                  scan_loops(program[group.members[0]], plan.loop_orders.at(group.members[0])));
   }
-  std::optional<LoopKernel> whole = expand(group, {group.outer, 1, group.inner});
+  std::optional<LoopNest> whole = expand(group, {group.outer, 1, group.inner});
   const std::optional<std::int64_t> row = group.inner.constant();
   if (!whole || !row || is_even(program, *whole, Places::kFixed)) {
     return whole;
   }
   const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
-  std::optional<LoopKernel> undivided;
+  std::optional<LoopNest> undivided;
   for (const std::int64_t length : lengths) {
     if (length < kShortest && group.fixed) {
       break;
     }
     // Without reductions the rest of a row is rows; with them it is a loop of its own.
     std::vector<Expr> extents{group.outer, *row / length, length};
-    Group reshaped = group;
+    FusionGroup reshaped = group;
     if (!group.fixed) {
       extents = {group.outer * Expr(*row / length), 1, length};
       reshaped.outer = extents[kOuter];
       reshaped.inner = length;
     }
-    std::optional<LoopKernel> kernel = expand(reshaped, extents);
+    std::optional<LoopNest> kernel = expand(reshaped, extents);
     if (kernel && is_even(program, *kernel, Places::kFixed)) {
-      return find_tiles(program, reshaped, std::move(*kernel), lengths, expand);
+      return tile_transposes(program, reshaped, std::move(*kernel), lengths, expand);
     }
     if (kernel && !undivided && length >= kShortestGather &&
         is_even(program, *kernel, Places::kComputed)) {

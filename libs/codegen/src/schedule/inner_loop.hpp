@@ -11,8 +11,8 @@
 namespace kiln::codegen {
 
 /// The kernel of `group` with its loops chosen; nothing if its members do not fit together.
-[[nodiscard]] std::optional<LoopKernel> shape_kernel(LoopProgram& program,
-                                                     const FusionPlan& plan,
-                                                     const Group& group);
+[[nodiscard]] std::optional<LoopNest> shape_nest(LoopProgram& program,
+                                                 const FusionPlan& plan,
+                                                 const FusionGroup& group);
 
 }  // namespace kiln::codegen

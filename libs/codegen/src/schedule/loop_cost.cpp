@@ -14,12 +14,12 @@ namespace {
 using Variables = unsigned;
 constexpr Variables kRows = 1u << kOuter, kColumns = 1u << kMiddle | 1u << kInner;
 
-Variables variables_of(Span span) {
+Variables variables_of(IterationDomain span) {
   switch (span) {
-    case Span::kFull: return kRows | kColumns;
-    case Span::kRow: return kRows;
-    case Span::kColumn: return kColumns;
-    case Span::kSingle: return 0;
+    case IterationDomain::kFull: return kRows | kColumns;
+    case IterationDomain::kRow: return kRows;
+    case IterationDomain::kColumn: return kColumns;
+    case IterationDomain::kSingle: return 0;
   }
   return 0;
 }
@@ -39,7 +39,7 @@ bool is_arithmetic(const Scalar& scalar) {
 
 class Counter {
  public:
-  Counter(const LoopProgram& program, const LoopKernel& kernel)
+  Counter(const LoopProgram& program, const LoopNest& kernel)
       : program_(program),
         kernel_(kernel),
         extents_(kernel.extents),
@@ -47,13 +47,13 @@ class Counter {
         written_(kernel.operands.size()) {}
 
   Cost run() {
-    for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+    for (const LoopNest::Reduce& reduce : kernel_.reduces) {
       visit(reduce.body);
       if (ir::is_floating_point(reduce.dtype)) {
         cost_.operations = cost_.operations + points(kRows | kColumns);
       }
     }
-    for (const LoopKernel::Store& store : kernel_.stores) {
+    for (const LoopNest::Store& store : kernel_.stores) {
       visit(store.value);
       written_[store.operand] = written_[store.operand] + points(variables_of(store.span));
     }
@@ -69,7 +69,7 @@ class Counter {
 
  private:
   // In loops of their own.
-  void count_updates(const LoopKernel::Update& update) {
+  void count_updates(const LoopNest::Update& update) {
     extents_ = update.extents;
     known_.clear();
     visit(update.address);
@@ -137,7 +137,7 @@ class Counter {
   }
 
   const LoopProgram& program_;
-  const LoopKernel& kernel_;
+  const LoopNest& kernel_;
   std::span<const Expr> extents_;
   std::vector<Expr> read_, written_;  // Accesses, by operand.
   std::unordered_map<ScalarId, Variables> known_;
@@ -146,7 +146,7 @@ class Counter {
 
 }  // namespace
 
-Cost cost_of(const LoopProgram& program, const LoopKernel& kernel) {
+Cost cost_of(const LoopProgram& program, const LoopNest& kernel) {
   return Counter(program, kernel).run();
 }
 

@@ -11,6 +11,6 @@ namespace kiln::codegen {
 /// Counts each element of an operand once, however often the loops come back to it, and each value
 /// once for every point of the loops that it changes with. A function counts as the operations that
 /// it takes, roughly: an exponential as 14.
-[[nodiscard]] Cost cost_of(const LoopProgram& program, const LoopKernel& kernel);
+[[nodiscard]] Cost cost_of(const LoopProgram& program, const LoopNest& kernel);
 
 }  // namespace kiln::codegen

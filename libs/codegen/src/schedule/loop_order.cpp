@@ -83,10 +83,10 @@ Expr domain_size(const Tensor& tensor) {
   return element_count(tensor.sizes) * element_count(tensor.reduced);
 }
 
-Placement place(const LoopProgram& program, TensorId id) {
+LoopOrder choose_loop_order(const LoopProgram& program, TensorId id) {
   const Tensor& tensor = program[id];
   if (tensor.kind != Tensor::Kind::kReduction) {
-    return {Span::kFull, memory_order(tensor)};
+    return {IterationDomain::kFull, memory_order(tensor)};
   }
   const std::vector<Expr> domain = tensor.domain();
   const std::size_t kept = tensor.sizes.size();
@@ -94,10 +94,11 @@ Placement place(const LoopProgram& program, TensorId id) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (element_count(tensor.sizes) == Expr(1)) {
     const auto size = element_count(tensor.reduced).constant();
-    return {size && *size <= kLargestSingleRow ? Span::kRow : Span::kSingle, order};
+    return {size && *size <= kLargestSingleRow ? IterationDomain::kRow : IterationDomain::kSingle,
+            order};
   }
   if (element_count(tensor.reduced) == Expr(1)) {
-    return {Span::kRow, order};
+    return {IterationDomain::kRow, order};
   }
   std::vector<Index> replacement;
   for (std::size_t i = 0; i < domain.size(); ++i) {
@@ -110,10 +111,10 @@ Placement place(const LoopProgram& program, TensorId id) {
   const int reduced_votes =
       std::accumulate(votes.begin() + static_cast<std::ptrdiff_t>(kept), votes.end(), 0);
   if (kept_votes <= reduced_votes) {
-    return {Span::kRow, order};
+    return {IterationDomain::kRow, order};
   }
   std::ranges::rotate(order, order.begin() + static_cast<std::ptrdiff_t>(kept));
-  return {Span::kColumn, order};
+  return {IterationDomain::kColumn, order};
 }
 
 }  // namespace kiln::codegen

@@ -61,8 +61,8 @@ bool is_repeated(const Tensor& tensor, int cost, std::int64_t uses) {
 
 }  // namespace
 
-std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
-                                          const Requirements& requirements) {
+std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
+                                               const Requirements& requirements) {
   const std::size_t count = program.tensors.size();
   std::vector<bool> live(count);
   std::vector<std::vector<TensorId>> reads(count);
@@ -83,8 +83,8 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     });
   }
 
-  // Cost of one element and distinct tensors read for it, down to the next anchor.
-  std::unordered_set<TensorId> anchors;
+  // Cost of one element and distinct tensors read for it, down to the next materialized one.
+  std::unordered_set<TensorId> materialized;
   std::vector<int> uses(count);
   std::vector<std::int64_t> widest(count);  // Elements of the largest that reads it.
   for (std::size_t i = count; i-- > 0;) {
@@ -126,19 +126,19 @@ std::unordered_set<TensorId> find_anchors(const LoopProgram& program,
     const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
     if (required || looped || dear || large || repeated || tensor.is_pieced) {
-      anchors.insert(TensorId(i));
+      materialized.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;
     }
   }
-  return anchors;
+  return materialized;
 }
 
 void Sources::collect(ScalarId id,
                       std::unordered_set<ScalarId>& seen,
                       std::unordered_set<TensorId>& result) {
   for_each_read(program_.pool, id, seen, [&](TensorId tensor) {
-    if (program_[tensor].kind == Tensor::Kind::kMemory || anchors_.contains(tensor)) {
+    if (program_[tensor].kind == Tensor::Kind::kMemory || materialized_.contains(tensor)) {
       result.insert(tensor);
       return;
     }

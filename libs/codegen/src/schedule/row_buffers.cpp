@@ -18,17 +18,17 @@ class Chooser {
  public:
   Chooser(const ScalarPool& pool,
           const LoopProgram& program,
-          const LoopKernel& kernel,
-          Levels& levels)
-      : pool_(pool), program_(program), kernel_(kernel), levels_(levels) {}
+          const LoopNest& kernel,
+          LoopDepths& depths)
+      : pool_(pool), program_(program), kernel_(kernel), depths_(depths) {}
 
-  std::vector<RowTemporary> run() {
+  std::vector<RowBuffer> run() {
     int phases = 0;
-    for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+    for (const LoopNest::Reduce& reduce : kernel_.reduces) {
       phases = std::max(phases, reduce.phase + 1);
     }
-    for (const LoopKernel::Store& store : kernel_.stores) {
-      if (store.span == Span::kFull) {
+    for (const LoopNest::Store& store : kernel_.stores) {
+      if (store.span == IterationDomain::kFull) {
         phases = std::max(phases, store.phase + 1);
       }
     }
@@ -39,13 +39,13 @@ class Chooser {
     }
     budget_ = kScratchBytes / std::max<std::int64_t>(*row, 1);
     for (int phase = 0; phase < phases; ++phase) {
-      for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+      for (const LoopNest::Reduce& reduce : kernel_.reduces) {
         if (reduce.phase == phase) {
           visit(reduce.body, phase);
         }
       }
-      for (const LoopKernel::Store& store : kernel_.stores) {
-        if (store.span == Span::kFull && store.phase == phase) {
+      for (const LoopNest::Store& store : kernel_.stores) {
+        if (store.span == IterationDomain::kFull && store.phase == phase) {
           visit(store.value, phase);
         }
       }
@@ -55,7 +55,7 @@ class Chooser {
 
  private:
   int cost(ScalarId id) {
-    if (levels_.of(id) < 3 || kept_.contains(id)) {
+    if (depths_.of(id) < LoopDepth::kInner || kept_.contains(id)) {
       return 0;
     }
     if (const auto found = costs_.find(id); found != costs_.end()) {
@@ -76,9 +76,9 @@ class Chooser {
   // A store of this very value, in an early enough phase and without loss.
   int matching_store(ScalarId id, int phase) const {
     for (std::size_t i = 0; i < kernel_.stores.size(); ++i) {
-      const LoopKernel::Store& store = kernel_.stores[i];
+      const LoopNest::Store& store = kernel_.stores[i];
       const ir::DType dtype = program_[kernel_.operands[store.operand].tensor].dtype;
-      if (store.value == id && store.span == Span::kFull && store.phase <= phase &&
+      if (store.value == id && store.span == IterationDomain::kFull && store.phase <= phase &&
           dtype == pool_[id].dtype) {
         return static_cast<int>(i);
       }
@@ -87,7 +87,7 @@ class Chooser {
   }
 
   void visit(ScalarId id, int phase) {
-    if (levels_.of(id) < 3) {
+    if (depths_.of(id) < LoopDepth::kInner) {
       return;
     }
     const auto [found, fresh] = first_.emplace(id, phase);
@@ -118,51 +118,22 @@ class Chooser {
 
   const ScalarPool& pool_;
   const LoopProgram& program_;
-  const LoopKernel& kernel_;
-  Levels& levels_;
+  const LoopNest& kernel_;
+  LoopDepths& depths_;
   std::int64_t budget_ = 0;
   std::unordered_map<ScalarId, int> first_;  // The first phase that computes it.
   std::unordered_map<ScalarId, int> costs_;
   std::unordered_set<ScalarId> kept_;
-  std::vector<RowTemporary> chosen_;
+  std::vector<RowBuffer> chosen_;
 };
 
 }  // namespace
 
-int Levels::of(const Index& index) {
-  int level = index.mentions(kInner)    ? 3
-              : index.mentions(kMiddle) ? 2
-              : index.mentions(kOuter)  ? 1
-                                        : 0;
-  for_each_computed(index, [&](ScalarId scalar) { level = std::max(level, of(scalar)); });
-  return level;
-}
-
-int Levels::of(ScalarId id) {
-  if (const auto found = known_.find(id); found != known_.end()) {
-    return found->second;
-  }
-  const Scalar& scalar = pool_[id];
-  int level = 0;
-  if (scalar.op == ScalarOp::kReduced) {
-    const Span result = kernel_.reduces[static_cast<std::size_t>(scalar.integer)].result;
-    level = result == Span::kRow ? 1 : result == Span::kColumn ? 3 : 0;
-  }
-  for (const ScalarId operand : scalar.operands) {
-    level = std::max(level, of(operand));
-  }
-  for (const Index& index : scalar.indices) {
-    level = std::max(level, of(index));
-  }
-  known_.emplace(id, level);
-  return level;
-}
-
-std::vector<RowTemporary> choose_row_temporaries(const ScalarPool& pool,
-                                                 const LoopProgram& program,
-                                                 const LoopKernel& kernel,
-                                                 Levels& levels) {
-  return Chooser(pool, program, kernel, levels).run();
+std::vector<RowBuffer> choose_row_buffers(const ScalarPool& pool,
+                                          const LoopProgram& program,
+                                          const LoopNest& kernel,
+                                          LoopDepths& depths) {
+  return Chooser(pool, program, kernel, depths).run();
 }
 
 }  // namespace kiln::codegen

@@ -35,9 +35,9 @@ class Scheduler {
   Schedule run() {
     collect_requirements();
     const FusionPlan plan = fuse(program_, requirements_);
-    is_anchor_.resize(program_.tensors.size());
-    for (const TensorId anchor : plan.anchors) {
-      is_anchor_[anchor.index()] = true;
+    is_materialized_.resize(program_.tensors.size());
+    for (const TensorId tensor : plan.materialized) {
+      is_materialized_[tensor.index()] = true;
     }
     for (const PlannedStep& step : plan.steps) {
       if (step.node && node_kernels_[step.node->index()]) {
@@ -100,7 +100,7 @@ class Scheduler {
   // The tensor that must be in memory for `value` to have a location.
   TensorId require(ir::ValueId value) {
     const TensorId tensor = *program_.of_value[value.index()];
-    const std::optional<Window> window = find_window(program_, tensor);
+    const std::optional<StridedView> window = find_strided_view(program_, tensor);
     const TensorId root = window ? window->root : tensor;
     requirements_.tensors.insert(root);
     return root;
@@ -110,7 +110,7 @@ class Scheduler {
     KernelCall call;
     const std::size_t read = kernel.operands.size() - kernel.results;
     for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-      const Window& operand = kernel.operands[i];
+      const StridedView& operand = kernel.operands[i];
       call.operands.push_back({buffer_of(operand.root), operand.offset, i >= read});
     }
     if (kernel.scratch > 0) {
@@ -140,10 +140,10 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      node_kernels_[i] = find_node_kernel(graph_, uses_, program_, node, target_);
+      node_kernels_[i] = match_library_kernel(graph_, uses_, program_, node, target_);
       if (node_kernels_[i]) {
-        const std::vector<Window>& operands = node_kernels_[i]->operands;
-        for (const Window& operand :
+        const std::vector<StridedView>& operands = node_kernels_[i]->operands;
+        for (const StridedView& operand :
              std::span(operands).first(operands.size() - node_kernels_[i]->results)) {
           requirements_.of_node[i].push_back(operand.root);
           requirements_.tensors.insert(operand.root);
@@ -163,22 +163,22 @@ class Scheduler {
     }
   }
 
-  void add_kernel(const FusionPlan& plan, const Group& group) {
-    std::optional<LoopKernel> kernel = shape_kernel(program_, plan, group);
+  void add_kernel(const FusionPlan& plan, const FusionGroup& group) {
+    std::optional<LoopNest> kernel = shape_nest(program_, plan, group);
     ensure(kernel.has_value(), "a group that fits does not expand");
     const bool empty =
         std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
     if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {
       return;
     }
-    if (const auto updated = updated_in_place(graph_, uses_, program_, *kernel)) {
+    if (const auto updated = find_in_place_update(graph_, uses_, program_, *kernel)) {
       buffers_[kernel->operands[kernel->stores[0].operand].tensor.index()] = buffer_of(*updated);
       kernel->stores.clear();
     }
     name_ops(group, *kernel);
     KernelText text = emit_kernel(program_, *kernel, target_);
     KernelCall call;
-    for (const LoopKernel::Operand& operand : kernel->operands) {
+    for (const LoopNest::Operand& operand : kernel->operands) {
       call.operands.push_back({buffer_of(operand.tensor), 0, operand.written});
     }
     for (const KernelText::Scratch& scratch : text.scratch) {
@@ -197,7 +197,7 @@ class Scheduler {
 
   // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in
   // it.
-  void name_ops(const Group& group, LoopKernel& kernel) const {
+  void name_ops(const FusionGroup& group, LoopNest& kernel) const {
     for (const ir::NodeId node : nodes_of(group)) {
       std::string op = graph_.node(node).target;
       op = op.substr(op.find('.') + 1);
@@ -209,7 +209,7 @@ class Scheduler {
   }
 
   // Every node whose results are computed in the group's kernel, those put in place included.
-  std::vector<ir::NodeId> nodes_of(const Group& group) const {
+  std::vector<ir::NodeId> nodes_of(const FusionGroup& group) const {
     std::vector<bool> seen(program_.tensors.size());
     std::vector<TensorId> stack = group.members;
     std::vector<ir::NodeId> nodes;
@@ -219,7 +219,7 @@ class Scheduler {
       }
       done.push_back(id);
       const Scalar& scalar = program_.pool[id];
-      if (scalar.op == ScalarOp::kRead && !is_anchor_[scalar.tensor.index()]) {
+      if (scalar.op == ScalarOp::kRead && !is_materialized_[scalar.tensor.index()]) {
         stack.push_back(scalar.tensor);
       }
       for (const ScalarId operand : scalar.operands) {
@@ -279,7 +279,7 @@ class Scheduler {
             Location{buffer_of(tensor), 0, program_[tensor].sizes, program_[tensor].strides};
         continue;
       }
-      const std::optional<Window> window = find_window(program_, tensor);
+      const std::optional<StridedView> window = find_strided_view(program_, tensor);
       if (window && in_memory(window->root)) {
         schedule_.locations[i] = Location{
             buffer_of(window->root), window->offset, program_[tensor].sizes, window->strides};
@@ -306,7 +306,7 @@ class Scheduler {
   Requirements requirements_;
   std::vector<std::optional<NodeKernel>> node_kernels_;  // By node.
   std::vector<std::optional<BufferId>> buffers_;         // By tensor.
-  std::vector<bool> is_anchor_;                          // By tensor.
+  std::vector<bool> is_materialized_;                    // By tensor.
   std::map<std::string, std::uint32_t> by_source_;
 };
 

@@ -203,7 +203,7 @@ void collect(const ScalarPool& pool,
 
 }  // namespace
 
-std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel) {
+std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel) {
   const std::optional<std::int64_t> length = kernel.extents[kInner].constant();
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
   if (!length || !rows || !kernel.reduces.empty() || kernel.scan) {
@@ -214,8 +214,8 @@ std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel) {
   }
   std::set<std::int64_t> points;
   std::unordered_set<ScalarId> seen;
-  for (const LoopKernel::Store& store : kernel.stores) {
-    if (store.span != Span::kFull) {
+  for (const LoopNest::Store& store : kernel.stores) {
+    if (store.span != IterationDomain::kFull) {
       return {};
     }
     collect(pool, store.value, *length, seen, points);
@@ -229,7 +229,7 @@ std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel) {
   for (const std::int64_t end : points) {
     Segment segment{begin, end, {}};
     Simplifier simplify(pool, begin, end);
-    for (const LoopKernel::Store& store : kernel.stores) {
+    for (const LoopNest::Store& store : kernel.stores) {
       segment.values.push_back(simplify(store.value));
     }
     segments.push_back(std::move(segment));

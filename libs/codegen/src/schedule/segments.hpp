@@ -13,6 +13,6 @@ namespace kiln::codegen {
 ///
 /// Nothing if there is no such comparison, or too many, or the kernel reduces: its phases share
 /// values.
-[[nodiscard]] std::vector<Segment> find_segments(ScalarPool& pool, const LoopKernel& kernel);
+[[nodiscard]] std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel);
 
 }  // namespace kiln::codegen

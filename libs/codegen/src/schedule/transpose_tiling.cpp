@@ -47,19 +47,19 @@ bool leaps(const Index& address) {
 }
 
 // Every store in the order of the loops, and nothing but stores.
-bool only_writes_rows(const LoopKernel& kernel) {
+bool only_writes_rows(const LoopNest& kernel) {
   return kernel.reduces.empty() && kernel.segments.empty() &&
-         std::ranges::all_of(kernel.stores, [](const LoopKernel::Store& store) {
-           return store.span == Span::kFull && walks(store.address, kInner);
+         std::ranges::all_of(kernel.stores, [](const LoopNest::Store& store) {
+           return store.span == IterationDomain::kFull && walks(store.address, kInner);
          });
 }
 
 }  // namespace
 
-std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopKernel& kernel) {
+std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopNest& kernel) {
   std::set<ScalarId> seen;
   std::vector<ScalarId> loads;
-  for (const LoopKernel::Reduce& reduce : kernel.reduces) {
+  for (const LoopNest::Reduce& reduce : kernel.reduces) {
     collect_loads(pool, reduce.body, seen, loads);
   }
   for (std::size_t i = 0; i < kernel.stores.size(); ++i) {
@@ -73,11 +73,11 @@ std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopKernel& kernel)
   return loads;
 }
 
-LoopKernel find_tiles(const LoopProgram& program,
-                      const Group& group,
-                      LoopKernel kernel,
-                      const std::vector<std::int64_t>& lengths,
-                      const Expand& expand) {
+LoopNest tile_transposes(const LoopProgram& program,
+                         const FusionGroup& group,
+                         LoopNest kernel,
+                         const std::vector<std::int64_t>& lengths,
+                         const Expand& expand) {
   const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
   const std::optional<std::int64_t> row = kernel.extents[kInner].constant();
@@ -96,10 +96,10 @@ LoopKernel find_tiles(const LoopProgram& program,
     if (side < kShortestSide) {
       continue;
     }
-    Group square = group;
+    FusionGroup square = group;
     square.outer = *rows / side;
     square.inner = side * *row;
-    std::optional<LoopKernel> tiled = expand(square, {square.outer, side, *row});
+    std::optional<LoopNest> tiled = expand(square, {square.outer, side, *row});
     if (!tiled || !only_writes_rows(*tiled)) {
       continue;
     }
@@ -107,10 +107,10 @@ LoopKernel find_tiles(const LoopProgram& program,
     for (const ScalarId load : loads_of(program.pool, *tiled)) {
       even = even && address(load).factor_of(kInner);
       if (leaps(address(load)) && walks(address(load), kMiddle)) {
-        tiled->turned.push_back(load);
+        tiled->transposed_loads.push_back(load);
       }
     }
-    if (even && !tiled->turned.empty() && tiled->turned.size() <= kMostTurned) {
+    if (even && !tiled->transposed_loads.empty() && tiled->transposed_loads.size() <= kMostTurned) {
       return std::move(*tiled);
     }
   }

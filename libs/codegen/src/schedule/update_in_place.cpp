@@ -21,7 +21,7 @@ bool is_made_for(const ir::Graph& graph,
   return readers.size() == 1 && readers[0] == reader;
 }
 
-bool loads(const ScalarPool& pool, const LoopKernel::Update& update, std::int64_t operand) {
+bool loads(const ScalarPool& pool, const LoopNest::Update& update, std::int64_t operand) {
   std::set<ScalarId> seen;
   bool found = false;
   const auto visit = [&](auto&& self, ScalarId id) -> void {
@@ -44,14 +44,14 @@ bool loads(const ScalarPool& pool, const LoopKernel::Update& update, std::int64_
 
 }  // namespace
 
-std::optional<TensorId> updated_in_place(const ir::Graph& graph,
-                                         const ir::Uses& uses,
-                                         const LoopProgram& program,
-                                         const LoopKernel& kernel) {
+std::optional<TensorId> find_in_place_update(const ir::Graph& graph,
+                                             const ir::Uses& uses,
+                                             const LoopProgram& program,
+                                             const LoopNest& kernel) {
   if (!kernel.update || kernel.stores.size() != 1) {
     return std::nullopt;
   }
-  const LoopKernel::Store& store = kernel.stores[0];
+  const LoopNest::Store& store = kernel.stores[0];
   const Scalar& copied = program.pool[store.value];
   if (copied.op != ScalarOp::kLoad || !(copied.indices[0] == store.address)) {
     return std::nullopt;

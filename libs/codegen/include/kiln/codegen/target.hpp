@@ -22,7 +22,7 @@ struct Target {
   /// Whether libtorch multiplies by way of OpenBLAS, which is slow at packing matrices and worse if
   /// they lie transposed; MKL is not. Products are kernels without packed weights, too, and what is
   /// no kernel is turned beforehand.
-  bool turns_operands = false;
+  bool blas_packs_slowly = false;
   bool winograd = true;  ///< Whether convolutions may be computed in tiles (`Options::winograd`).
 };
 

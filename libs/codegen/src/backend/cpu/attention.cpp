@@ -17,10 +17,10 @@ namespace {
 // The arguments of the operator.
 enum : std::size_t { kQuery, kKey, kValue, kDropout, kCausal, kMask, kScale };
 
-class AttentionMeasure : OperandMeasure {
+class AttentionMatcher : OperandMatcher {
  public:
-  AttentionMeasure(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
-      : OperandMeasure(graph, program), node_(node) {}
+  AttentionMatcher(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
+      : OperandMatcher(graph, program), node_(node) {}
 
   std::optional<Attention> attention(bool saves) {
     const std::vector<Expr>& query = tensor(operand(node_, kQuery)).sizes;
@@ -55,7 +55,7 @@ class AttentionMeasure : OperandMeasure {
   // Of dims that have one element it does not matter how far apart they would be.
   AttentionLayout::Steps steps_of(ValueId value) {
     const ir::TensorMeta& meta = tensor(value);
-    const Window& window = place(value);
+    const StridedView& window = place(value);
     require(meta.sizes.size() == 3 || window.strides[3] == Expr(1));
     AttentionLayout::Steps steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -100,18 +100,18 @@ class AttentionMeasure : OperandMeasure {
 
 }  // namespace
 
-std::optional<Attention> find_attention(const ir::Graph& graph,
-                                        const ir::Uses& uses,
-                                        const LoopProgram& program,
-                                        const ir::Node& node,
-                                        const Target& target) {
+std::optional<Attention> match_attention(const ir::Graph& graph,
+                                         const ir::Uses& uses,
+                                         const LoopProgram& program,
+                                         const ir::Node& node,
+                                         const Target& target) {
   if (node.target != "aten._scaled_dot_product_flash_attention_for_cpu.default" ||
       !has_attention(target)) {
     return std::nullopt;
   }
   const ValueId sums = node.results[1];
   const bool saves = sums.valid() && (uses.is_output(sums) || !uses.of(sums).empty());
-  return AttentionMeasure(graph, program, node).attention(saves);
+  return AttentionMatcher(graph, program, node).attention(saves);
 }
 
 }  // namespace kiln::codegen

@@ -45,23 +45,25 @@ struct AttentionLayout {
 
 /// Attention in a program.
 struct Attention {
-  std::vector<Window> operands;  ///< Queries, keys, values, mask if any; result, sums if wanted.
+  std::vector<StridedView>
+      operands;  ///< Queries, keys, values, mask if any; result, sums if wanted.
   AttentionLayout layout;
 };
 
 /// `node`, which was not lowered, as attention that a kernel of `target` computes; nothing if it is
 /// something else, or better left to libtorch.
-[[nodiscard]] std::optional<Attention> find_attention(const ir::Graph& graph,
-                                                      const ir::Uses& uses,
-                                                      const LoopProgram& program,
-                                                      const ir::Node& node,
-                                                      const Target& target);
+[[nodiscard]] std::optional<Attention> match_attention(const ir::Graph& graph,
+                                                       const ir::Uses& uses,
+                                                       const LoopProgram& program,
+                                                       const ir::Node& node,
+                                                       const Target& target);
 
 /// The kernel for `layout`, which takes the operands.
-[[nodiscard]] SharedKernel emit_attention(const AttentionLayout& layout, const Target& target);
+[[nodiscard]] ShapeGenericKernel emit_attention(const AttentionLayout& layout,
+                                                const Target& target);
 
 /// Every text that `emit_attention` may write.
-[[nodiscard]] std::vector<std::string> attention_texts(const Target& target);
+[[nodiscard]] std::vector<std::string> attention_sources(const Target& target);
 
 /// Whether `target` has a kernel for attention.
 [[nodiscard]] bool has_attention(const Target& target);

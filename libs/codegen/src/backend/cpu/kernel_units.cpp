@@ -116,7 +116,7 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
 
 std::vector<Unit> shape_generic_units(const Target& target) {
   std::vector<Kernel> kernels;
-  for (std::string& text : shared_texts(target)) {
+  for (std::string& text : shape_generic_sources(target)) {
     kernels.push_back({.source = std::move(text), .comment = {}, .shared = true});
   }
   return group_kernels(kernels, target).units;

@@ -8,15 +8,17 @@
 
 namespace kiln::codegen {
 
-Window window_of(const LoopProgram& program, ir::ValueId value) {
+StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
   const TensorId tensor = *program.of_value[value.index()];
-  const std::optional<Window> window = find_window(program, tensor);
-  return window ? *window : Window{tensor, 0, program[tensor].strides};
+  const std::optional<StridedView> window = find_strided_view(program, tensor);
+  return window ? *window : StridedView{tensor, 0, program[tensor].strides};
 }
 
 namespace {
 
-NodeKernel node_kernel(std::vector<Window> operands, SharedKernel kernel, std::size_t results = 1) {
+NodeKernel node_kernel(std::vector<StridedView> operands,
+                       ShapeGenericKernel kernel,
+                       std::size_t results = 1) {
   return {.operands = std::move(operands),
           .results = results,
           .scratch = kernel.scratch,
@@ -26,21 +28,21 @@ NodeKernel node_kernel(std::vector<Window> operands, SharedKernel kernel, std::s
 
 }  // namespace
 
-std::optional<NodeKernel> find_node_kernel(const ir::Graph& graph,
-                                           const ir::Uses& uses,
-                                           const LoopProgram& program,
-                                           const ir::Node& node,
-                                           const Target& target) {
-  if (std::optional<PanelProduct> found = find_panel_product(graph, program, node, target)) {
-    return node_kernel(std::move(found->operands), emit_panel_product(found->layout, target));
+std::optional<NodeKernel> match_library_kernel(const ir::Graph& graph,
+                                               const ir::Uses& uses,
+                                               const LoopProgram& program,
+                                               const ir::Node& node,
+                                               const Target& target) {
+  if (std::optional<PackedGemm> found = match_packed_gemm(graph, program, node, target)) {
+    return node_kernel(std::move(found->operands), emit_packed_gemm(found->layout, target));
   }
-  if (std::optional<PanelConvolution> found = find_panel_convolution(graph, program, node)) {
+  if (std::optional<PackedConvolution> found = match_packed_convolution(graph, program, node)) {
     return node_kernel(std::move(found->operands),
                        target.winograd && is_winograd(found->layout, target)
                            ? emit_winograd(found->layout, target)
-                           : emit_panel_convolution(found->layout, target));
+                           : emit_packed_convolution(found->layout, target));
   }
-  if (std::optional<Attention> found = find_attention(graph, uses, program, node, target)) {
+  if (std::optional<Attention> found = match_attention(graph, uses, program, node, target)) {
     return node_kernel(std::move(found->operands),
                        emit_attention(found->layout, target),
                        found->layout.saves ? 2 : 1);

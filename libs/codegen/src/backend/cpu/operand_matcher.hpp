@@ -13,9 +13,9 @@
 namespace kiln::codegen {
 
 /// Places operands one after the other, and notes whether all that is asked of them holds.
-class OperandMeasure {
+class OperandMatcher {
  public:
-  OperandMeasure(const ir::Graph& graph, const LoopProgram& program)
+  OperandMatcher(const ir::Graph& graph, const LoopProgram& program)
       : graph_(graph), program_(program) {}
 
   /// `expr`, which must be a number.
@@ -25,9 +25,9 @@ class OperandMeasure {
   }
 
   /// The next operand, which must be of float32; valid until another is placed.
-  const Window& place(ir::ValueId value) {
+  const StridedView& place(ir::ValueId value) {
     require(graph_.tensor(value).dtype == ir::DType::kFloat32);
-    return operands_.emplace_back(window_of(program_, value));
+    return operands_.emplace_back(strided_view_of(program_, value));
   }
 
   void require(bool condition) { fits_ = fits_ && condition; }
@@ -35,7 +35,7 @@ class OperandMeasure {
   /// Whether everything was as it must be.
   [[nodiscard]] bool fits() const { return fits_; }
 
-  [[nodiscard]] std::vector<Window> take_operands() { return std::move(operands_); }
+  [[nodiscard]] std::vector<StridedView> take_operands() { return std::move(operands_); }
 
   [[nodiscard]] const ir::TensorMeta& tensor(ir::ValueId value) const {
     return graph_.tensor(value);
@@ -44,7 +44,7 @@ class OperandMeasure {
  private:
   const ir::Graph& graph_;
   const LoopProgram& program_;
-  std::vector<Window> operands_;
+  std::vector<StridedView> operands_;
   bool fits_ = true;
 };
 

@@ -48,7 +48,7 @@ class Packer {
   }
 
  private:
-  // One that `find_panel_convolution` takes once its weight is packed.
+  // One that `match_packed_convolution` takes once its weight is packed.
   [[nodiscard]] bool is_packable(const ir::Node& node) const {
     if (node.target != "aten.convolution.default" || node.arguments[6] != ir::Argument(false) ||
         !is_one(node.arguments[8]) || !fixed_[operand(node, 1).index()] ||

@@ -32,12 +32,12 @@ constexpr std::int64_t kLight = 1 << 20;
 constexpr std::int64_t kLargestWeight = 4 << 20;
 constexpr std::int64_t kMostBytes = 64 << 20;
 
-class Turner {
+class GemmOperandPacker {
  public:
-  Turner(const ir::Graph& graph, const Target& target, bool bind_constants)
+  GemmOperandPacker(const ir::Graph& graph, const Target& target, bool bind_constants)
       : graph_(graph),
         width_(target.panel_width),
-        turns_(target.turns_operands),
+        turns_(target.blas_packs_slowly),
         fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
         known_(fixed_),
         rewriter_(graph) {}
@@ -283,8 +283,8 @@ class Turner {
 
 }  // namespace
 
-ir::Graph turn_operands(const ir::Graph& graph, const Target& target, bool bind_constants) {
-  return Turner(graph, target, bind_constants).run();
+ir::Graph pack_gemm_operands(const ir::Graph& graph, const Target& target, bool bind_constants) {
+  return GemmOperandPacker(graph, target, bind_constants).run();
 }
 
 }  // namespace kiln::codegen

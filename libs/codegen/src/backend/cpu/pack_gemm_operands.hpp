@@ -16,9 +16,9 @@ namespace kiln::codegen {
 /// it, for each and for all together.
 ///
 /// Other weights and batches are turned where the library spends its time on arranging them
-/// (`Target::turns_operands`), batches by a kernel.
-[[nodiscard]] ir::Graph turn_operands(const ir::Graph& graph,
-                                      const Target& target,
-                                      bool bind_constants);
+/// (`Target::blas_packs_slowly`), batches by a kernel.
+[[nodiscard]] ir::Graph pack_gemm_operands(const ir::Graph& graph,
+                                           const Target& target,
+                                           bool bind_constants);
 
 }  // namespace kiln::codegen

@@ -15,12 +15,12 @@ using ir::ValueId;
 
 namespace {
 
-class ConvolutionMeasure : OperandMeasure {
+class ConvolutionMatcher : OperandMatcher {
  public:
-  ConvolutionMeasure(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
-      : OperandMeasure(graph, program), node_(node) {}
+  ConvolutionMatcher(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
+      : OperandMatcher(graph, program), node_(node) {}
 
-  std::optional<PanelConvolution> convolution(ValueId panels) {
+  std::optional<PackedConvolution> convolution(ValueId panels) {
     const std::vector<Expr>& packed = tensor(panels).sizes;
     layout_.panels = number(packed[0]);
     layout_.width = number(packed.back());
@@ -30,15 +30,15 @@ class ConvolutionMeasure : OperandMeasure {
     layout_.padding = pair(4);
     layout_.dilation = pair(5);
     place_picture();
-    const Window& right = place(panels);
+    const StridedView& right = place(panels);
     require(right.strides == ir::contiguous_strides(packed));
     if (const ValueId bias = operand(node_, 2); bias.valid()) {
       layout_.adds = true;
-      const Window& added = place(bias);
+      const StridedView& added = place(bias);
       require(added.strides[0] == Expr(1));
     }
     place_result();
-    return fits() ? std::optional(PanelConvolution{take_operands(), layout_}) : std::nullopt;
+    return fits() ? std::optional(PackedConvolution{take_operands(), layout_}) : std::nullopt;
   }
 
  private:
@@ -54,7 +54,7 @@ class ConvolutionMeasure : OperandMeasure {
   void place_picture() {
     const ValueId picture = operand(node_, 0);
     const std::vector<Expr>& sizes = tensor(picture).sizes;
-    const Window& window = place(picture);
+    const StridedView& window = place(picture);
     layout_.images = number(sizes[0]);
     layout_.size = {number(sizes[2]), number(sizes[3])};
     layout_.input_image = number(window.strides[0]);
@@ -65,7 +65,7 @@ class ConvolutionMeasure : OperandMeasure {
   void place_result() {
     const ValueId result = node_.results[0];
     const std::vector<Expr>& sizes = tensor(result).sizes;
-    const Window& window = place(result);
+    const StridedView& window = place(result);
     layout_.result_size = {number(sizes[2]), number(sizes[3])};
     const Expr pixel = layout_.panels * layout_.width;
     const std::array<Expr, 4> dense = {sizes[2] * sizes[3] * pixel, 1, sizes[3] * pixel, pixel};
@@ -82,14 +82,14 @@ class ConvolutionMeasure : OperandMeasure {
 
 }  // namespace
 
-std::optional<PanelConvolution> find_panel_convolution(const ir::Graph& graph,
-                                                       const LoopProgram& program,
-                                                       const ir::Node& node) {
+std::optional<PackedConvolution> match_packed_convolution(const ir::Graph& graph,
+                                                          const LoopProgram& program,
+                                                          const ir::Node& node) {
   if (node.target != "aten.convolution.default") {
     return std::nullopt;
   }
   const ValueId panels = panels_of_weight(graph, operand(node, 1));
-  return panels.valid() ? ConvolutionMeasure(graph, program, node).convolution(panels)
+  return panels.valid() ? ConvolutionMatcher(graph, program, node).convolution(panels)
                         : std::nullopt;
 }
 

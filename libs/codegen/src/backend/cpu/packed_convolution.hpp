@@ -46,19 +46,19 @@ struct ConvolutionLayout {
 };
 
 /// A convolution in a program.
-struct PanelConvolution {
-  std::vector<Window> operands;  ///< Picture, panels, bias if there is one, and the result.
+struct PackedConvolution {
+  std::vector<StridedView> operands;  ///< Picture, panels, bias if there is one, and the result.
   ConvolutionLayout layout;
 };
 
 /// `node`, which was not lowered, as a convolution by panels; nothing if it is none.
-[[nodiscard]] std::optional<PanelConvolution> find_panel_convolution(const ir::Graph& graph,
-                                                                     const LoopProgram& program,
-                                                                     const ir::Node& node);
+[[nodiscard]] std::optional<PackedConvolution> match_packed_convolution(const ir::Graph& graph,
+                                                                        const LoopProgram& program,
+                                                                        const ir::Node& node);
 
 /// The sum over the taps, one after the other, as a kernel that takes the operands.
-[[nodiscard]] SharedKernel emit_panel_convolution(const ConvolutionLayout& layout,
-                                                  const Target& target);
+[[nodiscard]] ShapeGenericKernel emit_packed_convolution(const ConvolutionLayout& layout,
+                                                         const Target& target);
 
 /// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
@@ -66,6 +66,7 @@ struct PanelConvolution {
 
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.
-[[nodiscard]] SharedKernel emit_winograd(const ConvolutionLayout& layout, const Target& target);
+[[nodiscard]] ShapeGenericKernel emit_winograd(const ConvolutionLayout& layout,
+                                               const Target& target);
 
 }  // namespace kiln::codegen

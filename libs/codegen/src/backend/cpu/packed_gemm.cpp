@@ -78,17 +78,17 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
   return plain ? std::optional(sides) : std::nullopt;
 }
 
-class ProductMeasure : OperandMeasure {
+class GemmMatcher : OperandMatcher {
  public:
-  ProductMeasure(const ir::Graph& graph,
-                 const LoopProgram& program,
-                 const Sides& sides,
-                 std::int64_t width)
-      : OperandMeasure(graph, program), sides_(sides) {
+  GemmMatcher(const ir::Graph& graph,
+              const LoopProgram& program,
+              const Sides& sides,
+              std::int64_t width)
+      : OperandMatcher(graph, program), sides_(sides) {
     layout_.width = sides.in_panels ? number(graph.tensor(sides.right).sizes[2]) : width;
   }
 
-  std::optional<PanelProduct> product(ValueId result) {
+  std::optional<PackedGemm> product(ValueId result) {
     const std::vector<Expr>& left = tensor(sides_.left).sizes;
     const std::vector<Expr>& right = tensor(sides_.right).sizes;
     const bool batched = left.size() == 3;
@@ -98,7 +98,7 @@ class ProductMeasure : OperandMeasure {
     columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
     layout_.panels = columns_ / layout_.width;
     layout_.tail = columns_ % layout_.width;
-    const Window& rows = place(sides_.left);
+    const StridedView& rows = place(sides_.left);
     layout_.left_depth = number(rows.strides.back());
     layout_.left_row = number(rows.strides[left.size() - 2]);
     layout_.left_batch = batched ? number(rows.strides[0]) : 0;
@@ -109,12 +109,12 @@ class ProductMeasure : OperandMeasure {
     }
     place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
     require(layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0);
-    return fits() ? std::optional(PanelProduct{take_operands(), layout_}) : std::nullopt;
+    return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
 
  private:
   void place_right() {
-    const Window& right = place(sides_.right);
+    const StridedView& right = place(sides_.right);
     if (sides_.in_panels) {
       require(right.strides == ir::contiguous_strides(tensor(sides_.right).sizes));
       return;
@@ -128,7 +128,7 @@ class ProductMeasure : OperandMeasure {
 
   // What has the shape of the result, or is the same for all rows or all batches.
   void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
-    const Window& window = place(value);
+    const StridedView& window = place(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
@@ -148,7 +148,7 @@ class ProductMeasure : OperandMeasure {
   }
 
   const Sides& sides_;
-  PanelLayout layout_;
+  GemmLayout layout_;
   std::int64_t columns_ = 0;
 };
 
@@ -159,20 +159,20 @@ bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth) {
          batches <= kMostPacked / (rows * depth);
 }
 
-std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
-                                               const LoopProgram& program,
-                                               const ir::Node& node,
-                                               const Target& target) {
+std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
+                                            const LoopProgram& program,
+                                            const ir::Node& node,
+                                            const Target& target) {
   const std::optional<Sides> sides = sides_of(graph, node);
   if (!sides || (target.panel_width == 0 && !sides->in_panels)) {
     return std::nullopt;
   }
-  std::optional<PanelProduct> product =
-      ProductMeasure(graph, program, *sides, target.panel_width).product(node.results[0]);
+  std::optional<PackedGemm> product =
+      GemmMatcher(graph, program, *sides, target.panel_width).product(node.results[0]);
   if (!product) {
     return std::nullopt;
   }
-  PanelLayout& layout = product->layout;
+  GemmLayout& layout = product->layout;
   layout.packs_left =
       panel_lanes(target, layout.width) < kLongLanes || layout.rows * layout.depth > kSmallLeft;
   if (sides->in_panels) {
@@ -181,7 +181,7 @@ std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
   const bool is_small =
       !layout.packs_left && layout.batches >= kManyBatches && columns * layout.depth <= kSmallRight;
-  const bool pays = (target.turns_operands || is_small) &&
+  const bool pays = (target.blas_packs_slowly || is_small) &&
                     packs_panels(layout.left_batches(), layout.rows, layout.depth) &&
                     (layout.right_depth == 1 || layout.right_column == 1);
   return pays ? product : std::nullopt;

@@ -1,6 +1,6 @@
 // Matrix products as kernels: some rows by a panel of columns at a time.
 //
-// Few rows want the right side packed beforehand, [panels, depth, width]. `turn_operands`
+// Few rows want the right side packed beforehand, [panels, depth, width]. `pack_gemm_operands`
 // (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
 // With more rows the kernel packs panels of the right side itself, for one product or a batch.
 
@@ -19,7 +19,7 @@
 namespace kiln::codegen {
 
 /// Where the elements of a product lie, in elements; columns of a panel are side by side.
-struct PanelLayout {
+struct GemmLayout {
   std::int64_t batches = 1;
   std::int64_t left_batch = 0;  ///< Zero if all have the same left side, which is packed once.
   std::int64_t right_batch = 0;
@@ -47,9 +47,10 @@ struct PanelLayout {
 };
 
 /// A product of panels in a program.
-struct PanelProduct {
-  std::vector<Window> operands;  ///< Left, right, what is added if anything is, and the result.
-  PanelLayout layout;
+struct PackedGemm {
+  std::vector<StridedView>
+      operands;  ///< Left, right, what is added if anything is, and the result.
+  GemmLayout layout;
 };
 
 /// Whether panels of a right side are worth packing for `batches` products with so many rows, and
@@ -58,15 +59,15 @@ struct PanelProduct {
 
 /// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
 /// better left to `target`'s libtorch.
-[[nodiscard]] std::optional<PanelProduct> find_panel_product(const ir::Graph& graph,
-                                                             const LoopProgram& program,
-                                                             const ir::Node& node,
-                                                             const Target& target);
+[[nodiscard]] std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
+                                                          const LoopProgram& program,
+                                                          const ir::Node& node,
+                                                          const Target& target);
 
 /// The kernel, which takes the operands and then room for the left side, if that is packed.
-[[nodiscard]] SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target);
+[[nodiscard]] ShapeGenericKernel emit_packed_gemm(const GemmLayout& layout, const Target& target);
 
-/// The text that `emit_panel_product` writes for panels as wide as `target` has them.
-[[nodiscard]] std::string panel_product_text(const Target& target);
+/// The text that `emit_packed_gemm` writes for panels as wide as `target` has them.
+[[nodiscard]] std::string packed_gemm_source(const Target& target);
 
 }  // namespace kiln::codegen

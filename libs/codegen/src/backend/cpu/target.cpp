@@ -45,7 +45,7 @@ Target native_target() {
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
   target.panel_width = 8;
-  target.turns_operands = true;
+  target.blas_packs_slowly = true;
 #elif defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -94,7 +94,7 @@ Target resolve_target(const std::string& isa) {
             .threads = 0,
             .compiler_flags = "-march=armv8-a+simd",
             .panel_width = 8,
-            .turns_operands = true};
+            .blas_packs_slowly = true};
   }
   if (isa == "sve") {
     // Vectors of a fixed width: the compiler is told the width that the text assumes.
@@ -104,7 +104,7 @@ Target resolve_target(const std::string& isa) {
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
             .cpu_features = "asimd atomics sve sve256",
             .panel_width = 8,
-            .turns_operands = true};
+            .blas_packs_slowly = true};
   }
   throw Error(ErrorCode::kInvalidArgument,
               "there is no instruction set \"" + isa +

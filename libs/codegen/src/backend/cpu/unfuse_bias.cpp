@@ -32,9 +32,9 @@ constexpr std::array<std::string_view, 8> kReaders = {"aten.add.Tensor",
                                                       "aten.silu.default",
                                                       "aten.tanh.default"};
 
-class BiasSplitter {
+class BiasUnfuser {
  public:
-  explicit BiasSplitter(const ir::Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph) {}
+  explicit BiasUnfuser(const ir::Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -98,8 +98,8 @@ class BiasSplitter {
 
 }  // namespace
 
-ir::Graph split_biases(const ir::Graph& graph) {
-  return BiasSplitter(graph).run();
+ir::Graph unfuse_biases(const ir::Graph& graph) {
+  return BiasUnfuser(graph).run();
 }
 
 }  // namespace kiln::codegen

@@ -12,7 +12,7 @@ using ir::DType;
 namespace {
 
 // Vectors whose functions are computed in turns, each step of one while another's is under way.
-constexpr int kInTurns = 4;
+constexpr int kInterleaveFactor = 4;
 
 }  // namespace
 
@@ -41,13 +41,13 @@ std::string KernelEmitter::accumulator(std::size_t reduce, int copy) {
 
 int KernelEmitter::copies(int phase) {
   const bool accumulates = std::ranges::any_of(kernel_.reduces, [&](const auto& reduce) {
-    return reduce.phase == phase && reduce.result != Span::kColumn;
+    return reduce.phase == phase && reduce.result != IterationDomain::kColumn;
   });
-  return accumulates ? 4 : in_turns(roots(phase), phase);
+  return accumulates ? 4 : interleave_factor(roots(phase), phase);
 }
 
-int KernelEmitter::in_turns(const std::vector<ScalarId>& values, int phase) {
-  if (!takes_turns_) {
+int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int phase) {
+  if (!interleaves_) {
     return 1;
   }
   // What is short overlaps by itself, from one round of the loop to the next. What is very long has
@@ -56,7 +56,7 @@ int KernelEmitter::in_turns(const std::vector<ScalarId>& values, int phase) {
   int cost = 0, dearest = 0;
   std::set<ScalarId> seen;
   const auto visit = [&](auto&& self, ScalarId id) -> void {
-    if (levels_.of(id) < 3 || is_kept(id, phase) || !seen.insert(id).second) {
+    if (depths_.of(id) < LoopDepth::kInner || is_kept(id, phase) || !seen.insert(id).second) {
       return;
     }
     const Scalar& scalar = context_.scalar(id);
@@ -69,11 +69,11 @@ int KernelEmitter::in_turns(const std::vector<ScalarId>& values, int phase) {
   for (const ScalarId value : values) {
     visit(visit, value);
   }
-  return dearest >= kLong && cost <= kVeryLong ? kInTurns : 1;
+  return dearest >= kLong && cost <= kVeryLong ? kInterleaveFactor : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
-  const LoopKernel::Reduce& reduce = kernel_.reduces[number];
+  const LoopNest::Reduce& reduce = kernel_.reduces[number];
   prelude_.use_vector(reduce.dtype);
   const std::string neutral = "splat(" + literal(neutral_of(reduce.reduction, reduce.dtype)) + ")";
   std::string line;
@@ -103,8 +103,7 @@ std::string KernelEmitter::combine(Reduction reduction,
   return {};
 }
 
-std::string KernelEmitter::reduce_lanes(const LoopKernel::Reduce& reduce,
-                                        const std::string& vector) {
+std::string KernelEmitter::reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector) {
   const auto use = [&](const char* name) {
     prelude_.use_function(name, reduce.dtype);
     return std::string(name) + "(" + vector + ")";

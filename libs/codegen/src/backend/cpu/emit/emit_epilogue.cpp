@@ -9,10 +9,10 @@ using ir::Expr;
 
 void KernelEmitter::open_chunk_accumulators() {
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-    if (reduce.result == Span::kSingle) {
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == IterationDomain::kSingle) {
       declare_accumulators(i, 4);
-    } else if (reduce.result == Span::kColumn) {
+    } else if (reduce.result == IterationDomain::kColumn) {
       const std::string number = std::to_string(i);
       const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
       body_.line(std::string(memory_type(reduce.dtype)) + "* const sum" + number + " = partial" +
@@ -25,8 +25,8 @@ void KernelEmitter::open_chunk_accumulators() {
 
 void KernelEmitter::close_chunk_accumulators() {
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-    if (reduce.result == Span::kSingle) {
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == IterationDomain::kSingle) {
       body_.line("store_one(partial" + std::to_string(i) + " + chunk, " +
                  reduce_lanes(reduce, all_accumulators(i, 4)) + ");");
     }
@@ -35,13 +35,13 @@ void KernelEmitter::close_chunk_accumulators() {
 
 void KernelEmitter::emit_epilogue() {
   body_.open("");
-  Block outermost(context_, nullptr, 0);
+  Block outermost(context_, nullptr, LoopDepth::kInvariant);
   const std::string chunks = std::to_string(kernel_.chunks);
   bool columns = false;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-    columns = columns || reduce.result == Span::kColumn;
-    if (reduce.result != Span::kSingle) {
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
+    columns = columns || reduce.result == IterationDomain::kColumn;
+    if (reduce.result != IterationDomain::kSingle) {
       continue;
     }
     const std::string partial = "partial" + std::to_string(i);
@@ -55,8 +55,8 @@ void KernelEmitter::emit_epilogue() {
       outermost.set(id, name);
     }
   }
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kSingle) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kSingle) {
       const std::string value = outermost.value(store.value);
       body_.line("store_one(" + context_.operand(store.operand) + " + (" +
                  outermost.index(store.address) + "), " + value + ");");
@@ -70,28 +70,28 @@ void KernelEmitter::emit_epilogue() {
 
 void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& chunks) {
   std::set<ScalarId> seen;
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kColumn) {
-      hoist(store.value, 0, 0, outermost, seen);
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kColumn) {
+      hoist(store.value, 0, LoopDepth::kInvariant, outermost, seen);
     }
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
   if (nested) {
     body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
   }
-  Block middle(context_, &outermost, 2);
+  Block middle(context_, &outermost, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kColumn) {
-      hoist(store.value, 0, 2, middle, seen_in_middle);
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kColumn) {
+      hoist(store.value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
     }
   }
   const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
   const auto finish = [&](Block& block) {
     const std::string count = block.count().empty() ? "" : ", " + block.count();
     for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-      const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-      if (reduce.result != Span::kColumn) {
+      const LoopNest::Reduce& reduce = kernel_.reduces[i];
+      if (reduce.result != IterationDomain::kColumn) {
         continue;
       }
       const std::string name = "r" + std::to_string(i);
@@ -108,8 +108,8 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
         block.set(id, name);
       }
     }
-    for (const LoopKernel::Store& store : kernel_.stores) {
-      if (store.span == Span::kColumn) {
+    for (const LoopNest::Store& store : kernel_.stores) {
+      if (store.span == IterationDomain::kColumn) {
         store_element(store, store.value, block);
       }
     }

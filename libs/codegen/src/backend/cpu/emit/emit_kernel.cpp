@@ -16,7 +16,7 @@ namespace {
 // Nanoseconds. Starting threads costs several microseconds, and on a busy machine far more.
 constexpr double kWorthThreads = 40'000;
 // A loop that takes several vectors at once takes several times as long to compile.
-constexpr double kWorthTurns = 10'000;
+constexpr double kWorthInterleaving = 10'000;
 // Elements that one thread takes at a time where rows are not the unit of work.
 constexpr std::int64_t kBlock = 4096;
 constexpr int kHalvedVector = 64;
@@ -25,18 +25,18 @@ constexpr double kBytesPerNanosecond = 5;    // Of what is beyond one core's own
 
 // Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
 // takes comparisons of them apart, element by element; half as many lanes cost less.
-int vector_bytes(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {
+int vector_bytes(const LoopProgram& program, const LoopNest& kernel, const Target& target) {
   if (target.vector_bytes < kHalvedVector) {
     return target.vector_bytes;
   }
-  Levels levels(program.pool, kernel);
+  LoopDepths depths(program.pool, kernel);
   const bool is_wide = std::ranges::any_of(loads_of(program.pool, kernel), [&](ScalarId load) {
-    return ir::size_of(program.pool[load].dtype) == 8 && levels.of(load) == 3;
+    return ir::size_of(program.pool[load].dtype) == 8 && depths.of(load) == LoopDepth::kInner;
   });
   return is_wide ? target.vector_bytes / 2 : target.vector_bytes;
 }
 
-double element_count_of(const LoopKernel& kernel) {
+double element_count_of(const LoopNest& kernel) {
   double elements = 1;
   for (const Expr& extent : kernel.extents) {
     elements *= static_cast<double>(extent.constant().value_or(256));
@@ -45,10 +45,10 @@ double element_count_of(const LoopKernel& kernel) {
 }
 
 // Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
-double memory_nanoseconds(const LoopProgram& program, const LoopKernel& kernel) {
+double memory_nanoseconds(const LoopProgram& program, const LoopNest& kernel) {
   const double elements = element_count_of(kernel);
   double bytes = 0;
-  for (const LoopKernel::Operand& operand : kernel.operands) {
+  for (const LoopNest::Operand& operand : kernel.operands) {
     const Tensor& tensor = program[operand.tensor];
     const auto count =
         static_cast<double>(ir::element_count(tensor.sizes).constant().value_or(256));
@@ -60,17 +60,17 @@ double memory_nanoseconds(const LoopProgram& program, const LoopKernel& kernel) 
 }  // namespace
 
 KernelEmitter::KernelEmitter(const LoopProgram& program,
-                             const LoopKernel& kernel,
+                             const LoopNest& kernel,
                              const Target& target)
     : kernel_(kernel),
       prelude_(vector_bytes(program, kernel, target)),
-      levels_(program.pool, kernel),
-      context_{program, kernel, prelude_, levels_, body_, text_.sizes},
+      depths_(program.pool, kernel),
+      context_{program, kernel, prelude_, depths_, body_, text_.sizes},
       lanes_(prelude_.lanes()) {
-  temporaries_ = choose_row_temporaries(program.pool, program, kernel, levels_);
+  temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
   parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel)) > kWorthThreads;
-  takes_turns_ = nanoseconds > kWorthTurns;
+  interleaves_ = nanoseconds > kWorthInterleaving;
 }
 
 KernelText KernelEmitter::run() {
@@ -81,8 +81,8 @@ KernelText KernelEmitter::run() {
     emit_scan();
   } else if (kernel_.stores.empty() && kernel_.reduces.empty()) {
     // Nothing but updates.
-  } else if (!kernel_.turned.empty()) {
-    emit_tiles();
+  } else if (!kernel_.transposed_loads.empty()) {
+    emit_transpose_tiles();
   } else if (is_blocked()) {
     emit_blocks();
   } else {
@@ -129,15 +129,15 @@ void KernelEmitter::name_operands() {
   }
   std::size_t next = kernel_.operands.size();
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-    if (reduce.result == Span::kRow) {
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.result == IterationDomain::kRow) {
       continue;
     }
     prelude_.use_memory(reduce.dtype);
     const std::string type(memory_type(reduce.dtype));
     body_.line(type + "* const partial" + std::to_string(i) + " = (" + type + "*)buffers[" +
                std::to_string(next++) + "];");
-    const Expr row = reduce.result == Span::kColumn
+    const Expr row = reduce.result == IterationDomain::kColumn
                          ? kernel_.extents[kMiddle] * kernel_.extents[kInner]
                          : Expr(1);
     text_.scratch.push_back({reduce.dtype, row * Expr(kernel_.chunks)});
@@ -148,8 +148,9 @@ void KernelEmitter::name_operands() {
 bool KernelEmitter::is_blocked() const {
   const std::optional<std::int64_t> outer = kernel_.extents[kOuter].constant();
   const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
-  const bool uniform = std::ranges::all_of(
-      kernel_.stores, [](const LoopKernel::Store& store) { return store.span == Span::kFull; });
+  const bool uniform = std::ranges::all_of(kernel_.stores, [](const LoopNest::Store& store) {
+    return store.span == IterationDomain::kFull;
+  });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
          inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
 }
@@ -171,7 +172,7 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t b
 void KernelEmitter::emit_blocks() {
   body_.pragma("#pragma omp parallel for");
   open_blocks(kernel_.extents, kBlock);
-  Block row(context_, nullptr, 1);
+  Block row(context_, nullptr, LoopDepth::kOuter);
   emit_phase(0, row, "begin", "end", *kernel_.extents[kInner].constant() % kBlock);
   body_.close();
 }
@@ -199,45 +200,45 @@ void KernelEmitter::emit_rows() {
     body_.line("const Index o = 0;");
     body_.line("(void)o;");
   }
-  Block outermost(context_, nullptr, 0);
+  Block outermost(context_, nullptr, LoopDepth::kInvariant);
   emit_row(outermost);
   body_.close();
 }
 
 void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {
-  if (takes_rows_together()) {
+  if (unrolls_rows()) {
     body_.line("Index o = " + begin + ";");
-    if (emit_rows_together(end)) {
+    if (emit_unrolled_rows(end)) {
       return;
     }
     body_.open("for (; o < " + end + "; ++o)");
   } else {
     body_.open("for (Index o = " + begin + "; o < " + end + "; ++o)");
   }
-  Block chunk(context_, nullptr, 0);
+  Block chunk(context_, nullptr, LoopDepth::kInvariant);
   emit_row(chunk);
   body_.close();
 }
 
 int KernelEmitter::phase_count() const {
   int phases = 1;
-  for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+  for (const LoopNest::Reduce& reduce : kernel_.reduces) {
     phases = std::max(phases, reduce.phase + 1);
   }
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kFull) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kFull) {
       phases = std::max(phases, store.phase + 1);
     }
   }
   return phases;
 }
 
-double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel, int lanes) {
+double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, int lanes) {
   double operations = 0;
   std::set<ScalarId> seen;
-  Levels levels(program.pool, kernel);
+  LoopDepths depths(program.pool, kernel);
   const auto visit = [&](auto&& self, ScalarId id) -> void {
-    if (!seen.insert(id).second || levels.of(id) < 3) {
+    if (!seen.insert(id).second || depths.of(id) < LoopDepth::kInner) {
       return;
     }
     const Scalar& scalar = program.pool[id];
@@ -247,23 +248,24 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopKernel& kernel
     }
     for (const Index& index : scalar.indices) {
       for_each_computed(index, [&](ScalarId place) {
-        operations += levels.of(place) == 3 ? kVectorsPerNanosecond * lanes : 0;  // One by one.
+        operations += depths.of(place) == LoopDepth::kInner ? kVectorsPerNanosecond * lanes
+                                                            : 0;  // One by one.
         self(self, place);
       });
     }
   };
-  for (const LoopKernel::Reduce& reduce : kernel.reduces) {
+  for (const LoopNest::Reduce& reduce : kernel.reduces) {
     operations += 2;
     visit(visit, reduce.body);
   }
-  for (const LoopKernel::Store& store : kernel.stores) {
-    operations += store.span == Span::kFull ? 2 : 0;
+  for (const LoopNest::Store& store : kernel.stores) {
+    operations += store.span == IterationDomain::kFull ? 2 : 0;
     visit(visit, store.value);
   }
   return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;
 }
 
-KernelText emit_kernel(const LoopProgram& program, const LoopKernel& kernel, const Target& target) {
+KernelText emit_kernel(const LoopProgram& program, const LoopNest& kernel, const Target& target) {
   return KernelEmitter(program, kernel, target).run();
 }
 

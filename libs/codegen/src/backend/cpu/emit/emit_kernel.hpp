@@ -28,12 +28,12 @@ struct KernelText {
 
 /// Writes `kernel` in vector extensions, as `Kernel::source` (schedule.hpp) wants it.
 [[nodiscard]] KernelText emit_kernel(const LoopProgram& program,
-                                     const LoopKernel& kernel,
+                                     const LoopNest& kernel,
                                      const Target& target);
 
 /// Rough nanoseconds that `kernel` computes on one core.
 [[nodiscard]] double estimate_nanoseconds(const LoopProgram& program,
-                                          const LoopKernel& kernel,
+                                          const LoopNest& kernel,
                                           int lanes);
 
 }  // namespace kiln::codegen

@@ -11,7 +11,7 @@ using ir::DType;
 using ir::Expr;
 
 void KernelEmitter::emit_row(Block& outer) {
-  Block row(context_, &outer, 1);
+  Block row(context_, &outer, LoopDepth::kOuter);
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
     if (temporaries_[i].store < 0) {
       const DType dtype = context_.scalar(temporaries_[i].value).dtype;
@@ -32,13 +32,13 @@ void KernelEmitter::emit_row(Block& outer) {
 
 std::vector<ScalarId> KernelEmitter::roots(int phase) const {
   std::vector<ScalarId> result;
-  for (const LoopKernel::Reduce& reduce : kernel_.reduces) {
+  for (const LoopNest::Reduce& reduce : kernel_.reduces) {
     if (reduce.phase == phase) {
       result.push_back(reduce.body);
     }
   }
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kFull && store.phase == phase) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kFull && store.phase == phase) {
       result.push_back(store.value);
     }
   }
@@ -46,18 +46,18 @@ std::vector<ScalarId> KernelEmitter::roots(int phase) const {
 }
 
 void KernelEmitter::hoist(
-    ScalarId root, int phase, int level, Block& block, std::set<ScalarId>& seen) {
+    ScalarId root, int phase, LoopDepth depth, Block& block, std::set<ScalarId>& seen) {
   if (!seen.insert(root).second || is_kept(root, phase)) {
     return;
   }
   const Scalar& scalar = context_.scalar(root);
-  if (levels_.of(root) <= level) {
+  if (depths_.of(root) <= depth) {
     if (scalar.op != ScalarOp::kConstant) {
       block.value(root);
     }
     return;
   }
-  const auto descend = [&](ScalarId id) { hoist(id, phase, level, block, seen); };
+  const auto descend = [&](ScalarId id) { hoist(id, phase, depth, block, seen); };
   std::ranges::for_each(scalar.operands, descend);
   for (const Index& index : scalar.indices) {
     for_each_computed(index, descend);
@@ -65,7 +65,7 @@ void KernelEmitter::hoist(
 }
 
 bool KernelEmitter::is_kept(ScalarId id, int phase) const {
-  return std::ranges::any_of(temporaries_, [&](const RowTemporary& temporary) {
+  return std::ranges::any_of(temporaries_, [&](const RowBuffer& temporary) {
     return temporary.value == id && temporary.phase < phase;
   });
 }
@@ -105,11 +105,11 @@ void KernelEmitter::emit_phase(int phase,
   }
   std::set<ScalarId> seen;
   for (const ScalarId value : values) {
-    hoist(value, phase, 1, row, seen);
+    hoist(value, phase, LoopDepth::kOuter, row, seen);
   }
   const int vectors = copies(phase);
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    if (kernel_.reduces[i].phase == phase && kernel_.reduces[i].result == Span::kRow) {
+    if (kernel_.reduces[i].phase == phase && kernel_.reduces[i].result == IterationDomain::kRow) {
       declare_accumulators(i, vectors);
     }
   }
@@ -117,10 +117,10 @@ void KernelEmitter::emit_phase(int phase,
   if (nested) {
     body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
   }
-  Block middle(context_, &row, 2);
+  Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
   for (const ScalarId value : values) {
-    hoist(value, phase, 2, middle, seen_in_middle);
+    hoist(value, phase, LoopDepth::kMiddle, middle, seen_in_middle);
   }
   emit_inner_loops(
       middle,
@@ -138,10 +138,10 @@ void KernelEmitter::emit_phase(int phase,
 void KernelEmitter::emit_segments(Block& row) {
   for (const Segment& segment : kernel_.segments) {
     body_.open("");
-    Block outer(context_, &row, 1);
+    Block outer(context_, &row, LoopDepth::kOuter);
     std::set<ScalarId> seen;
     for (const ScalarId value : segment.values) {
-      hoist(value, 0, 1, outer, seen);
+      hoist(value, 0, LoopDepth::kOuter, outer, seen);
     }
     const auto compute = [&](Block& block, int /*copy*/) {
       for (const ScalarId value : segment.values) {
@@ -153,11 +153,12 @@ void KernelEmitter::emit_segments(Block& row) {
         store_element(kernel_.stores[i], segment.values[i], block);
       }
     };
-    emit_inner_loops(outer,
-                     std::to_string(segment.begin),
-                     std::to_string(segment.end),
-                     segment.end - segment.begin,
-                     {.store = store, .compute = compute, .copies = in_turns(segment.values, 0)});
+    emit_inner_loops(
+        outer,
+        std::to_string(segment.begin),
+        std::to_string(segment.end),
+        segment.end - segment.begin,
+        {.store = store, .compute = compute, .copies = interleave_factor(segment.values, 0)});
     body_.close();
   }
 }
@@ -194,7 +195,8 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     for (int copy = 0; copy < copies; ++copy) {
       const std::string number = std::to_string(copy);
       const std::string inner = copy == 0 ? "j" : "j + " + std::to_string(copy * lanes_);
-      blocks.emplace_back(context_, &parent, 3, inner, "", copy == 0 ? "" : "_" + number);
+      blocks.emplace_back(
+          context_, &parent, LoopDepth::kInner, inner, "", copy == 0 ? "" : "_" + number);
       elements.compute(blocks.back(), copy);
     }
     std::ranges::for_each(blocks, elements.store);
@@ -202,13 +204,13 @@ void KernelEmitter::emit_inner_loops(Block& parent,
   }
   if (copies > 1 && (!length || !whole || *length % step >= lanes_)) {
     open(lanes_);
-    emit_one(Block(context_, &parent, 3));
+    emit_one(Block(context_, &parent, LoopDepth::kInner));
     body_.close();
   }
   if (!length || *length % lanes_ != 0) {
     body_.open("if (j < " + end + ")");
     body_.line("const int n = (int)(" + end + " - j);");
-    emit_one(Block(context_, &parent, 3, "j", "n"));
+    emit_one(Block(context_, &parent, LoopDepth::kInner, "j", "n"));
     body_.close();
   }
   body_.close();
@@ -216,7 +218,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
 
 void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-    const RowTemporary& temporary = temporaries_[i];
+    const RowBuffer& temporary = temporaries_[i];
     if (temporary.phase < phase && is_used(temporary.value, phase)) {
       read_temporary(i, block);
     }
@@ -226,13 +228,13 @@ void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
       accumulate(i, block, copy);
     }
   }
-  for (const RowTemporary& temporary : temporaries_) {
+  for (const RowBuffer& temporary : temporaries_) {
     if (temporary.phase == phase && temporary.store < 0) {
       block.vector(temporary.value);
     }
   }
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kFull && store.phase == phase) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kFull && store.phase == phase) {
       block.vector(store.value);
     }
   }
@@ -240,32 +242,32 @@ void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
 
 void KernelEmitter::store_elements(int phase, Block& block) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-    const RowTemporary& temporary = temporaries_[i];
+    const RowBuffer& temporary = temporaries_[i];
     if (temporary.phase == phase && temporary.store < 0) {
       const std::string value = block.vector(temporary.value);
       body_.line("store(row" + std::to_string(i) + " + " + row_position(block.inner()) + ", " +
                  value + (block.count().empty() ? ");" : ", " + block.count() + ");"));
     }
   }
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span == Span::kFull && store.phase == phase) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span == IterationDomain::kFull && store.phase == phase) {
       store_element(store, store.value, block);
     }
   }
 }
 
-void KernelEmitter::store_element(const LoopKernel::Store& store, ScalarId value, Block& block) {
+void KernelEmitter::store_element(const LoopNest::Store& store, ScalarId value, Block& block) {
   const std::string text = block.vector(value);
   block.store_vector(context_.operand(store.operand), store.address, text);
 }
 
 void KernelEmitter::read_temporary(std::size_t number, Block& block) {
-  const RowTemporary& temporary = temporaries_[number];
+  const RowBuffer& temporary = temporaries_[number];
   const DType dtype = context_.scalar(temporary.value).dtype;
   const std::string name = "t" + std::to_string(number) + block.suffix();
   std::string text;
   if (temporary.store >= 0) {
-    const LoopKernel::Store& store = kernel_.stores[static_cast<std::size_t>(temporary.store)];
+    const LoopNest::Store& store = kernel_.stores[static_cast<std::size_t>(temporary.store)];
     text = block.load_vector(context_.operand(store.operand), store.address);
   } else {
     text = "load(row" + std::to_string(number) + " + " + row_position(block.inner()) +
@@ -276,9 +278,9 @@ void KernelEmitter::read_temporary(std::size_t number, Block& block) {
 }
 
 void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
-  const LoopKernel::Reduce& reduce = kernel_.reduces[number];
+  const LoopNest::Reduce& reduce = kernel_.reduces[number];
   std::string value = block.vector(reduce.body);
-  if (reduce.result == Span::kColumn) {
+  if (reduce.result == IterationDomain::kColumn) {
     const std::string place = "sum" + std::to_string(number) + " + " + row_position(block.inner());
     const std::string count = block.count().empty() ? "" : ", " + block.count();
     body_.line("store(" + place + ", " +
@@ -305,8 +307,8 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
 void KernelEmitter::finish_row_reductions(int phase, Block& row) {
   const int vectors = copies(phase);
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
-    if (reduce.phase != phase || reduce.result != Span::kRow) {
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
+    if (reduce.phase != phase || reduce.result != IterationDomain::kRow) {
       continue;
     }
     const std::string name = "r" + std::to_string(i);
@@ -319,8 +321,8 @@ void KernelEmitter::finish_row_reductions(int phase, Block& row) {
 }
 
 void KernelEmitter::emit_row_stores(int phase, Block& row) {
-  for (const LoopKernel::Store& store : kernel_.stores) {
-    if (store.span != Span::kRow || std::max(store.phase, 1) != phase + 1) {
+  for (const LoopNest::Store& store : kernel_.stores) {
+    if (store.span != IterationDomain::kRow || std::max(store.phase, 1) != phase + 1) {
       continue;
     }
     const std::string value = row.value(store.value);

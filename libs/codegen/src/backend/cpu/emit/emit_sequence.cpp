@@ -41,9 +41,9 @@ void KernelEmitter::emit_scan() {
                "] __attribute__((aligned(64)));");
     body_.line("for (" + type + "& each : total) each = " + neutral + ";");
   }
-  Block row(context_, nullptr, 1);
+  Block row(context_, nullptr, LoopDepth::kOuter);
   std::set<ScalarId> seen;
-  hoist(body, 0, 1, row, seen);
+  hoist(body, 0, LoopDepth::kOuter, row, seen);
   emit_running_totals(row);
   body_.close();
 }
@@ -51,13 +51,13 @@ void KernelEmitter::emit_scan() {
 void KernelEmitter::emit_running_totals(Block& row) {
   const auto [body, reduction] = *kernel_.scan;
   const DType dtype = context_.scalar(body).dtype;
-  const LoopKernel::Store& store = kernel_.stores[0];
+  const LoopNest::Store& store = kernel_.stores[0];
   const std::string base = context_.operand(store.operand);
   const DType result = compute_type(operand_dtype(store.operand));
   body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
-  Block middle(context_, &row, 2);
+  Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen;
-  hoist(body, 0, 2, middle, seen);
+  hoist(body, 0, LoopDepth::kMiddle, middle, seen);
   if (kernel_.extents[kInner] == Expr(1)) {
     body_.line("total = " + combine(reduction, dtype, "total", middle.value(body)) + ";");
     body_.line("store_one(" + base + " + (" + middle.index(store.address) + "), (" +
@@ -78,7 +78,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
 }
 
 void KernelEmitter::emit_updates() {
-  const LoopKernel::Update& update = *kernel_.update;
+  const LoopNest::Update& update = *kernel_.update;
   const bool single = update.extents[kInner] == Expr(1);
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
   if (all.constant().value_or(kManyUpdates) >= kManyUpdates &&
@@ -90,17 +90,17 @@ void KernelEmitter::emit_updates() {
   } else {
     open_blocks(update.extents, kBlockColumns);
   }
-  const auto hoist_all = [&](int level, Block& block) {
+  const auto hoist_all = [&](LoopDepth depth, Block& block) {
     std::set<ScalarId> seen;
-    hoist(update.value, 0, level, block, seen);
+    hoist(update.value, 0, depth, block, seen);
     for_each_computed(update.address,
-                      [&](ScalarId scalar) { hoist(scalar, 0, level, block, seen); });
+                      [&](ScalarId scalar) { hoist(scalar, 0, depth, block, seen); });
   };
-  Block row(context_, nullptr, 1);
-  hoist_all(1, row);
+  Block row(context_, nullptr, LoopDepth::kOuter);
+  hoist_all(LoopDepth::kOuter, row);
   body_.open("for (Index m = 0; m < " + context_.text(update.extents[kMiddle]) + "; ++m)");
-  Block middle(context_, &row, 2);
-  hoist_all(2, middle);
+  Block middle(context_, &row, LoopDepth::kMiddle);
+  hoist_all(LoopDepth::kMiddle, middle);
   if (single) {
     emit_update(middle);
   } else {
@@ -113,7 +113,7 @@ void KernelEmitter::emit_updates() {
 
 // One element, or a vector of them that lie in different places.
 void KernelEmitter::emit_update(Block& block) {
-  const LoopKernel::Update& update = *kernel_.update;
+  const LoopNest::Update& update = *kernel_.update;
   const std::string base = context_.operand(update.operand);
   const DType dtype = context_.scalar(update.value).dtype;
   if (update.extents[kInner] == Expr(1)) {

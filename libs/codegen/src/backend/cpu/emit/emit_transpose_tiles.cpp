@@ -1,5 +1,5 @@
 // Kernels that read across their rows: squares of the two inner loops, in which such operands are
-// turned into rows first.
+// transposed first.
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
 
@@ -17,7 +17,7 @@ static std::string least(const std::string& a, const std::string& b) {
 std::int64_t KernelEmitter::tile_side() const {
   constexpr std::int64_t kSmall = 32, kLarge = 64, kBytes = 16 << 10, kManyRows = 256;
   std::int64_t bytes = 0;
-  for (const ScalarId load : kernel_.turned) {
+  for (const ScalarId load : kernel_.transposed_loads) {
     const auto operand = static_cast<std::uint32_t>(context_.scalar(load).integer);
     bytes += ir::size_of(operand_dtype(operand));
   }
@@ -25,7 +25,7 @@ std::int64_t KernelEmitter::tile_side() const {
   return fits && *kernel_.extents[kMiddle].constant() >= kManyRows ? kLarge : kSmall;
 }
 
-void KernelEmitter::emit_tiles() {
+void KernelEmitter::emit_transpose_tiles() {
   const std::int64_t length = tile_side();
   const std::string side = std::to_string(length);
   const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + length - 1) / length;
@@ -38,29 +38,29 @@ void KernelEmitter::emit_tiles() {
   body_.line("const Index top = task % " + std::to_string(bands) + " * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
   body_.line("(void)o;");
-  Block band(context_, nullptr, 1);
+  Block band(context_, nullptr, LoopDepth::kOuter);
   std::set<ScalarId> seen;
   for (const ScalarId value : roots(0)) {
-    hoist(value, 0, 1, band, seen);
+    hoist(value, 0, LoopDepth::kOuter, band, seen);
   }
   body_.open("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
   body_.line("const Index end = " + least("begin + " + side, extent(kInner)) + ";");
-  for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
+  for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
     turn(i, band);
   }
   body_.open("for (Index m = top; m < bottom; ++m)");
-  Block middle(context_, &band, 2);
+  Block middle(context_, &band, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
   for (const ScalarId value : roots(0)) {
-    hoist(value, 0, 2, middle, seen_in_middle);
+    hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
   }
   emit_inner_loops(middle,
                    "begin",
                    "end",
                    *kernel_.extents[kInner].constant() % length,
                    {.store = [&](Block& block) {
-                     for (std::size_t i = 0; i < kernel_.turned.size(); ++i) {
-                       read_turned(i, block);
+                     for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
+                       read_transposed(i, block);
                      }
                      store_elements(0, block);
                    }});
@@ -70,25 +70,25 @@ void KernelEmitter::emit_tiles() {
 }
 
 void KernelEmitter::turn(std::size_t number, Block& band) {
-  const Scalar& load = context_.scalar(kernel_.turned[number]);
+  const Scalar& load = context_.scalar(kernel_.transposed_loads[number]);
   const auto operand = static_cast<std::uint32_t>(load.integer);
   const DType dtype = operand_dtype(operand);
   const std::string tile = "tile" + std::to_string(number);
   const std::string side = std::to_string(tile_side());
-  prelude_.use_turned(dtype);
+  prelude_.use_transposed(dtype);
   body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
              "] __attribute__((aligned(64)));");
   body_.open("");
   body_.line("const Index m = top, j = begin;");
-  Block corner(context_, &band, 2);
+  Block corner(context_, &band, LoopDepth::kMiddle);
   body_.line("turn(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
              corner.index(load.indices[0]) + "), " +
              context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
   body_.close();
 }
 
-void KernelEmitter::read_turned(std::size_t number, Block& block) {
-  const ScalarId id = kernel_.turned[number];
+void KernelEmitter::read_transposed(std::size_t number, Block& block) {
+  const ScalarId id = kernel_.transposed_loads[number];
   const std::string name = "turned" + std::to_string(number);
   const DType dtype = context_.scalar(id).dtype;
   prelude_.use_vector(dtype);

@@ -13,26 +13,26 @@ using ir::Expr;
 
 namespace {
 
-constexpr int kRowsTogether = 4;
+constexpr int kUnrolledRows = 4;
 // Operations of a row whose values still fit into registers so often.
 constexpr int kMostOperations = 6;
 
 }  // namespace
 
-bool KernelEmitter::takes_rows_together() {
+bool KernelEmitter::unrolls_rows() {
   const std::optional<std::int64_t> rows = kernel_.extents[kOuter].constant();
   const bool only_columns =
-      std::ranges::all_of(kernel_.reduces, [](const LoopKernel::Reduce& reduce) {
-        return reduce.result == Span::kColumn && reduce.phase == 0;
+      std::ranges::all_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
+        return reduce.result == IterationDomain::kColumn && reduce.phase == 0;
       });
   if (!only_columns || phase_count() != 1 || !temporaries_.empty() || !kernel_.segments.empty() ||
-      !(kernel_.extents[kMiddle] == Expr(1)) || !rows || *rows < kRowsTogether * kernel_.chunks) {
+      !(kernel_.extents[kMiddle] == Expr(1)) || !rows || *rows < kUnrolledRows * kernel_.chunks) {
     return false;
   }
   int operations = 0;
   std::set<ScalarId> seen;
   const auto visit = [&](auto&& self, ScalarId id) -> void {
-    if (levels_.of(id) < 3 || !seen.insert(id).second) {
+    if (depths_.of(id) < LoopDepth::kInner || !seen.insert(id).second) {
       return;
     }
     const Scalar& scalar = context_.scalar(id);
@@ -43,47 +43,48 @@ bool KernelEmitter::takes_rows_together() {
   return operations <= kMostOperations;
 }
 
-bool KernelEmitter::emit_rows_together(const std::string& end) {
-  const std::string rows = std::to_string(kRowsTogether);
+bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
+  const std::string rows = std::to_string(kUnrolledRows);
   body_.open("for (; o + " + rows + " <= " + end + "; o += " + rows + ")");
-  Block chunk(context_, nullptr, 0);
+  Block chunk(context_, nullptr, LoopDepth::kInvariant);
   std::deque<Block> blocks;
-  for (int row = 0; row < kRowsTogether; ++row) {
+  for (int row = 0; row < kUnrolledRows; ++row) {
     const std::string number = std::to_string(row);
-    Block& block = blocks.emplace_back(context_, &chunk, 1, "j", "", row == 0 ? "" : "_" + number);
+    Block& block = blocks.emplace_back(
+        context_, &chunk, LoopDepth::kOuter, "j", "", row == 0 ? "" : "_" + number);
     block.set_outer(row == 0 ? "o" : "(o + " + number + ")");
     std::set<ScalarId> seen;
     for (const ScalarId value : roots(0)) {
-      hoist(value, 0, 1, block, seen);
+      hoist(value, 0, LoopDepth::kOuter, block, seen);
     }
   }
   const std::optional<std::int64_t> length = kernel_.extents[kInner].constant();
   const std::string vector = std::to_string(lanes_);
   body_.line("Index j = 0;");
   body_.open("for (; j + " + vector + " <= " + extent(kInner) + "; j += " + vector + ")");
-  emit_vectors_together(blocks, "");
+  emit_unrolled_vectors(blocks, "");
   body_.close();
   if (!length || *length % lanes_ != 0) {
     body_.open("if (j < " + extent(kInner) + ")");
     body_.line("const int n = (int)(" + extent(kInner) + " - j);");
-    emit_vectors_together(blocks, "n");
+    emit_unrolled_vectors(blocks, "n");
     body_.close();
   }
   for (Block& block : blocks) {
     emit_row_stores(0, block);
   }
   body_.close();
-  return *kernel_.extents[kOuter].constant() % (kRowsTogether * kernel_.chunks) == 0;
+  return *kernel_.extents[kOuter].constant() % (kUnrolledRows * kernel_.chunks) == 0;
 }
 
-void KernelEmitter::emit_vectors_together(std::deque<Block>& rows, const std::string& count) {
+void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count) {
   std::deque<Block> blocks;
   for (Block& row : rows) {
-    blocks.emplace_back(context_, &row, 3, "j", count, row.suffix());
+    blocks.emplace_back(context_, &row, LoopDepth::kInner, "j", count, row.suffix());
   }
   const std::string some = count.empty() ? "" : ", " + count;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
-    const LoopKernel::Reduce& reduce = kernel_.reduces[i];
+    const LoopNest::Reduce& reduce = kernel_.reduces[i];
     const std::string number = std::to_string(i);
     const std::string total = "s" + number, place = "sum" + number + " + j";
     body_.line(std::string(vector_type(reduce.dtype)) + " " + total + " = load(" + place + some +
@@ -95,8 +96,8 @@ void KernelEmitter::emit_vectors_together(std::deque<Block>& rows, const std::st
     body_.line("store(" + place + ", " + total + some + ");");
   }
   for (Block& block : blocks) {
-    for (const LoopKernel::Store& store : kernel_.stores) {
-      if (store.span == Span::kFull) {
+    for (const LoopNest::Store& store : kernel_.stores) {
+      if (store.span == IterationDomain::kFull) {
         block.vector(store.value);
       }
     }

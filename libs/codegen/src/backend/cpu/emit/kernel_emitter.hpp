@@ -1,5 +1,5 @@
 // Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
-// emit_phase.cpp, sums over some rows at a time in emit_rows_together.cpp, and what becomes of them
+// emit_phase.cpp, sums over some rows at a time in emit_unrolled_rows.cpp, and what becomes of them
 // in emit_epilogue.cpp.
 
 #pragma once
@@ -19,7 +19,7 @@ namespace kiln::codegen {
 /// The text of one kernel, as it grows.
 class KernelEmitter {
  public:
-  KernelEmitter(const LoopProgram& program, const LoopKernel& kernel, const Target& target);
+  KernelEmitter(const LoopProgram& program, const LoopNest& kernel, const Target& target);
 
   KernelText run();
 
@@ -39,10 +39,10 @@ class KernelEmitter {
   void emit_updates();
   void emit_update(Block& block);
   // Squares of the middle and the inner loop.
-  void emit_tiles();
+  void emit_transpose_tiles();
   std::int64_t tile_side() const;
   void turn(std::size_t number, Block& band);
-  void read_turned(std::size_t number, Block& block);
+  void read_transposed(std::size_t number, Block& block);
   void emit_rows();
   // The rows of a chunk.
   void emit_chunk(const std::string& begin, const std::string& end);
@@ -53,7 +53,7 @@ class KernelEmitter {
   // What the inner loops of a phase compute.
   std::vector<ScalarId> roots(int phase) const;
   // Computes in `block` everything under `root` that does not change inside it.
-  void hoist(ScalarId root, int phase, int level, Block& block, std::set<ScalarId>& seen);
+  void hoist(ScalarId root, int phase, LoopDepth depth, Block& block, std::set<ScalarId>& seen);
   // Whether a phase finds `id` ready-made in a row temporary.
   bool is_kept(ScalarId id, int phase) const;
   bool is_used(ScalarId target, int phase) const;
@@ -79,7 +79,7 @@ class KernelEmitter {
   void emit_segments(Block& row);
   void compute_elements(int phase, Block& block, int copy);
   void store_elements(int phase, Block& block);
-  void store_element(const LoopKernel::Store& store, ScalarId value, Block& block);
+  void store_element(const LoopNest::Store& store, ScalarId value, Block& block);
   void read_temporary(std::size_t number, Block& block);
   void accumulate(std::size_t number, Block& block, int copy);
   void finish_row_reductions(int phase, Block& row);
@@ -91,22 +91,22 @@ class KernelEmitter {
   // Vectors that the inner loop of a phase takes at once. Independent accumulators hide the latency
   // of the additions, independent arguments that of functions.
   int copies(int phase);
-  int in_turns(const std::vector<ScalarId>& values, int phase);
+  int interleave_factor(const std::vector<ScalarId>& values, int phase);
   void declare_accumulators(std::size_t number, int copies);
   std::string combine(Reduction reduction,
                       ir::DType dtype,
                       const std::string& a,
                       const std::string& b);
-  std::string reduce_lanes(const LoopKernel::Reduce& reduce, const std::string& vector);
+  std::string reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector);
   std::string all_accumulators(std::size_t number, int copies);
   ScalarId reduced(std::size_t number) const;
 
   // Some rows at a time, where sums over the rows are all that is reduced: what was added up is
   // then loaded and stored once for all of them.
-  bool takes_rows_together();
+  bool unrolls_rows();
   // From `o` to `end`; whether no row is left over.
-  bool emit_rows_together(const std::string& end);
-  void emit_vectors_together(std::deque<Block>& rows, const std::string& count);
+  bool emit_unrolled_rows(const std::string& end);
+  void emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count);
 
   // Reductions over the rows.
   void open_chunk_accumulators();
@@ -115,16 +115,16 @@ class KernelEmitter {
   void emit_epilogue();
   void emit_column_epilogue(Block& outermost, const std::string& chunks);
 
-  const LoopKernel& kernel_;
+  const LoopNest& kernel_;
   Prelude prelude_;
-  Levels levels_;
+  LoopDepths depths_;
   Lines body_;
   KernelText text_;
   TextContext context_;
   int lanes_;
   bool parallel_ = false;
-  bool takes_turns_ = false;  // Whether functions of several vectors are computed in turns.
-  std::vector<RowTemporary> temporaries_;
+  bool interleaves_ = false;  // Whether functions of several vectors are computed in turns.
+  std::vector<RowBuffer> temporaries_;
 };
 
 /// What leaves a reduction as it is.

@@ -329,7 +329,7 @@ void Prelude::use_memory(DType dtype) {
   use_vector(dtype);
 }
 
-void Prelude::use_scattered() {
+void Prelude::use_gather_scatter() {
   scattered_ = true;
   use_vector(DType::kInt64);
 }
@@ -396,7 +396,7 @@ std::string Prelude::text() const {
       out += replaced(kRepeatedMemory, {{"$T", memory}, {"$V", vector}});
     }
     if (turned_.contains(dtype)) {
-      out += replaced(turn_text(dtype, lanes_), {{"$T", memory}, {"$V", vector}});
+      out += replaced(transpose_source(dtype, lanes_), {{"$T", memory}, {"$V", vector}});
     }
     if (scattered_) {
       out += replaced(kScatteredMemory, {{"$T", memory}, {"$V", vector}});

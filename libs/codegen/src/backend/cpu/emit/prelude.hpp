@@ -32,11 +32,11 @@ class Prelude {
   /// Loads, stores and splats of elements of `dtype` in memory.
   void use_memory(ir::DType dtype);
   /// Loads and stores at computed places, of every type in memory.
-  void use_scattered();
+  void use_gather_scatter();
   /// Loads of each element several times in a row, of every type in memory.
   void use_repeated() { repeated_ = true; }
   /// Tiles of elements of `dtype` that are turned.
-  void use_turned(ir::DType dtype) { turned_.insert(dtype); }
+  void use_transposed(ir::DType dtype) { turned_.insert(dtype); }
   /// The vector type of `dtype`.
   void use_vector(ir::DType dtype);
   /// A function of vectors by its name: "exp", "maximum", … .
@@ -63,7 +63,7 @@ class Prelude {
 
 /// `turn`, which copies columns into the rows of a tile; `$T` is the type in memory, `$V` its
 /// vector.
-[[nodiscard]] std::string turn_text(ir::DType dtype, int lanes);
+[[nodiscard]] std::string transpose_source(ir::DType dtype, int lanes);
 
 /// A function of vectors of one type and what it calls.
 struct MathFunction {

@@ -60,13 +60,13 @@ std::string literal(const Scalar& constant) {
 
 Block::Block(TextContext& context,
              Block* parent,
-             int level,
+             LoopDepth depth,
              std::string inner,
              std::string count,
              std::string suffix)
     : context_(context),
       parent_(parent),
-      level_(level),
+      depth_(depth),
       inner_(std::move(inner)),
       count_(std::move(count)),
       suffix_(std::move(suffix)),
@@ -89,8 +89,8 @@ std::string Block::value(ScalarId id) {
   if (scalar.op == ScalarOp::kConstant) {
     return literal(scalar);
   }
-  const int level = context_.levels.of(id);
-  const bool is_vector = level == 3 && level_ == 3;
+  const LoopDepth depth = context_.depths.of(id);
+  const bool is_vector = depth == LoopDepth::kInner && depth_ == LoopDepth::kInner;
   const std::string text = compute(id, is_vector);
   std::string name = "v" + std::to_string(id.index()) + suffix_;
   context_.prelude.use_vector(scalar.dtype);
@@ -103,7 +103,7 @@ std::string Block::value(ScalarId id) {
 
 std::string Block::vector(ScalarId id) {
   const std::string name = value(id);
-  if (context_.levels.of(id) == 3) {
+  if (context_.depths.of(id) == LoopDepth::kInner) {
     return name;
   }
   context_.prelude.use_vector(context_.scalar(id).dtype);
@@ -149,7 +149,7 @@ std::string Block::index_vector(const Index& index) {
   for (const Index::Term& term : index.terms()) {
     std::string text;
     const Atom& part = *term.atom;
-    if (context_.levels.of(Index::of(term.atom)) < 3) {
+    if (context_.depths.of(Index::of(term.atom)) < LoopDepth::kInner) {
       text = "splat((Index)(" + atom(part) + "))";
     } else if (part.kind == Atom::Kind::kVariable) {
       text = "lane_numbers(" + inner_ + ")";
@@ -178,8 +178,9 @@ std::string Block::with_count(const std::string& arguments) const {
 
 bool Block::is_lanewise(const Index& address) const {
   bool lanewise = !address.factor_of(kInner);
-  for_each_computed(address,
-                    [&](ScalarId id) { lanewise = lanewise || context_.levels.of(id) == 3; });
+  for_each_computed(address, [&](ScalarId id) {
+    lanewise = lanewise || context_.depths.of(id) == LoopDepth::kInner;
+  });
   return lanewise;
 }
 
@@ -192,7 +193,7 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
            with_count(base + " + (" + index(address) + ")");
   }
   if (is_lanewise(address)) {
-    context_.prelude.use_scattered();
+    context_.prelude.use_gather_scatter();
     return "load_at" + with_count(base + ", " + index_vector(address));
   }
   const std::optional<Expr> stride = address.factor_of(kInner);
@@ -205,7 +206,7 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
   if (is_lanewise(address)) {
-    context_.prelude.use_scattered();
+    context_.prelude.use_gather_scatter();
     context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) +
                       ";");
     return;
@@ -344,7 +345,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
   for (std::size_t i = 1; i < operands.size(); ++i) {
     arguments += ", " + operands[i];
   }
-  if (scalar.op == ScalarOp::kBounded) {
+  if (scalar.op == ScalarOp::kCheckIndex) {
     return name + with_count(arguments + failure_argument(scalar.op));
   }
   return name + "(" + arguments + ")";
@@ -379,7 +380,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   }
   const std::string name(to_string(scalar.op));
   context_.prelude.use_function(name, scalar.dtype);
-  if (scalar.op == ScalarOp::kBounded) {
+  if (scalar.op == ScalarOp::kCheckIndex) {
     return name + "(" + operands[0] + ", " + operands[1] + failure_argument(scalar.op) + ")";
   }
   // The rest is there for vectors: one lane of it will do. With AVX-512 GCC 12 gets the lane of a
@@ -392,7 +393,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
 }
 
 std::string Block::failure_argument(ScalarOp op) {
-  if (op != ScalarOp::kBounded) {
+  if (op != ScalarOp::kCheckIndex) {
     return {};
   }
   context_.checks_indices = true;

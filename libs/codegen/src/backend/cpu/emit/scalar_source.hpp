@@ -39,9 +39,9 @@ class Lines {
 /// What is the same for all text of one kernel.
 struct TextContext {
   const LoopProgram& program;
-  const LoopKernel& kernel;
+  const LoopNest& kernel;
   Prelude& prelude;
-  Levels& levels;
+  LoopDepths& depths;
   Lines& out;
   std::vector<ir::Expr>& sizes;
   /// Where a kernel that finds an index out of range says so: an `int*`, the last of `buffers`.
@@ -63,7 +63,7 @@ class Block {
   /// in use. Names of values end in `suffix`.
   Block(TextContext& context,
         Block* parent,
-        int level,
+        LoopDepth depth,
         std::string inner = "j",
         std::string count = "",
         std::string suffix = "");
@@ -103,7 +103,7 @@ class Block {
 
   TextContext& context_;
   Block* parent_;
-  int level_;
+  LoopDepth depth_;
   std::string inner_;
   std::string count_;
   std::string suffix_;

@@ -69,7 +69,7 @@ std::string turn_square(int lanes) {
 
 }  // namespace
 
-std::string turn_text(ir::DType dtype, int lanes) {
+std::string transpose_source(ir::DType dtype, int lanes) {
   const bool plain = dtype == ir::DType::kFloat32 || dtype == ir::DType::kInt32;
   return std::string(kEach) +
          (plain ? turn_square(lanes) + std::string(kTurnSquares) : std::string(kTurnEach));

@@ -66,13 +66,13 @@ ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::
   return pieces;
 }
 
-SharedKernel convolution_kernel(const ConvolutionLayout& layout,
-                                const ConvolutionPieces& pieces,
-                                std::int64_t tile_pixels,
-                                std::string_view parts,
-                                const Target& target) {
+ShapeGenericKernel convolution_kernel(const ConvolutionLayout& layout,
+                                      const ConvolutionPieces& pieces,
+                                      std::int64_t tile_pixels,
+                                      std::string_view parts,
+                                      const Target& target) {
   const std::int64_t lanes = panel_lanes(target, layout.width);
-  SharedKernel kernel;
+  ShapeGenericKernel kernel;
   kernel.source =
       "// convolution by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"
@@ -95,7 +95,7 @@ SharedKernel convolution_kernel(const ConvolutionLayout& layout,
       layout.stride[0],      layout.stride[1],     layout.padding[0],
       layout.padding[1],     layout.dilation[0],   layout.dilation[1],
       layout.input_image,    layout.input_step[0], layout.input_step[1],
-      pieces.bands,          pieces.groups,        operations > kOperationsWorthThreads ? 1 : 0};
+      pieces.bands,          pieces.groups,        operations > kParallelThreshold ? 1 : 0};
   return kernel;
 }
 

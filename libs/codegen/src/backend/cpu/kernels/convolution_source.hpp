@@ -30,10 +30,10 @@ inline constexpr std::int64_t kFewestPixels = 4;
 
 /// A kernel of `parts`, which define `piece`. Its text does not depend on the shape, which it is
 /// told in numbers: a program has many convolutions, and a text is compiled once.
-[[nodiscard]] SharedKernel convolution_kernel(const ConvolutionLayout& layout,
-                                              const ConvolutionPieces& pieces,
-                                              std::int64_t tile_pixels,
-                                              std::string_view parts,
-                                              const Target& target);
+[[nodiscard]] ShapeGenericKernel convolution_kernel(const ConvolutionLayout& layout,
+                                                    const ConvolutionPieces& pieces,
+                                                    std::int64_t tile_pixels,
+                                                    std::string_view parts,
+                                                    const Target& target);
 
 }  // namespace kiln::codegen

@@ -231,7 +231,7 @@ bool has_attention(const Target& target) {
   return target.panel_width > 0 && target.panel_width % lanes_of(target) == 0;
 }
 
-SharedKernel emit_attention(const AttentionLayout& layout, const Target& target) {
+ShapeGenericKernel emit_attention(const AttentionLayout& layout, const Target& target) {
   const std::int64_t width = target.panel_width;
   const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
   const std::int64_t heads = layout.batches * layout.heads;
@@ -244,7 +244,7 @@ SharedKernel emit_attention(const AttentionLayout& layout, const Target& target)
   const std::int64_t operations =
       2 * heads * layout.queries * layout.keys * (layout.depth + layout.columns);
 
-  SharedKernel kernel;
+  ShapeGenericKernel kernel;
   kernel.source = attention_text(rows, target);
   kernel.sizes = {
       layout.batches, layout.heads, layout.queries, layout.keys, layout.depth, layout.columns};
@@ -260,12 +260,12 @@ SharedKernel emit_attention(const AttentionLayout& layout, const Target& target)
                        groups,
                        threads,
                        room,
-                       operations > kOperationsWorthThreads ? 1 : 0});
+                       operations > kParallelThreshold ? 1 : 0});
   kernel.scratch = threads * room;
   return kernel;
 }
 
-std::vector<std::string> attention_texts(const Target& target) {
+std::vector<std::string> attention_sources(const Target& target) {
   std::vector<std::string> texts;
   if (has_attention(target)) {
     const std::int64_t most = most_rows(target);

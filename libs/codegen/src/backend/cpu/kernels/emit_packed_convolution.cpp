@@ -89,13 +89,13 @@ std::int64_t tile_pixels(std::int64_t all, std::int64_t most) {
 
 }  // namespace
 
-SharedKernel emit_panel_convolution(const ConvolutionLayout& layout, const Target& target) {
+ShapeGenericKernel emit_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
   const std::int64_t most = most_pixels(layout, target);
   const std::int64_t band = std::clamp<std::int64_t>(kMostPlaces / taps, most, kBandPixels);
   const ConvolutionPieces pieces =
       cut_convolution((layout.pixels() + band - 1) / band, layout.panels, kEnoughPieces);
-  SharedKernel kernel =
+  ShapeGenericKernel kernel =
       convolution_kernel(layout, pieces, tile_pixels(layout.pixels(), most), kDirectParts, target);
   kernel.source += kDirectBody;
   return kernel;

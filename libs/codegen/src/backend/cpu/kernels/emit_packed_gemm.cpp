@@ -15,14 +15,14 @@ constexpr std::int64_t kDeepTogether = 4096;
 constexpr std::int64_t kFewestPieces = 24;
 
 // How deep the parts of a product are: all alike, but for the last one.
-std::int64_t deep(const PanelLayout& layout) {
+std::int64_t deep(const GemmLayout& layout) {
   const std::int64_t parts = (layout.depth + kDeepestPart - 1) / kDeepestPart;
   const std::int64_t each = (layout.depth + parts - 1) / parts;
   return parts == 1 ? each : (each + 3) / 4 * 4;
 }
 
 // Rows of a block: all alike, but for the last one.
-std::int64_t block_rows(const PanelLayout& layout, std::int64_t lanes) {
+std::int64_t block_rows(const GemmLayout& layout, std::int64_t lanes) {
   const std::int64_t most = most_tile_rows(lanes);
   if (lanes != kLongLanes) {
     return most;
@@ -33,7 +33,7 @@ std::int64_t block_rows(const PanelLayout& layout, std::int64_t lanes) {
 
 // Panels that are packed together because they share lines of the cache, while enough is left for
 // other threads. Rows that meet several panels are in the first cache from the second one on.
-std::int64_t panels_together(const PanelLayout& layout) {
+std::int64_t panels_together(const GemmLayout& layout) {
   if (!layout.packs_right || layout.right_column != 1) {
     return 1;
   }
@@ -45,23 +45,23 @@ std::int64_t panels_together(const PanelLayout& layout) {
   return together;
 }
 
-bool is_worth_threads(const PanelLayout& layout) {
+bool is_worth_threads(const GemmLayout& layout) {
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  return 2 * layout.batches * layout.rows * layout.depth * columns > kOperationsWorthThreads;
+  return 2 * layout.batches * layout.rows * layout.depth * columns > kParallelThreshold;
 }
 
 }  // namespace
 
-std::int64_t PanelLayout::left_batches() const {
+std::int64_t GemmLayout::left_batches() const {
   return left_batch == 0 ? 1 : batches;
 }
 
-SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target) {
+ShapeGenericKernel emit_packed_gemm(const GemmLayout& layout, const Target& target) {
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
   const std::int64_t packed = layout.packs_left ? (layout.rows + 3) / 4 * 4 * layout.depth : 0;
-  SharedKernel kernel;
-  kernel.source = product_text(lanes, layout.width);
+  ShapeGenericKernel kernel;
+  kernel.source = packed_gemm_source(lanes, layout.width);
   kernel.scratch = layout.left_batches() * packed;
   kernel.sizes = {layout.batches,
                   layout.left_batches(),
@@ -91,8 +91,8 @@ SharedKernel emit_panel_product(const PanelLayout& layout, const Target& target)
   return kernel;
 }
 
-std::string panel_product_text(const Target& target) {
-  return product_text(panel_lanes(target, target.panel_width), target.panel_width);
+std::string packed_gemm_source(const Target& target) {
+  return packed_gemm_source(panel_lanes(target, target.panel_width), target.panel_width);
 }
 
 }  // namespace kiln::codegen

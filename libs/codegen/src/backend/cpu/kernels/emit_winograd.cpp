@@ -223,7 +223,7 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
          layout.panels * layout.width >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
 }
 
-SharedKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {
+ShapeGenericKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {
   const std::int64_t at_once = most_pixels(layout, target);
   const std::int64_t band = band_tiles(layout, at_once);
   const ConvolutionPieces pieces =
@@ -237,7 +237,7 @@ SharedKernel emit_winograd(const ConvolutionLayout& layout, const Target& target
   const std::int64_t together = layout.channels % lanes == 0 ? lanes : 4;
   const std::string parts = "constexpr Index kTogether = " + std::to_string(together) + ";\n" +
                             std::string(kWinogradParts);
-  SharedKernel kernel = convolution_kernel(layout, pieces, at_once, parts, target);
+  ShapeGenericKernel kernel = convolution_kernel(layout, pieces, at_once, parts, target);
   kernel.source += kWinogradBody;
   kernel.sizes.insert(kernel.sizes.end(), {band, threads, room});
   kernel.scratch = threads * room;

@@ -266,7 +266,7 @@ std::int64_t most_tile_rows(std::int64_t lanes) {
   return lanes == kLongLanes ? 14 : 8;
 }
 
-std::string product_text(std::int64_t lanes, std::int64_t width) {
+std::string packed_gemm_source(std::int64_t lanes, std::int64_t width) {
   std::string text =
       "// product by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"

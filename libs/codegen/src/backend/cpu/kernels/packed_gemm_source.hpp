@@ -13,7 +13,7 @@ namespace kiln::codegen {
 
 /// The kernel for panels of `width` columns in vectors of `lanes`, as `Kernel::source` wants it. It
 /// takes left side, right side, what is added if anything is, result, and room for the left side if
-/// that is packed; and the sizes that `emit_panel_product` says.
-[[nodiscard]] std::string product_text(std::int64_t lanes, std::int64_t width);
+/// that is packed; and the sizes that `emit_packed_gemm` says.
+[[nodiscard]] std::string packed_gemm_source(std::int64_t lanes, std::int64_t width);
 
 }  // namespace kiln::codegen

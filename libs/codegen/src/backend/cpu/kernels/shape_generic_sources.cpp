@@ -29,7 +29,7 @@ void add_convolutions(const Target& target, bool adds, std::vector<std::string>&
   const std::int64_t most = most_pixels(convolution(target, adds, 1), target);
   // A tile has as many pixels as there are, and those of large pictures have the most.
   for (std::int64_t pixels = kFewestPixels; pixels <= most; ++pixels) {
-    texts.push_back(emit_panel_convolution(convolution(target, adds, pixels), target).source);
+    texts.push_back(emit_packed_convolution(convolution(target, adds, pixels), target).source);
   }
   ConvolutionLayout tiles = convolution(target, adds, most);
   for (const std::int64_t channels : {std::int64_t{4}, std::int64_t{target.vector_bytes / 4}}) {
@@ -40,14 +40,14 @@ void add_convolutions(const Target& target, bool adds, std::vector<std::string>&
 
 }  // namespace
 
-std::vector<std::string> shared_texts(const Target& target) {
+std::vector<std::string> shape_generic_sources(const Target& target) {
   std::vector<std::string> texts;
   if (target.panel_width > 0) {
     add_convolutions(target, false, texts);
     add_convolutions(target, true, texts);
-    texts.push_back(panel_product_text(target));
+    texts.push_back(packed_gemm_source(target));
   }
-  std::ranges::move(attention_texts(target), std::back_inserter(texts));
+  std::ranges::move(attention_sources(target), std::back_inserter(texts));
   return texts;
 }
 

@@ -10,6 +10,6 @@
 namespace kiln::codegen {
 
 /// Those for `target`, as `Kernel::source` wants them; the same in every model (`Kernel::shared`).
-[[nodiscard]] std::vector<std::string> shared_texts(const Target& target);
+[[nodiscard]] std::vector<std::string> shape_generic_sources(const Target& target);
 
 }  // namespace kiln::codegen
