@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "driver/compile_schedule.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -37,7 +38,8 @@ Options test_options() {
 
 Report build(const fs::path& library, const Options& options) {
   const ir::Graph graph = small_graph();
-  return compile_schedule(graph, testing::schedule_by_hand(graph), Target{}, library, options);
+  return compile_schedule(
+      testing::schedule_by_hand(graph), nullptr, CpuBackend({Target{}}), library, options);
 }
 
 // A compiler that does what `script` says after it was found to work.

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "libtorch/call_cost.hpp"
@@ -22,7 +23,7 @@ Counts fixed(const Cost& cost) {
 
 // Of the only kernel of a graph.
 Counts cost_of_kernel(const std::string& text) {
-  const Schedule plan = schedule(ir::parse(text), resolve_target("native"), false);
+  const Schedule plan = schedule(ir::parse(text), CpuBackend({resolve_target("native")}), false);
   REQUIRE(plan.steps.size() == 1);
   return fixed(std::get<KernelCall>(plan.steps[0]).cost);
 }
@@ -81,7 +82,7 @@ TEST_CASE("a kernel with symbolic sizes has a symbolic cost", "[codegen][cost]")
     output %a user
   })");
 
-  const Schedule plan = schedule(graph, resolve_target("native"), false);
+  const Schedule plan = schedule(graph, CpuBackend({resolve_target("native")}), false);
 
   const Cost& cost = std::get<KernelCall>(plan.steps.at(0)).cost;
   CHECK(cost.operations.evaluate({{"s0", 5}}) == 40);

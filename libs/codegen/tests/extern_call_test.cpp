@@ -162,8 +162,8 @@ TEST_CASE("a Scalar goes through the host's proxy executor", "[codegen][extern_c
   const TemporaryDirectory directory;
   const std::filesystem::path library = directory.path() / "model.so";
 
-  const Report report =
-      compile_schedule(graph, testing::schedule_by_hand(graph), Target{}, library, Options{});
+  const Report report = compile_schedule(
+      testing::schedule_by_hand(graph), nullptr, CpuBackend({Target{}}), library, Options{});
 
   CHECK(report.extern_nodes == directory.path() / "model.json");
   // PyTorch's own runner: it reads the JSON and brings the executor.

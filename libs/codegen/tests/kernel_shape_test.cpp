@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/kernel_cases.hpp"
@@ -14,6 +15,7 @@ using testing::graph;
 using testing::kernel_count;
 using testing::KernelCase;
 using testing::KernelResult;
+using testing::kernels_of;
 using testing::run_cases;
 
 TEST_CASE("rows that are repeated are loaded once for each repetition", "[codegen][kernel]") {
@@ -26,8 +28,8 @@ TEST_CASE("rows that are repeated are loaded once for each repetition", "[codege
   const std::vector<KernelResult> results = run_cases(cases);
 
   CHECK(results[0].mismatch == "");
-  REQUIRE(results[0].schedule.kernels.size() == 1);
-  CHECK(results[0].schedule.kernels[0].source.find("load_repeated<2>(") != std::string::npos);
+  REQUIRE(results[0].kernels().size() == 1);
+  CHECK(results[0].kernels()[0].source.find("load_repeated<2>(") != std::string::npos);
 }
 
 TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][kernel]") {
@@ -68,8 +70,7 @@ TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][k
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
     REQUIRE(kernel_count(results[i].schedule) == 1);
-    const bool gathers =
-        results[i].schedule.kernels[0].source.find("load_at(in") != std::string::npos;
+    const bool gathers = results[i].kernels()[0].source.find("load_at(in") != std::string::npos;
     CHECK(gathers == (i + 1 == results.size()));
   }
 }
@@ -101,11 +102,12 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
   const std::vector<KernelResult> results = run_cases({cases[0], cases[1]});
   for (const KernelResult& result : results) {
     CHECK(result.mismatch == "");
-    CHECK(result.schedule.kernels[0].source.find("load_at(in") == std::string::npos);
+    CHECK(result.kernels()[0].source.find("load_at(in") == std::string::npos);
   }
   CHECK(kernel_count(results[0].schedule) == 1);
   CHECK(kernel_count(results[1].schedule) == 2);
-  CHECK(kernel_count(schedule(ir::parse(cases[2].text), resolve_target("native"), false)) == 0);
+  CHECK(kernel_count(schedule(
+            ir::parse(cases[2].text), CpuBackend({resolve_target("native")}), false)) == 0);
 }
 
 TEST_CASE("gathering nothing, in other dims than there are, is libtorch's", "[codegen][kernel]") {
@@ -113,7 +115,7 @@ TEST_CASE("gathering nothing, in other dims than there are, is libtorch's", "[co
       ir::parse(graph("  input %x: f32[5] user\n  input %i: i64[2, 0] user\n",
                       "  %y: f32[2, 0] = aten.gather.default(%x, 0, %i, false)\n",
                       "  output %y user\n"));
-  const Schedule plan = schedule(empty, resolve_target("native"), false);
+  const Schedule plan = schedule(empty, CpuBackend({resolve_target("native")}), false);
   REQUIRE(plan.steps.size() == 1);
   CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
 }
@@ -161,8 +163,8 @@ TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
-    REQUIRE(results[i].schedule.kernels.size() == 1);
-    const std::string& source = results[i].schedule.kernels[0].source;
+    REQUIRE(results[i].kernels().size() == 1);
+    const std::string& source = results[i].kernels()[0].source;
     CHECK((source.find("o += 4") != std::string::npos) == (i < 3));
     CHECK((source.find("++o") == std::string::npos) == (i == 0));
   }
@@ -170,13 +172,12 @@ TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
 
 TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
   const auto is_parallel = [](const std::string& shape) {
-    const Schedule plan = schedule(
+    const std::vector<KernelSource> kernels = kernels_of(
         ir::parse(graph("  input %a: f32" + shape + " user\n  input %b: f32" + shape + " user\n",
                         "  %y: f32" + shape + " = aten.add.Tensor(%a, %b, 1)\n",
                         "  output %y user\n")),
-        resolve_target("native"),
-        false);
-    return plan.kernels.at(0).source.find("#pragma omp") != std::string::npos;
+        resolve_target("native"));
+    return kernels.at(0).uses_openmp;
   };
   CHECK(is_parallel("[300, 200]"));
   CHECK_FALSE(is_parallel("[100, 100]"));

@@ -293,7 +293,7 @@ TEST_CASE("functions of long rows are computed for several vectors in turns", "[
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
     REQUIRE(kernel_count(results[i].schedule) == 1);
-    CHECK(results[i].schedule.kernels[0].source.find("_3 = load(") != std::string::npos);
+    CHECK(results[i].kernels()[0].source.find("_3 = load(") != std::string::npos);
   }
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("pictures of few channels are laid out without dividing", "[codegen][k
   }
   check(cases);
   for (const KernelResult& result : run_cases(cases)) {
-    CHECK(result.schedule.kernels[0].source.find("lane_numbers(j)") == std::string::npos);
+    CHECK(result.kernels()[0].source.find("lane_numbers(j)") == std::string::npos);
   }
 }
 

@@ -54,10 +54,10 @@ class DrawnProduct {
   // The largest difference to the same in double, and infinity if it wrote beside the result.
   [[nodiscard]] double error_of(const LoadedLibrary& library, const Target& target) {
     constexpr float kUntouched = 1234.5F;
-    const ShapeGenericKernel kernel = emit_packed_gemm(layout_, target);
-    const std::vector<long long> sizes(kernel.sizes.begin(), kernel.sizes.end());
+    const LibraryCall call = plan_packed_gemm(layout_, target);
+    const std::vector<long long> sizes(call.parameters.begin(), call.parameters.end());
     std::vector<float> result(layout_.batches * layout_.result_batch + 64, kUntouched);
-    std::vector<float> room(kernel.scratch);
+    std::vector<float> room(call.scratch);
     std::vector<void*> buffers{left_.data(), right_.data()};
     if (layout_.adds) {
       buffers.push_back(added_.data());
@@ -115,7 +115,7 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
       continue;  // Tiles that take factors from memory are AVX-512's.
     }
     const Target target = {.vector_bytes = is_long ? 64 : 16, .panel_width = is_long ? 32 : 8};
-    std::string text = packed_gemm_source(target);
+    std::string text = packed_gemm_source(target.vector_bytes / 4, target.panel_width);
     const std::string mark = "KILN_KERNEL";
     for (std::size_t at = 0; (at = text.find(mark)) != std::string::npos;) {
       text.replace(at, mark.size(), "multiply");

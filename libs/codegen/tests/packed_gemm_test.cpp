@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
+#include "backend/cpu/kernels/library.hpp"
 #include "backend/cpu/pack_gemm_operands.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
@@ -157,11 +159,11 @@ TEST_CASE("the kernel packs a transposed right side that is no constant", "[code
     output %c user
     output %d user
   })");
-  const Schedule plan = schedule(graph, kOpenBlas, false);
+  const Schedule plan = schedule(graph, CpuBackend({kOpenBlas}), false);
   for (const Step& step : plan.steps) {
     CHECK(std::holds_alternative<KernelCall>(step));
   }
-  CHECK(schedule(graph, {.panel_width = 32}, false).kernels.empty());
+  CHECK(kernel_calls(schedule(graph, CpuBackend({{.panel_width = 32}}), false)) == 0);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({19, 130});
@@ -205,7 +207,7 @@ TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][
     output %d user
     output %e user
   })");
-  for (const Step& step : schedule(graph, kOpenBlas, false).steps) {
+  for (const Step& step : schedule(graph, CpuBackend({kOpenBlas}), false).steps) {
     CHECK(std::holds_alternative<KernelCall>(step));
   }
 
@@ -241,9 +243,10 @@ TEST_CASE("many small products read their rows where they are", "[codegen][produ
     output %a user
     output %b user
   })");
-  const Schedule plan = schedule(graph, {.vector_bytes = 64, .panel_width = 32}, false);
+  const CpuBackend backend({{.vector_bytes = 64, .panel_width = 32}});
+  const Schedule plan = schedule(graph, backend, false);
   REQUIRE(plan.steps.size() == 2);
-  CHECK(plan.kernels.size() == 1);
+  CHECK(write_kernels(graph, plan, backend).kernels().size() == 1);
   for (const Step& step : plan.steps) {
     CHECK(std::get<KernelCall>(step).operands.size() == 3);  // And no room for packed rows.
   }
@@ -281,7 +284,7 @@ TEST_CASE("a product deeper than the caches is added up in parts", "[codegen][pr
       "] = aten.mm.default(%x, %w)\n  %u: f32[" + r + ", " + c +
       "] = aten.mm.default(%x, %vt)\n  output %p user\n  output %q user\n  output %s user\n"
       "  output %u user\n}");
-  CHECK(kernel_calls(schedule(graph, kOpenBlas, false)) == 4);
+  CHECK(kernel_calls(schedule(graph, CpuBackend({kOpenBlas}), false)) == 4);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({rows, depth});
@@ -312,7 +315,7 @@ TEST_CASE("a batch of deep products is added up in parts", "[codegen][product]")
     output %p user
     output %q user
   })");
-  CHECK(kernel_calls(schedule(graph, kOpenBlas, false)) == 2);
+  CHECK(kernel_calls(schedule(graph, CpuBackend({kOpenBlas}), false)) == 2);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({3, 13, 1100});
@@ -367,24 +370,26 @@ TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[code
         graph_of("graph g {\n  input %x: f32[" + left + "] user\n  input %w: f32[" + count +
                  ", 64, 16] user\n  %a: f32[" + rows +
                  ", 16] = aten.bmm.default(%x, %w)\n  output %a user\n}");
-    CHECK(schedule(graph, kOpenBlas, false).kernels.empty());
+    CHECK(kernel_calls(schedule(graph, CpuBackend({kOpenBlas}), false)) == 0);
   }
 }
 
 TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   const GemmLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
-  CHECK(emit_packed_gemm(layout, {}).scratch == 12 * 4);
+  CHECK(plan_packed_gemm(layout, {}).scratch == 12 * 4);
   for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
-    const std::string text = emit_packed_gemm(layout, {.vector_bytes = bytes}).source;
+    const Target target{.vector_bytes = bytes};
+    const std::string text = library_source(plan_packed_gemm(layout, target), target);
     CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
   }
   GemmLayout wide = layout;
   wide.width = 32;
   wide.rows = 30;
-  const ShapeGenericKernel kernel = emit_packed_gemm(wide, {.vector_bytes = 64});
-  CHECK(kernel.source.find("kLanes = 16;") != std::string::npos);
-  CHECK(kernel.sizes[6] == 30);
-  CHECK(kernel.sizes[7] == 10);  // Three blocks, all alike.
+  const Target avx512{.vector_bytes = 64};
+  const LibraryCall call = plan_packed_gemm(wide, avx512);
+  CHECK(library_source(call, avx512).find("kLanes = 16;") != std::string::npos);
+  CHECK(call.parameters[6] == 30);
+  CHECK(call.parameters[7] == 10);  // Three blocks, all alike.
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "program/program.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "backend/cpu/kernel_units.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
@@ -25,9 +27,9 @@ TEST_CASE("memory comes from where a buffer's life demands", "[codegen][program]
     %c: f32[4, 4] = aten.mm.default(%s, %x)
     output %c user
   })");
-  const Schedule schedule = testing::schedule_by_hand(graph);
+  const ScheduledProgram made = testing::schedule_by_hand(graph);
 
-  const Program program = plan_program(graph, schedule, false);
+  const Program program = plan_program(made.graph, made.schedule, made.kernels, false);
 
   REQUIRE(program.buffers.size() == 6);
   CHECK(program.buffers[0].memory == Memory::kInput);
@@ -81,10 +83,10 @@ TEST_CASE("symbolic integers become C++", "[codegen][program]") {
 }
 
 TEST_CASE("equal kernels are one function", "[codegen][program]") {
-  const Kernel relu{testing::kReluKernel, "a"};
-  const Kernel other{"extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}", "b"};
+  const KernelSource relu{testing::kReluKernel, "a"};
+  const KernelSource other{"extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}", "b"};
 
-  const KernelUnits units = group_kernels({relu, other, relu}, Target{});
+  const KernelUnits units = group_kernels(std::vector{relu, other, relu}, Target{});
 
   CHECK(units.distinct == 2);
   CHECK(units.names[0] == units.names[2]);
@@ -94,7 +96,7 @@ TEST_CASE("equal kernels are one function", "[codegen][program]") {
 }
 
 TEST_CASE("many kernels are spread over several files", "[codegen][program]") {
-  std::vector<Kernel> kernels;
+  std::vector<KernelSource> kernels;
   for (int i = 0; i < 300; ++i) {
     kernels.push_back({std::string(testing::kReluKernel) + "// " + std::to_string(i), "k"});
   }
@@ -107,13 +109,13 @@ TEST_CASE("many kernels are spread over several files", "[codegen][program]") {
 }
 
 TEST_CASE("kernels that fold constants are compiled in less time", "[codegen][program]") {
-  const Kernel relu{testing::kReluKernel, "a"};
-  const Kernel other{std::string(testing::kReluKernel) + "// other", "b"};
+  const KernelSource relu{testing::kReluKernel, "a"};
+  const KernelSource other{std::string(testing::kReluKernel) + "// other", "b"};
   const auto has = [](const Unit& unit, const char* flag) {
     return std::ranges::find(unit.flags, flag) != unit.flags.end();
   };
 
-  const KernelUnits units = group_kernels({relu, other, relu}, Target{}, {}, 1);
+  const KernelUnits units = group_kernels(std::vector{relu, other, relu}, Target{}, {}, 1);
 
   REQUIRE(units.units.size() == 2);
   CHECK(has(units.units[0], "-O3"));
@@ -128,9 +130,15 @@ std::string program_of(int kernels) {
             ")\n";
   }
   const ir::Graph graph = ir::parse(text + "output %v" + std::to_string(kernels) + " user\n}");
-  const Schedule schedule = testing::schedule_by_hand(graph);
-  const std::vector<std::string> names = group_kernels(schedule.kernels, Target{}).names;
-  return emit_program(plan_program(graph, schedule, false), nullptr, {{"", names}}, {}).source;
+  const ScheduledProgram made = testing::schedule_by_hand(graph);
+  const CpuBackend backend({Target{}});
+  const std::vector<std::string> names = backend.units(made.kernels.kernels(), 0, SIZE_MAX).names;
+  return emit_program(plan_program(made.graph, made.schedule, made.kernels, false),
+                      nullptr,
+                      {{"", names}},
+                      backend.operations(),
+                      {})
+      .source;
 }
 
 TEST_CASE("many calls of kernels in a row are a table", "[codegen][program]") {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
@@ -15,6 +16,7 @@ using kiln::testing::contains;
 using testing::kernel_count;
 using testing::KernelCase;
 using testing::KernelResult;
+using testing::kernels_of;
 using testing::run_cases;
 
 constexpr const char* kForward = R"(graph mlp {
@@ -181,11 +183,10 @@ TEST_CASE("a row of elements from anywhere is walked without dividing", "[codege
   const std::vector<KernelResult> results = run_cases({{text}});
 
   CHECK(results[0].mismatch == "");
-  REQUIRE(results[0].schedule.kernels.size() == 1);
-  CHECK_THAT(results[0].schedule.kernels[0].source, contains("o < 24") && !contains("% 33"));
+  REQUIRE(results[0].kernels().size() == 1);
+  CHECK_THAT(results[0].kernels()[0].source, contains("o < 24") && !contains("% 33"));
   // 64-bit numbers fill a register with half as many lanes.
-  const Schedule wide = schedule(ir::parse(text), {.vector_bytes = 64}, false);
-  CHECK_THAT(wide.kernels[0].source, contains("kLanes = 8;"));
+  CHECK_THAT(kernels_of(ir::parse(text), {.vector_bytes = 64})[0].source, contains("kLanes = 8;"));
 }
 
 TEST_CASE("an mlp is two products and one kernel between them", "[codegen][schedule]") {
@@ -199,7 +200,7 @@ TEST_CASE("an mlp is two products and one kernel between them", "[codegen][sched
   }
   CHECK(results[0].schedule.steps.size() == 3);
   CHECK(kernel_count(results[0].schedule) == 1);
-  CHECK_THAT(results[0].schedule.kernels[0].source, contains("relu, native_layer_norm"));
+  CHECK_THAT(results[0].kernels()[0].source, contains("relu, native_layer_norm"));
   // The two bias sums, the norm's backward and the threshold; three products.
   CHECK(kernel_count(results[1].schedule) == 2);
   CHECK(results[1].schedule.steps.size() == 5);
@@ -221,7 +222,7 @@ TEST_CASE("a transformer block has one kernel between two products", "[codegen][
 
 TEST_CASE("a transposed weight is a window, not a kernel", "[codegen][schedule]") {
   const ir::Graph graph = ir::parse(kForward);
-  const Schedule plan = schedule(graph, resolve_target("native"), true);
+  const Schedule plan = schedule(graph, CpuBackend({resolve_target("native")}), true);
 
   ir::ValueId transposed;
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
@@ -242,7 +243,7 @@ TEST_CASE("outputs are fresh memory, passed-through inputs are not", "[codegen][
   output %x user
 }
 )");
-  const Schedule plan = schedule(graph, resolve_target("native"), false);
+  const Schedule plan = schedule(graph, CpuBackend({resolve_target("native")}), false);
 
   CHECK(plan.buffers[plan.locations[1]->buffer.index()].kind == Buffer::Kind::kOutput);
   CHECK(plan.buffers[plan.locations[0]->buffer.index()].kind == Buffer::Kind::kInput);
@@ -256,7 +257,7 @@ TEST_CASE("a graph that mutates is refused", "[codegen][schedule]") {
 }
 )");
 
-  CHECK_THROWS_AS(schedule(graph, resolve_target("native"), false), Error);
+  CHECK_THROWS_AS(schedule(graph, CpuBackend({resolve_target("native")}), false), Error);
 }
 
 TEST_CASE("an unknown instruction set is named with those there are", "[codegen][target]") {

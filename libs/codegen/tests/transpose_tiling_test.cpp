@@ -13,7 +13,7 @@ using testing::KernelResult;
 using testing::run_cases;
 
 bool turns(const KernelResult& result) {
-  return result.schedule.kernels[0].source.find("tile0[") != std::string::npos;
+  return result.kernels()[0].source.find("tile0[") != std::string::npos;
 }
 
 TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]") {

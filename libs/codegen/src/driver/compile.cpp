@@ -2,26 +2,19 @@
 
 #include <algorithm>
 #include <future>
-#include <iterator>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_set>
 
-#include "backend/cpu/kernel_units.hpp"
-#include "backend/cpu/pack_convolutions.hpp"
-#include "backend/cpu/pack_gemm_operands.hpp"
-#include "backend/cpu/unfuse_bias.hpp"
+#include "backend/cpu/cpu_backend.hpp"
 #include "driver/compile_schedule.hpp"
 #include "driver/describe_plan.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/decompose.hpp"
 #include "lower/lowering.hpp"
-#include "passes/channels_last.hpp"
 #include "passes/complex_numbers.hpp"
 #include "passes/fold_batch_norms.hpp"
 #include "passes/split_constants.hpp"
-#include "passes/unroll_lstm.hpp"
 #include "program/program.hpp"
 #include "schedule/schedule.hpp"
 #include "toolchain/clock.hpp"
@@ -58,55 +51,31 @@ std::vector<Target> targets_of(const Options& options) {
   return targets;
 }
 
-// A program in the form that is scheduled.
-struct Prepared {
+// The graphs that are scheduled: the program, and what computes its folded constants.
+struct PreparedGraphs {
   ir::Graph graph;
-  std::optional<Folding> folding;
+  std::optional<ir::Graph> folding;
 };
 
-// The kernels of the same plans for other instruction sets.
-std::vector<KernelVariant> other_kernels(const Prepared& prepared,
-                                         std::span<const Target> targets,
-                                         bool bind_constants) {
-  std::vector<KernelVariant> variants;
-  for (const Target& target : targets) {
-    KernelVariant& variant = variants.emplace_back(
-        KernelVariant{target, schedule(prepared.graph, target, bind_constants).kernels});
-    if (prepared.folding) {
-      std::ranges::move(schedule(prepared.folding->graph, target, true).kernels,
-                        std::back_inserter(variant.kernels));
+PreparedGraphs prepare(const ir::Graph& program, const Backend& backend, bool bind_constants) {
+  ir::Graph graph = complex_numbers_as_tensors(expanded(program));
+  if (bind_constants) {
+    graph = fold_batch_norms(graph);
+  }
+  graph = backend.prepare(graph, bind_constants);
+  if (bind_constants) {
+    SplitProgram split = split_constants(graph);
+    if (split.folded() != 0) {
+      return {std::move(split.run), std::move(split.fold)};
     }
   }
-  return variants;
+  return {std::move(graph), std::nullopt};
 }
 
-Prepared prepare(const ir::Graph& program, const Target& target, bool bind_constants) {
-  Prepared prepared{complex_numbers_as_tensors(expanded(program)), std::nullopt};
-  if (bind_constants) {
-    prepared.graph = fold_batch_norms(prepared.graph);
-  }
-  if (target.panel_width > 0) {
-    if (bind_constants) {
-      prepared.graph = unroll_lstm(prepared.graph);
-    }
-    prepared.graph = pack_gemm_operands(prepared.graph, target, bind_constants);
-  }
-  if (!target.blas_packs_slowly) {
-    prepared.graph = unfuse_biases(prepared.graph);
-  }
-  prepared.graph = lay_out_channels_last(prepared.graph, bind_constants);
-  if (bind_constants) {
-    if (target.panel_width > 0) {
-      prepared.graph = pack_convolutions(prepared.graph, target.panel_width);
-    }
-    SplitProgram split = split_constants(prepared.graph);
-    if (split.folded() != 0) {
-      Schedule constants = schedule(split.fold, target, true);
-      prepared.folding = Folding{std::move(split.fold), std::move(constants)};
-      prepared.graph = std::move(split.run);
-    }
-  }
-  return prepared;
+ScheduledProgram plan(ir::Graph graph, const Backend& backend, bool bind_constants) {
+  Schedule steps = schedule(graph, backend, bind_constants);
+  KernelTable kernels = write_kernels(graph, steps, backend);
+  return {std::move(graph), std::move(steps), std::move(kernels)};
 }
 
 }  // namespace
@@ -122,37 +91,38 @@ Report compile(const ir::Graph& program,
   std::future<void> tried = std::async(std::launch::async, [&options] {
     static_cast<void>(find_compiler(options.compiler, options.compiler_timeout));
   });
-  const std::vector<Target> targets = targets_of(options);
-  const Prepared prepared = prepare(program, targets[0], options.bind_constants);
-  const Schedule plan = schedule(prepared.graph, targets[0], options.bind_constants);
-  const std::vector<KernelVariant> variants =
-      other_kernels(prepared, std::span(targets).subspan(1), options.bind_constants);
+  const CpuBackend backend(targets_of(options));
+  PreparedGraphs graphs = prepare(program, backend, options.bind_constants);
+  const ScheduledProgram planned = plan(std::move(graphs.graph), backend, options.bind_constants);
+  std::optional<ScheduledProgram> folding;
+  if (graphs.folding) {
+    folding = plan(std::move(*graphs.folding), backend, true);
+  }
   const double taken = milliseconds_since(start);
   if (options.progress) {
     options.progress({"schedule", 1, 1});
   }
   tried.get();
-  Report report = compile_schedule(prepared.graph,
-                                   plan,
-                                   targets[0],
-                                   library,
-                                   options,
-                                   prepared.folding ? &*prepared.folding : nullptr,
-                                   variants);
+  Report report =
+      compile_schedule(planned, folding ? &*folding : nullptr, backend, library, options);
   report.schedule_ms = taken;
-  if (options.store_folded && prepared.folding) {
-    report.folding = prepared.folding->graph;
+  if (options.store_folded && folding) {
+    report.folding = std::move(folding->graph);
   }
   return report;
 }
 
 std::string describe(const ir::Graph& program, const Options& options) {
-  const Target target = targets_of(options)[0];
-  const Prepared prepared = prepare(program, target, options.bind_constants);
-  const Schedule plan = schedule(prepared.graph, target, options.bind_constants);
-  const KernelUnits kernels = group_kernels(plan.kernels, target);
+  const CpuBackend backend({targets_of(options)[0]});
+  const ScheduledProgram planned = plan(
+      prepare(program, backend, options.bind_constants).graph, backend, options.bind_constants);
+  const std::vector<KernelSource>& kernels = planned.kernels.kernels();
+  const KernelUnits units = backend.units(kernels, 0, kernels.size());
   return describe_plan(
-      plan_program(prepared.graph, plan, options.bind_constants), kernels.names, kernels.units, {});
+      plan_program(planned.graph, planned.schedule, planned.kernels, options.bind_constants),
+      units.names,
+      units.units,
+      {});
 }
 
 std::string compiler_version(const Options& options) {

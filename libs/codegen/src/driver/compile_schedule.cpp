@@ -1,13 +1,13 @@
 #include "driver/compile_schedule.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "backend/cpu/kernel_units.hpp"
 #include "driver/describe_plan.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -20,6 +20,7 @@
 #include "program/weights.hpp"
 #include "toolchain/build.hpp"
 #include "toolchain/clock.hpp"
+#include "toolchain/compile_flags.hpp"
 #include "toolchain/precompiled_kernels.hpp"
 
 namespace kiln::codegen {
@@ -74,46 +75,47 @@ fs::path write_extern_nodes(const std::string& json, const fs::path& library) {
   return path;
 }
 
-void require_cpu(const Schedule& schedule) {
+void require_device(const Schedule& schedule, const Backend& backend) {
   for (const Buffer& buffer : schedule.buffers) {
-    if (buffer.device.type != ir::DeviceType::kCpu) {
+    if (buffer.device.type != backend.device()) {
       throw Error(ErrorCode::kUnsupported,
                   "code for " + ir::to_string(buffer.device) + " cannot be generated");
     }
   }
 }
 
-bool uses_openmp(const std::vector<Kernel>& kernels) {
-  return std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) {
-    return kernel.source.find("#pragma omp") != std::string::npos;
-  });
+// The kernels of the program for one target, and then those of what folds its constants.
+std::vector<KernelSource> kernels_for(std::size_t target,
+                                      const ScheduledProgram& program,
+                                      const ScheduledProgram* folding) {
+  std::vector<KernelSource> kernels = program.kernels.by_target[target];
+  if (folding != nullptr) {
+    std::ranges::copy(folding->kernels.by_target[target], std::back_inserter(kernels));
+  }
+  return kernels;
 }
 
 }  // namespace
 
-Report compile_schedule(const ir::Graph& graph,
-                        const Schedule& schedule,
-                        const Target& target,
+Report compile_schedule(const ScheduledProgram& scheduled,
+                        const ScheduledProgram* folding,
+                        const Backend& backend,
                         const fs::path& library,
-                        const Options& options,
-                        const Folding* folding,
-                        std::span<const KernelVariant> variants) {
+                        const Options& options) {
   Report report;
   const Clock::time_point start = Clock::now();
-  require_cpu(schedule);
-  const Program program = plan_program(graph, schedule, options.bind_constants);
+  const auto& [graph, schedule, table] = scheduled;
+  require_device(schedule, backend);
+  const Program program = plan_program(graph, schedule, table, options.bind_constants);
   std::optional<Program> fold;
-  std::vector<Kernel> all_kernels = schedule.kernels;
   if (folding != nullptr) {
-    fold = plan_program(folding->graph, folding->schedule, true);
-    all_kernels.insert(
-        all_kernels.end(), folding->schedule.kernels.begin(), folding->schedule.kernels.end());
+    fold = plan_program(folding->graph, folding->schedule, folding->kernels, true);
   }
   ModelDescription description{
       .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
       .out_spec =
           options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
-      .cpu_features = target.cpu_features,
+      .cpu_features = backend.features(0),
       .check_inputs = options.check_inputs,
       .record_kernels = options.record_kernels,
       .libtorch = options.libtorch,
@@ -121,24 +123,21 @@ Report compile_schedule(const ir::Graph& graph,
       .weights_bytes = 0};
   description.folded = fold ? fold->outputs.size() : 0;
   place_constants(program, options.constants, options.store_folded, &description);
-  KernelUnits kernels = group_kernels(all_kernels, target, {}, schedule.kernels.size());
   BuildPlan build;
-  build.units = std::move(kernels.units);
-  std::vector<KernelSet> sets{{target.cpu_features, kernels.names}};
-  for (const KernelVariant& variant : variants) {
-    KernelUnits more = group_kernels(variant.kernels,
-                                     variant.target,
-                                     "_" + std::to_string(sets.size()) + "_",
-                                     schedule.kernels.size());
-    ensure(std::ranges::equal(
-               variant.kernels, all_kernels, {}, &Kernel::checks_indices, &Kernel::checks_indices),
-           "the plan depends on the instruction set");
-    std::ranges::move(more.units, std::back_inserter(build.units));
-    sets.push_back({variant.target.cpu_features, std::move(more.names)});
+  std::vector<KernelSet> sets;
+  const std::size_t run_kernels = table.kernels().size();
+  for (std::size_t target = 0; target < backend.target_count(); ++target) {
+    const std::vector<KernelSource> kernels = kernels_for(target, scheduled, folding);
+    KernelUnits units = backend.units(kernels, target, run_kernels);
+    std::ranges::move(units.units, std::back_inserter(build.units));
+    sets.push_back({backend.features(target), std::move(units.names)});
+    build.openmp = build.openmp || std::ranges::any_of(kernels, &KernelSource::uses_openmp);
+    report.kernels = target == 0 ? units.distinct : report.kernels;
   }
-  ProgramText text = emit_program(program, fold ? &*fold : nullptr, sets, description);
-  build.units.insert(build.units.begin(), {"model", text.source, wrapper_flags()});
-  build.openmp = uses_openmp(all_kernels);
+  const std::vector<std::string>& names = sets[0].names;
+  ProgramText text =
+      emit_program(program, fold ? &*fold : nullptr, sets, backend.operations(), description);
+  build.units.insert(build.units.begin(), {"model", text.source, program_compile_flags()});
   build.archive =
       options.runtime_archive.empty() ? find_runtime_archive() : options.runtime_archive;
   build.ready = precompiled_kernels_beside(build.archive);
@@ -149,17 +148,16 @@ Report compile_schedule(const ir::Graph& graph,
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
   if (!options.keep_source.empty() || options.record_kernels) {
-    report.plan = describe_plan(program, kernels.names, build.units, compiler.command);
+    report.plan = describe_plan(program, names, build.units, compiler.command);
   }
   if (!options.keep_source.empty()) {
     write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
     if (folding != nullptr) {
       write_file_atomically(options.keep_source / "fold.kir", ir::print(folding->graph));
-      const std::vector<std::string> names(
-          kernels.names.begin() + static_cast<std::ptrdiff_t>(schedule.kernels.size()),
-          kernels.names.end());
+      const std::vector<std::string> fold_names(
+          names.begin() + static_cast<std::ptrdiff_t>(run_kernels), names.end());
       write_file_atomically(options.keep_source / "fold-plan.json",
-                            describe_plan(*fold, names, build.units, compiler.command));
+                            describe_plan(*fold, fold_names, build.units, compiler.command));
     }
     write_file_atomically(options.keep_source / "plan.json", report.plan);
   }
@@ -176,7 +174,6 @@ Report compile_schedule(const ir::Graph& graph,
   report.extern_nodes = write_extern_nodes(text.extern_nodes, library);
   report.source = std::move(text.source);
 
-  report.kernels = kernels.distinct;
   for (const Step& step : schedule.steps) {
     ++(std::holds_alternative<KernelCall>(step) ? report.kernel_calls : report.extern_calls);
   }

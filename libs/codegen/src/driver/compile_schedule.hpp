@@ -3,34 +3,27 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
-#include <vector>
 
+#include "backend/backend.hpp"
 #include "kiln/codegen/compile.hpp"
-#include "kiln/codegen/target.hpp"
+#include "program/kernel_table.hpp"
 #include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 
-/// What computes the constants that are folded, the last ones of the graph it was split from.
-struct Folding {
+/// A graph with its plan and its kernels.
+struct ScheduledProgram {
   ir::Graph graph;
   Schedule schedule;
+  KernelTable kernels;
 };
 
-/// The kernels of a schedule, and of what folds its constants, for one more instruction set.
-struct KernelVariant {
-  Target target;
-  std::vector<Kernel> kernels;
-};
-
-/// Makes `library` of a schedule. Fails as `compile` does.
-Report compile_schedule(const ir::Graph& graph,
-                        const Schedule& schedule,
-                        const Target& target,
+/// Makes `library` of `program`, and of what computes its folded constants, the last ones of its
+/// graph, if any are. Fails as `compile` does.
+Report compile_schedule(const ScheduledProgram& program,
+                        const ScheduledProgram* folding,
+                        const Backend& backend,
                         const std::filesystem::path& library,
-                        const Options& options,
-                        const Folding* folding = nullptr,
-                        std::span<const KernelVariant> variants = {});
+                        const Options& options);
 
 }  // namespace kiln::codegen

@@ -80,7 +80,8 @@ std::string describe_cost(const Cost& cost) {
          ", \"operations\": " + number(cost.operations);
 }
 
-std::string describe_step(const Program& program, const Step& step) {
+std::string describe_step(const Program& program, std::size_t index) {
+  const Step& step = program.schedule->steps[index];
   if (const auto* call = std::get_if<KernelCall>(&step)) {
     std::vector<std::string> nodes;
     for (const ir::NodeId id : call->nodes) {
@@ -91,9 +92,10 @@ std::string describe_step(const Program& program, const Step& step) {
              ", \"offset\": " + number(item.offset) +
              ", \"written\": " + (item.written ? "true" : "false") + "}";
     };
-    return "{\"kernel\": " + std::to_string(call->kernel) + ", \"operands\": [" +
-           list(call->operands, operand, ", ") + "], \"sizes\": " + numbers(call->sizes) +
-           ", \"nodes\": " + strings(nodes) + ", " + describe_cost(call->cost) + "}";
+    return "{\"kernel\": " + std::to_string(program.use(index).kernel) + ", \"operands\": [" +
+           list(call->operands, operand, ", ") +
+           "], \"sizes\": " + numbers(program.use(index).sizes) + ", \"nodes\": " + strings(nodes) +
+           ", " + describe_cost(call->cost) + "}";
   }
   const ir::Node& node = program.graph->node(std::get<ExternCall>(step).node);
   std::vector<std::string> operands, results;
@@ -128,14 +130,17 @@ std::string describe_plan(const Program& program,
     text += (i == 0 ? "" : ",\n") + describe_buffer(schedule.buffers[i], program.buffers[i]);
   }
   text += "],\n\"values\": {\n" + describe_values(program) + "},\n\"kernels\": [\n";
-  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
-    const Kernel& kernel = schedule.kernels[i];
+  const std::vector<KernelSource>& kernels = program.kernels->kernels();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const KernelSource& kernel = kernels[i];
     text += (i == 0 ? "" : ",\n") + ("{\"name\": " + json_string(kernel_names[i])) +
             ", \"comment\": " + json_string(kernel.comment) +
             ", \"checks_indices\": " + (kernel.checks_indices ? "true" : "false") + "}";
   }
   text += "],\n\"steps\": [\n";
-  text += list(schedule.steps, [&](const Step& step) { return describe_step(program, step); });
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    text += (i == 0 ? "" : ",\n") + describe_step(program, i);
+  }
   return text + "]}\n";
 }
 

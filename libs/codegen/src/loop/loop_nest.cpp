@@ -11,6 +11,18 @@ bool LoopNest::has_epilogue() const {
       reduces, [](const Reduce& reduce) { return reduce.result != IterationDomain::kRow; });
 }
 
+std::vector<LoopNest::Scratch> LoopNest::scratch() const {
+  std::vector<Scratch> scratch;
+  for (const Reduce& reduce : reduces) {
+    if (reduce.result != IterationDomain::kRow) {
+      const Expr row =
+          reduce.result == IterationDomain::kColumn ? extents[kMiddle] * extents[kInner] : Expr(1);
+      scratch.push_back({reduce.dtype, row * Expr(chunks)});
+    }
+  }
+  return scratch;
+}
+
 std::optional<std::int64_t> repetition_of(const Index& address) {
   std::optional<std::int64_t> times;
   for (const Index::Term& term : address.terms()) {

@@ -82,6 +82,14 @@ struct LoopNest {
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.
 
   [[nodiscard]] bool has_epilogue() const;
+
+  /// Memory that follows the operands: accumulators of a reduction over the rows, for each chunk.
+  struct Scratch {
+    ir::DType dtype = ir::DType::kFloat32;
+    ir::Expr count = 0;
+  };
+  /// One for each such reduction, in their order.
+  [[nodiscard]] std::vector<Scratch> scratch() const;
 };
 
 /// How often in a row each element at `address` is met along the inner loop, where that is twice or

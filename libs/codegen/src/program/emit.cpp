@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "kiln/base/error.hpp"
 #include "program/dispatcher_call.hpp"
@@ -26,9 +27,8 @@ void emit_instance(SourceText& text, const Emission& emission) {
   const Program& program = emission.program();
   text.line().open("struct Instance {");
   text.line("unsigned char* arena;");
-  const bool checks = std::any_of(program.schedule->kernels.begin(),
-                                  program.schedule->kernels.end(),
-                                  [](const Kernel& kernel) { return kernel.checks_indices; });
+  const bool checks =
+      std::ranges::any_of(program.kernels->kernels(), &KernelSource::checks_indices);
   if (checks) {
     text.line("int out_of_range;");
   }
@@ -68,7 +68,7 @@ void emit_lifecycle(SourceText& text, const Emission& emission) {
   if (!program.views.empty()) {
     text.line("for (View& view : m.view) release(view.tensor);");
   }
-  text.line("free(m.arena);");
+  text.line(emission.operations().free + "(m.arena);");
   text.line("free(instance);");
   text.close();
 
@@ -126,6 +126,15 @@ void emit_functions(SourceText& text,
   emit_run(text, emission, parts);
 }
 
+// `text` with the device in it.
+std::string on_device(std::string text, const DeviceOperations& operations) {
+  constexpr std::string_view kMark = "$DEVICE";
+  for (auto at = text.find(kMark); at != std::string::npos; at = text.find(kMark, at)) {
+    text.replace(at, kMark.size(), operations.arguments());
+  }
+  return text;
+}
+
 // How each kernel is called: by its name, or through the table of those that were chosen.
 std::vector<std::string> callable_names(const std::vector<KernelSet>& kernels) {
   if (kernels.size() == 1) {
@@ -139,9 +148,11 @@ std::vector<std::string> callable_names(const std::vector<KernelSet>& kernels) {
 }
 
 // The kernels of every instruction set, and the choice among them when the library is loaded.
-void emit_choice(SourceText& text, const std::vector<KernelSet>& kernels) {
+void emit_choice(SourceText& text,
+                 const std::vector<KernelSet>& kernels,
+                 const DeviceOperations& operations) {
   const std::string count = std::to_string(kernels.size());
-  text.line().line("typedef void Kernel(void* const*, const Int64*);");
+  text.line().line("typedef void Kernel(" + operations.parameters() + ");");
   text.open("static Kernel* const kernels[" + count + "][" +
             std::to_string(kernels[0].names.size() + 1) + "] = {");
   for (const KernelSet& set : kernels) {
@@ -176,8 +187,11 @@ std::string extern_nodes(const std::vector<std::string>& nodes) {
 
 }  // namespace
 
-Emission::Emission(const Program& program)
-    : program_(program), owned_index_(program.buffers.size()), laid_(program.views.size()) {
+Emission::Emission(const Program& program, const DeviceOperations& operations)
+    : program_(program),
+      operations_(operations),
+      owned_index_(program.buffers.size()),
+      laid_(program.views.size()) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferPlan& plan = program.buffers[i];
     if (plan.used &&
@@ -237,7 +251,8 @@ void Emission::allocate(BufferId id) {
   if (program_.plan(id).needs_pointer || is_large) {
     text_.line("TRY(make(" + owned(id) + ", " + pointer + ", " + layout + "));");
   } else {
-    text_.line("TRY(aoti_torch_empty_strided(" + layout + ", 0, -1, &" + owned(id) + "));");
+    text_.line("TRY(aoti_torch_empty_strided(" + layout + ", " + operations_.arguments() + ", &" +
+               owned(id) + "));");
   }
   if (is_large) {
     text_.line("use_large_pages(" + pointer + ", " + std::to_string(bytes) + "ULL);");
@@ -329,15 +344,17 @@ std::string Emission::declare(const std::string& name,
 ProgramText emit_program(const Program& program,
                          const Program* fold,
                          const std::vector<KernelSet>& kernels,
+                         const DeviceOperations& operations,
                          const ModelDescription& description) {
   const std::vector<std::string> callables = callable_names(kernels);
   const std::span<const std::string> names = callables;
-  const std::size_t run_kernels = program.schedule->kernels.size();
+  const std::size_t run_kernels = program.kernels->kernels().size();
   std::map<std::string, std::string> declarations;
   SourceText body;
   bool uses_dispatcher = false;
   if (fold != nullptr) {
-    Emission emission(*fold);
+    Emission emission(*fold, operations);
+    emission.selects_kernels = kernels.size() > 1;
     body.line().line("// What computes the folded constants, once for each set of weights.");
     body.line("namespace folding {");
     emit_functions(body, emission, names.subspan(run_kernels));
@@ -347,9 +364,10 @@ ProgramText emit_program(const Program& program,
     declarations = emission.declarations();
     uses_dispatcher = emission.uses_dispatcher;
   }
-  Emission emission(program);
+  Emission emission(program, operations);
   emission.record_kernels = description.record_kernels;
   emission.libtorch = description.libtorch;
+  emission.selects_kernels = kernels.size() > 1;
   emit_functions(body, emission, names.first(run_kernels));
   declarations.insert(emission.declarations().begin(), emission.declarations().end());
   uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
@@ -359,9 +377,8 @@ ProgramText emit_program(const Program& program,
   unit.verbatim(kModelPreamble);
   unit.line().open("extern \"C\" {");
   unit.line("void* calloc(Size, Size);");
-  unit.line("void* aligned_alloc(Size, Size);");
   unit.line("void free(void*);");
-  unit.line("int madvise(void*, Size, int);");
+  unit.verbatim(operations.declarations);
   if (program.dynamic()) {
     unit.line("int snprintf(char*, Size, const char*, ...);");
   }
@@ -374,7 +391,7 @@ ProgramText emit_program(const Program& program,
     functions.insert(set.names.begin(), set.names.end());
   }
   for (const std::string& name : functions) {
-    unit.line("HIDDEN void " + name + "(void* const*, const Int64*);");
+    unit.line("HIDDEN void " + name + "(" + operations.parameters() + ");");
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   if (kernels.size() > 1) {
@@ -382,9 +399,11 @@ ProgramText emit_program(const Program& program,
   }
   unit.close();
   if (kernels.size() > 1) {
-    emit_choice(unit, kernels);
+    emit_choice(unit, kernels, operations);
   }
-  unit.verbatim(kModelTensors);
+  unit.verbatim(on_device(kModelViews, operations));
+  unit.verbatim(operations.use_large_pages);
+  unit.verbatim(on_device(kModelTensors, operations));
   if (description.record_kernels) {
     unit.verbatim(kModelRanges);
   }

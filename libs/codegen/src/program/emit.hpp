@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "program/program.hpp"
 #include "text/source_text.hpp"
@@ -53,15 +54,17 @@ struct KernelSet {
 [[nodiscard]] ProgramText emit_program(const Program& program,
                                        const Program* fold,
                                        const std::vector<KernelSet>& kernels,
+                                       const DeviceOperations& operations,
                                        const ModelDescription& description);
 
 /// What the steps share while they are written: names for things that are defined elsewhere in the
 /// unit.
 class Emission {
  public:
-  explicit Emission(const Program& program);
+  Emission(const Program& program, const DeviceOperations& operations);
 
   [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const DeviceOperations& operations() const { return operations_; }
   [[nodiscard]] SourceText& text() { return text_; }
 
   /// An integer as an expression.
@@ -107,6 +110,8 @@ class Emission {
   bool record_kernels = false;
   /// What is to run the program.
   LibtorchVersion libtorch = {};
+  /// Kernels are called through a table that is chosen when the library is loaded.
+  bool selects_kernels = false;
   /// What the proxy executor must know about each call that goes through it.
   std::vector<std::string> proxy_nodes;
 
@@ -114,6 +119,7 @@ class Emission {
   [[nodiscard]] std::string whole(BufferId buffer) const;
 
   const Program& program_;
+  const DeviceOperations& operations_;
   SourceText text_;
   std::map<std::string, std::string> declarations_;
   std::vector<std::vector<ir::Expr>> lists_;

@@ -21,18 +21,6 @@ struct Laying {
 };
 )";
 
-constexpr const char* kAllocate = R"(
-static unsigned char* allocate(Size bytes) {
-  const Size page = 2 << 20;
-  if (bytes < 2 * page) return (unsigned char*)aligned_alloc(64, bytes);
-  bytes = (bytes + page - 1) / page * page;
-  void* const memory = aligned_alloc(page, bytes);
-  if (memory) use_large_pages(memory, bytes);
-  return (unsigned char*)memory;
-}
-)";
-static_assert(kArenaAlignment == 64);
-
 std::string in_braces(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) {
@@ -75,7 +63,7 @@ void emit_fixed(SourceText& text, Emission& emission) {
     text.line("static const Laying layings[] = " + in_braces(layings) + ";");
   }
   if (program.arena_bytes != 0) {
-    text.verbatim(kAllocate);
+    text.verbatim(emission.operations().allocate);
   }
   text.line().open("static int prepare(Instance& m) {");
   if (program.arena_bytes != 0) {
@@ -113,7 +101,7 @@ void emit_slots(SourceText& text, const Emission& emission) {
               alignment + ";");
   }
   text.open("if (bytes > m.capacity) {");
-  text.line("free(m.arena);");
+  text.line(emission.operations().free + "(m.arena);");
   text.line("m.capacity = 0;");
   text.line("m.arena = allocate((Size)bytes);");
   text.line("if (!m.arena) return 1;");
@@ -131,7 +119,7 @@ void emit_symbolic(SourceText& text, Emission& emission) {
     }
   }
   if (program.arena_slots != 0) {
-    text.verbatim(kAllocate);
+    text.verbatim(emission.operations().allocate);
   }
   text.line().open("static int prepare(Instance& m) {");
   if (!program.views.empty()) {

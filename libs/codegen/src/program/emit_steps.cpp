@@ -80,8 +80,8 @@ class StepEmitter {
   [[nodiscard]] bool is_plain(std::size_t index) const {
     const auto* call = std::get_if<KernelCall>(&program_.schedule->steps[index]);
     return call != nullptr && !program_.dynamic() && !emission_.record_kernels &&
-           last_at_[index].empty() && !program_.schedule->kernels[call->kernel].checks_indices &&
-           !kernel_names_[call->kernel].starts_with("chosen[");
+           last_at_[index].empty() && !program_.kernel(index).checks_indices &&
+           !emission_.selects_kernels && emission_.operations().stream.empty();
   }
 
   // For each step how many plain ones there are from it on.
@@ -130,9 +130,9 @@ class StepEmitter {
         operands += (operands.empty() ? "{" : ", {") + std::to_string(operand.buffer.index()) +
                     ", " + emission_.byte_offset(operand.buffer, operand.offset) + "}";
       }
-      text_.line("{" + kernel_names_[call.kernel] + ", " + emission_.list(call.sizes) + ", " +
+      text_.line("{" + kernel_name(i) + ", " + emission_.list(program_.use(i).sizes) + ", " +
                  std::to_string(call.operands.size()) + "},  // " +
-                 comment_line(program_.schedule->kernels[call.kernel].comment));
+                 comment_line(program_.kernel(i).comment));
     }
     text_.close("};");
     text_.line("static const Operand operands[] = {" + (operands.empty() ? "{}" : operands) + "};");
@@ -151,10 +151,10 @@ class StepEmitter {
     const Step& step = program_.schedule->steps[index];
     if (emission_.record_kernels) {
       text_.open("{");
-      text_.line("const Range range(" + string_literal(range_name(step)) + ");");
+      text_.line("const Range range(" + string_literal(range_name(index)) + ");");
     }
     if (const auto* kernel = std::get_if<KernelCall>(&step)) {
-      call_kernel(*kernel);
+      call_kernel(index, *kernel);
     } else {
       const ir::Node& node = program_.graph->node(std::get<ExternCall>(step).node);
       std::string note = "// " + comment_line(node.target);
@@ -172,16 +172,20 @@ class StepEmitter {
     }
   }
 
-  [[nodiscard]] std::string range_name(const Step& step) const {
-    if (const auto* call = std::get_if<KernelCall>(&step)) {
-      return kernel_names_[call->kernel] + " " +
-             comment_line(program_.schedule->kernels[call->kernel].comment);
+  [[nodiscard]] const std::string& kernel_name(std::size_t index) const {
+    return kernel_names_[program_.use(index).kernel];
+  }
+
+  [[nodiscard]] std::string range_name(std::size_t index) const {
+    const Step& step = program_.schedule->steps[index];
+    if (std::holds_alternative<KernelCall>(step)) {
+      return kernel_name(index) + " " + comment_line(program_.kernel(index).comment);
     }
     return program_.graph->node(std::get<ExternCall>(step).node).target;
   }
 
-  void call_kernel(const KernelCall& call) {
-    const Kernel& kernel = program_.schedule->kernels[call.kernel];
+  void call_kernel(std::size_t index, const KernelCall& call) {
+    const KernelSource& kernel = program_.kernel(index);
     text_.line("// " + comment_line(kernel.comment));
     std::string operands;
     for (const KernelCall::Operand& operand : call.operands) {
@@ -191,14 +195,14 @@ class StepEmitter {
     if (kernel.checks_indices) {
       operands += ", &m.out_of_range";
     }
-    const std::string sizes = emission_.list(call.sizes);
+    const std::string sizes = emission_.list(program_.use(index).sizes);
     if (call.operands.empty()) {
-      text_.line(kernel_names_[call.kernel] + "(nullptr, " + sizes + ");");
+      text_.line(emission_.operations().launch(kernel_name(index), "nullptr", sizes));
       return;
     }
     text_.open("{");
     text_.line("void* const buffers[] = {" + operands + "};");
-    text_.line(kernel_names_[call.kernel] + "(buffers, " + sizes + ");");
+    text_.line(emission_.operations().launch(kernel_name(index), "buffers", sizes));
     if (kernel.checks_indices) {
       text_.line("if (m.out_of_range) return refuse_index(m, call);");
     }

@@ -52,9 +52,9 @@ struct KilnModel {
 #define TRY(...) if (int error = (__VA_ARGS__)) return error
 )";
 
-/// Tensors on memory of the model's own, large pages, and what libtorch returned. Wants the shim's
-/// functions declared.
-inline constexpr const char* kModelTensors = R"(
+/// Tensors on memory of the model's own. Wants the shim's functions declared; `$DEVICE` stands for
+/// the device's type and index, here and below.
+inline constexpr const char* kModelViews = R"(
 // A tensor on memory of ours or of the caller, kept while that memory stays where it is.
 struct View {
   void* base;
@@ -67,23 +67,19 @@ static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, I
   view.tensor = nullptr;
   view.base = base;
   return aoti_torch_create_tensor_from_blob_v2((char*)base + offset, rank, sizes, strides, 0, dtype,
-                                               0, -1, &view.tensor, 0, nullptr, 0);
+                                               $DEVICE, &view.tensor, 0, nullptr, 0);
 }
-// Much memory is asked for on large pages: what it takes to get it, and to find an address in it, is
-// then little. 14 is Linux's MADV_HUGEPAGE.
-static __attribute__((unused)) void use_large_pages(void* memory, Size bytes) {
-  const Size page = 2 << 20, end = ((Size)memory + bytes) / page * page;
-  const Size begin = ((Size)memory + page - 1) / page * page;
-  if (begin < end) madvise((void*)begin, end - begin, 14);
-}
-static inline void release(Handle& tensor) {
+)";
+
+/// Handles, and what libtorch returned. Wants the shim's functions declared.
+inline constexpr const char* kModelTensors = R"(static inline void release(Handle& tensor) {
   if (tensor) aoti_torch_delete_tensor_object(tensor);
   tensor = nullptr;
 }
 // A tensor for the caller, and where its memory is.
 static __attribute__((noinline, unused)) int make(Handle& tensor, void*& at, Int64 rank,
                                                   const Int64* sizes, const Int64* strides, int dtype) {
-  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &tensor));
+  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, $DEVICE, &tensor));
   return aoti_torch_get_data_ptr(tensor, &at);
 }
 // What libtorch returned would be read as what it is not, were it of another type or, with a rank, of
@@ -113,7 +109,7 @@ static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, 
   }
   if (same || empty) return 0;
   Handle copy;
-  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, 0, -1, &copy));
+  TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, $DEVICE, &copy));
   const int error = aoti_torch_copy_(copy, tensor, 0);
   release(error ? copy : tensor);
   if (!error) tensor = copy;

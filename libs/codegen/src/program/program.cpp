@@ -308,10 +308,14 @@ std::optional<std::uint32_t> find_view(const Program& program, const Location& l
   return std::nullopt;
 }
 
-Program plan_program(const ir::Graph& graph, const Schedule& schedule, bool bind_constants) {
+Program plan_program(const ir::Graph& graph,
+                     const Schedule& schedule,
+                     const KernelTable& kernels,
+                     bool bind_constants) {
   Program program;
   program.graph = &graph;
   program.schedule = &schedule;
+  program.kernels = &kernels;
   plan_ports(program, bind_constants);
   program.symbols = find_symbol_sources(graph);
   BufferPlanner(program).run();

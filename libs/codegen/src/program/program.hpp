@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
+#include "program/kernel_table.hpp"
 #include "program/symbols.hpp"
 #include "schedule/schedule.hpp"
 
@@ -53,10 +54,11 @@ struct Port {
   std::uint32_t graph = 0;  ///< Position among the graph's inputs or outputs.
 };
 
-/// Everything that the text is made of. Holds on to `graph` and `schedule`.
+/// Everything that the text is made of. Holds on to `graph`, `schedule` and `kernels`.
 struct Program {
   const ir::Graph* graph = nullptr;
   const Schedule* schedule = nullptr;
+  const KernelTable* kernels = nullptr;
   std::vector<Port> inputs;
   std::vector<Port> constants;
   std::vector<Port> outputs;
@@ -73,6 +75,11 @@ struct Program {
   [[nodiscard]] const BufferPlan& plan(BufferId id) const { return buffers[id.index()]; }
   [[nodiscard]] const std::optional<Location>& location(ir::ValueId id) const {
     return schedule->locations[id.index()];
+  }
+  /// The kernel that step number `step` calls, and how.
+  [[nodiscard]] const KernelUse& use(std::size_t step) const { return kernels->uses[step]; }
+  [[nodiscard]] const KernelSource& kernel(std::size_t step) const {
+    return kernels->kernels()[use(step).kernel];
   }
   [[nodiscard]] bool dynamic() const { return !symbols.empty(); }
 };
@@ -96,6 +103,7 @@ struct Program {
 /// Decides all of the above. Throws `Error` with `kUnsupported` for what cannot be expressed.
 [[nodiscard]] Program plan_program(const ir::Graph& graph,
                                    const Schedule& schedule,
+                                   const KernelTable& kernels,
                                    bool bind_constants);
 
 }  // namespace kiln::codegen

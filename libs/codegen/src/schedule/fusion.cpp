@@ -14,16 +14,14 @@ using ir::Expr;
 
 namespace {
 
-// More operands than this are no longer held in registers.
-constexpr std::size_t kMostOperands = 24;
-// A row whose temporaries are larger than this many elements does not stay in the cache.
-constexpr std::int64_t kLongestRow = 1 << 17;
-
 class Fuser {
  public:
-  Fuser(LoopProgram& program, const Requirements& requirements)
-      : program_(program), requirements_(requirements), sources_(program, plan_.materialized) {
-    plan_.materialized = find_materialized(program, requirements);
+  Fuser(LoopProgram& program, const Requirements& requirements, const FusionLimits& limits)
+      : program_(program),
+        requirements_(requirements),
+        limits_(limits),
+        sources_(program, plan_.materialized) {
+    plan_.materialized = find_materialized(program, requirements, limits);
     step_of_.resize(program.tensors.size(), -1);
   }
 
@@ -214,13 +212,13 @@ class Fuser {
       return false;
     }
     if (const auto row = group.inner.constant();
-        group.fixed && group.members.size() > 1 && row && *row > kLongestRow) {
+        group.fixed && group.members.size() > 1 && row && *row > limits_.row_elements) {
       return false;
     }
     Inliner expander(
         program_, plan_.loop_orders, group, {group.outer, 1, group.inner}, plan_.materialized);
     const std::optional<LoopNest> kernel = expander.expand(everything);
-    return kernel && kernel->operands.size() <= kMostOperands;
+    return kernel && kernel->operands.size() <= limits_.operands;
   }
 
   bool try_join(TensorId tensor, int step, const std::set<int>& direct) {
@@ -383,6 +381,7 @@ class Fuser {
 
   LoopProgram& program_;
   const Requirements& requirements_;
+  const FusionLimits& limits_;
   FusionPlan plan_;
   Sources sources_;
   std::vector<int> step_of_;  // By tensor.
@@ -393,8 +392,10 @@ class Fuser {
 
 }  // namespace
 
-FusionPlan fuse(LoopProgram& program, const Requirements& requirements) {
-  return Fuser(program, requirements).run();
+FusionPlan fuse(LoopProgram& program,
+                const Requirements& requirements,
+                const FusionLimits& limits) {
+  return Fuser(program, requirements, limits).run();
 }
 
 }  // namespace kiln::codegen

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "kiln/ir/graph.hpp"
 #include "schedule/fusion_group.hpp"
 
@@ -38,12 +39,15 @@ struct Requirements {
 
 /// Merges greedily, in program order, each tensor into the kernel with which it shares most memory
 /// traffic.
-[[nodiscard]] FusionPlan fuse(LoopProgram& program, const Requirements& requirements);
+[[nodiscard]] FusionPlan fuse(LoopProgram& program,
+                              const Requirements& requirements,
+                              const FusionLimits& limits);
 
 /// Tensors that kernels must compute as such: reductions, what is required, and what several
 /// tensors read and is too dear to compute again in each.
 [[nodiscard]] std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
-                                                             const Requirements& requirements);
+                                                             const Requirements& requirements,
+                                                             const FusionLimits& limits);
 
 /// For each tensor: the materialized tensors and the memory that computing it reads, in no order.
 class Sources {

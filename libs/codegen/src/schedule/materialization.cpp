@@ -40,8 +40,6 @@ int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>&
   return cost;
 }
 
-// Computing it again costs about as much as loading it.
-constexpr int kCheap = 3;
 // Operations that are worth a kernel of their own, if that saves them.
 constexpr std::int64_t kWorthKernel = 1 << 18;
 
@@ -62,7 +60,8 @@ bool is_repeated(const Tensor& tensor, int cost, std::int64_t uses) {
 }  // namespace
 
 std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
-                                               const Requirements& requirements) {
+                                               const Requirements& requirements,
+                                               const FusionLimits& limits) {
   const std::size_t count = program.tensors.size();
   std::vector<bool> live(count);
   std::vector<std::vector<TensorId>> reads(count);
@@ -120,9 +119,10 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
       loads[i] += loads[source.index()];
     }
     const bool required = requirements.tensors.contains(TensorId(i));
-    const bool dear = !tensor.is_view && uses[i] > 1 && (cost[i] > kCheap || loads[i] > 1);
+    const bool dear =
+        !tensor.is_view && uses[i] > 1 && (cost[i] > limits.recomputed_cost || loads[i] > 1);
     // A long expression over much memory is cut, or its kernel would have no registers left.
-    const bool large = !tensor.is_view && loads[i] > 24;
+    const bool large = !tensor.is_view && loads[i] > limits.loads;
     const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
     if (required || looped || dear || large || repeated || tensor.is_pieced) {

@@ -1,12 +1,9 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
-#include <map>
 #include <span>
 #include <utility>
 
-#include "backend/cpu/emit/emit_kernel.hpp"
-#include "backend/cpu/match.hpp"
 #include "graph/constants.hpp"
 #include "kiln/base/error.hpp"
 #include "libtorch/call_cost.hpp"
@@ -25,8 +22,8 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const ir::Graph& graph, const Target& target, bool bind_constants)
-      : graph_(graph), target_(target), uses_(graph), program_(lower(graph)) {
+  Scheduler(const ir::Graph& graph, const Backend& backend, bool bind_constants)
+      : graph_(graph), backend_(backend), uses_(graph), program_(lower(graph)) {
     schedule_.locations.resize(graph.values().size());
     buffers_.resize(program_.tensors.size());
     add_inputs(bind_constants);
@@ -34,14 +31,14 @@ class Scheduler {
 
   Schedule run() {
     collect_requirements();
-    const FusionPlan plan = fuse(program_, requirements_);
+    const FusionPlan plan = fuse(program_, requirements_, backend_.fusion_limits());
     is_materialized_.resize(program_.tensors.size());
     for (const TensorId tensor : plan.materialized) {
       is_materialized_[tensor.index()] = true;
     }
     for (const PlannedStep& step : plan.steps) {
-      if (step.node && node_kernels_[step.node->index()]) {
-        add_node_kernel(*step.node, *node_kernels_[step.node->index()]);
+      if (step.node && library_calls_[step.node->index()]) {
+        add_library_call(*step.node, *library_calls_[step.node->index()]);
       } else if (step.node) {
         schedule_.steps.emplace_back(ExternCall{*step.node});
       } else {
@@ -49,6 +46,7 @@ class Scheduler {
       }
     }
     locate_values(plan);
+    schedule_.program = std::move(program_);
     return std::move(schedule_);
   }
 
@@ -63,7 +61,7 @@ class Scheduler {
         continue;
       }
       const ir::TensorMeta& meta = graph_.tensor(input.value);
-      if (meta.device.type != ir::DeviceType::kCpu) {
+      if (meta.device.type != backend_.device()) {
         throw Error(ErrorCode::kUnsupported,
                     "input %" + graph_.value(input.value).name + " is on " +
                         to_string(meta.device) + ": only the CPU has kernels");
@@ -106,33 +104,31 @@ class Scheduler {
     return root;
   }
 
-  void add_node_kernel(ir::NodeId node, NodeKernel& kernel) {
+  void add_library_call(ir::NodeId node, LibraryMatch& match) {
     KernelCall call;
-    const std::size_t read = kernel.operands.size() - kernel.results;
-    for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-      const StridedView& operand = kernel.operands[i];
+    const std::size_t read = match.operands.size() - match.results;
+    for (std::size_t i = 0; i < match.operands.size(); ++i) {
+      const StridedView& operand = match.operands[i];
       call.operands.push_back({buffer_of(operand.root), operand.offset, i >= read});
     }
-    if (kernel.scratch > 0) {
-      const BufferId scratch = add_buffer({.kind = Buffer::Kind::kTemporary,
-                                           .dtype = ir::DType::kFloat32,
-                                           .sizes = {Expr(kernel.scratch)},
-                                           .strides = {1}});
-      call.operands.push_back({scratch, 0, true});
+    if (match.call.scratch > 0) {
+      add_scratch(ir::DType::kFloat32, match.call.scratch, call);
     }
-    call.sizes = std::move(kernel.sizes);
     call.nodes = {node};
     call.cost = cost_of(graph_, graph_.node(node));
-    KernelText text;
-    text.source = std::move(kernel.source);
-    text.shared = true;
-    call.kernel = intern(std::move(text), call.nodes);
+    call.computation = std::move(match.call);
     schedule_.steps.emplace_back(std::move(call));
+  }
+
+  void add_scratch(ir::DType dtype, const Expr& count, KernelCall& call) {
+    const BufferId buffer = add_buffer(
+        {.kind = Buffer::Kind::kTemporary, .dtype = dtype, .sizes = {count}, .strides = {1}});
+    call.operands.push_back({buffer, 0, true});
   }
 
   void collect_requirements() {
     requirements_.of_node.resize(graph_.nodes().size());
-    node_kernels_.resize(graph_.nodes().size());
+    library_calls_.resize(graph_.nodes().size());
     requirements_.ordered.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
@@ -140,11 +136,10 @@ class Scheduler {
       if (!program_.extern_at[i]) {
         continue;
       }
-      node_kernels_[i] = match_library_kernel(graph_, uses_, program_, node, target_);
-      if (node_kernels_[i]) {
-        const std::vector<StridedView>& operands = node_kernels_[i]->operands;
-        for (const StridedView& operand :
-             std::span(operands).first(operands.size() - node_kernels_[i]->results)) {
+      library_calls_[i] = backend_.match({graph_, uses_, program_}, node);
+      if (library_calls_[i]) {
+        const auto& [call, operands, results] = *library_calls_[i];
+        for (const StridedView& operand : std::span(operands).first(operands.size() - results)) {
           requirements_.of_node[i].push_back(operand.root);
           requirements_.tensors.insert(operand.root);
         }
@@ -176,22 +171,16 @@ class Scheduler {
       kernel->stores.clear();
     }
     name_ops(group, *kernel);
-    KernelText text = emit_kernel(program_, *kernel, target_);
     KernelCall call;
     for (const LoopNest::Operand& operand : kernel->operands) {
       call.operands.push_back({buffer_of(operand.tensor), 0, operand.written});
     }
-    for (const KernelText::Scratch& scratch : text.scratch) {
-      const BufferId buffer = add_buffer({.kind = Buffer::Kind::kTemporary,
-                                          .dtype = scratch.dtype,
-                                          .sizes = {scratch.count},
-                                          .strides = {1}});
-      call.operands.push_back({buffer, 0, true});
+    for (const LoopNest::Scratch& scratch : kernel->scratch()) {
+      add_scratch(scratch.dtype, scratch.count, call);
     }
-    call.sizes = std::move(text.sizes);
     call.nodes = nodes_of(group);
     call.cost = cost_of(program_, *kernel);
-    call.kernel = intern(std::move(text), call.nodes);
+    call.computation = std::move(*kernel);
     schedule_.steps.emplace_back(std::move(call));
   }
 
@@ -246,24 +235,6 @@ class Scheduler {
     return nodes;
   }
 
-  std::uint32_t intern(KernelText text, const std::vector<ir::NodeId>& nodes) {
-    std::string comment;
-    for (const ir::NodeId node : nodes) {
-      const std::string& path = graph_.node(node).provenance.module_path;
-      comment += (comment.empty() ? "" : ", ") + graph_.node(node).target +
-                 (path.empty() ? "" : " (" + path + ")");
-    }
-    const auto [found, fresh] =
-        by_source_.emplace(text.source, static_cast<std::uint32_t>(schedule_.kernels.size()));
-    if (fresh) {
-      schedule_.kernels.push_back(
-          {std::move(text.source), std::move(comment), text.checks_indices, text.shared});
-    } else {
-      schedule_.kernels[found->second].comment += "; " + comment;
-    }
-    return found->second;
-  }
-
   // Everything that is in memory gets its window.
   void locate_values(const FusionPlan& plan) {
     for (std::size_t i = 0; i < graph_.values().size(); ++i) {
@@ -299,21 +270,20 @@ class Scheduler {
   }
 
   const ir::Graph& graph_;
-  const Target& target_;
+  const Backend& backend_;
   ir::Uses uses_;
   LoopProgram program_;
   Schedule schedule_;
   Requirements requirements_;
-  std::vector<std::optional<NodeKernel>> node_kernels_;  // By node.
-  std::vector<std::optional<BufferId>> buffers_;         // By tensor.
-  std::vector<bool> is_materialized_;                    // By tensor.
-  std::map<std::string, std::uint32_t> by_source_;
+  std::vector<std::optional<LibraryMatch>> library_calls_;  // By node.
+  std::vector<std::optional<BufferId>> buffers_;            // By tensor.
+  std::vector<bool> is_materialized_;                       // By tensor.
 };
 
 }  // namespace
 
-Schedule schedule(const ir::Graph& graph, const Target& target, bool bind_constants) {
-  return Scheduler(graph, target, bind_constants).run();
+Schedule schedule(const ir::Graph& graph, const Backend& backend, bool bind_constants) {
+  return Scheduler(graph, backend, bind_constants).run();
 }
 
 }  // namespace kiln::codegen

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "driver/compile_schedule.hpp"
 #include "kiln/ir/graph.hpp"
-#include "schedule/schedule.hpp"
 
 namespace kiln::codegen::testing {
 
@@ -31,16 +31,17 @@ inline bool is_location(const ir::Node& node) {
   return false;
 }
 
-inline Schedule schedule_by_hand(const ir::Graph& graph, bool bind_constants = false) {
-  Schedule schedule;
+inline ScheduledProgram schedule_by_hand(const ir::Graph& graph, bool bind_constants = false) {
+  ScheduledProgram program{.graph = graph, .schedule = {}, .kernels = {}};
+  program.kernels.by_target.resize(1);
+  Schedule& schedule = program.schedule;
   schedule.locations.resize(graph.values().size());
   std::uint32_t inputs = 0;
   std::uint32_t constants = 0;
   const auto add = [&](ir::ValueId value, Buffer::Kind kind, std::uint32_t index) {
     const ir::TensorMeta& meta = graph.tensor(value);
     const BufferId id(schedule.buffers.size());
-    schedule.buffers.push_back(
-        {kind, index, meta.dtype, meta.device, meta.sizes, meta.strides, false});
+    schedule.buffers.push_back({kind, index, meta.dtype, meta.device, meta.sizes, meta.strides});
     schedule.locations[value.index()] = Location{id, 0, meta.sizes, meta.strides};
     return id;
   };
@@ -69,20 +70,22 @@ inline Schedule schedule_by_hand(const ir::Graph& graph, bool bind_constants = f
         add(result, Buffer::Kind::kTemporary, 0);
       }
     }
+    KernelUse& use = program.kernels.uses.emplace_back();
     if (node.target != "aten.relu.default") {
       schedule.steps.emplace_back(ExternCall{ir::NodeId(i)});
       continue;
     }
     const Location& from = *schedule.locations[std::get<ir::ValueId>(node.arguments[0]).index()];
     const Location& to = *schedule.locations[node.results[0].index()];
-    KernelCall call{.kernel = static_cast<std::uint32_t>(schedule.kernels.size())};
+    KernelCall call;
     call.operands.push_back({to.buffer, 0, true});
     call.operands.push_back({from.buffer, from.offset, false});
-    call.sizes.push_back(ir::element_count(to.sizes));
-    schedule.kernels.push_back({kReluKernel, "aten.relu.default"});
+    use.kernel = static_cast<std::uint32_t>(program.kernels.kernels().size());
+    use.sizes.push_back(ir::element_count(to.sizes));
+    program.kernels.by_target[0].push_back({kReluKernel, "aten.relu.default"});
     schedule.steps.emplace_back(std::move(call));
   }
-  return schedule;
+  return program;
 }
 
 }  // namespace kiln::codegen::testing

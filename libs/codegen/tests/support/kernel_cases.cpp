@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/subprocess.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -153,9 +154,10 @@ class Machine {
     }
     Evaluator evaluator(program_, [&](TensorId tensor) { return reference(evaluator_, tensor); });
     evaluator_ = &evaluator;
-    for (const Step& step : result_.schedule.steps) {
+    for (std::size_t i = 0; i < result_.schedule.steps.size(); ++i) {
+      const Step& step = result_.schedule.steps[i];
       if (const auto* call = std::get_if<KernelCall>(&step)) {
-        run_kernel(*call);
+        run_kernel(*call, result_.table.uses[i]);
       } else {
         run_extern(result_.graph.node(std::get<ExternCall>(step).node));
       }
@@ -252,7 +254,7 @@ class Machine {
     return result;
   }
 
-  void run_kernel(const KernelCall& call) {
+  void run_kernel(const KernelCall& call, const KernelUse& use) {
     std::vector<void*> operands;
     for (const KernelCall::Operand& operand : call.operands) {
       const DType dtype = result_.schedule.buffers[operand.buffer.index()].dtype;
@@ -260,12 +262,12 @@ class Machine {
                          *operand.offset.constant() * ir::size_of(dtype));
     }
     std::vector<long long> sizes;
-    for (const ir::Expr& size : call.sizes) {
+    for (const ir::Expr& size : use.sizes) {
       sizes.push_back(size.constant().value());
     }
     int out_of_range = 0;
     operands.push_back(&out_of_range);
-    kernels_[call.kernel](operands.data(), sizes.data());
+    kernels_[use.kernel](operands.data(), sizes.data());
     ensure(out_of_range == 0, "a kernel found an index out of range");
   }
 
@@ -330,6 +332,11 @@ std::size_t kernel_count(const Schedule& schedule) {
       }));
 }
 
+std::vector<KernelSource> kernels_of(const ir::Graph& graph, const Target& target) {
+  const CpuBackend backend({target});
+  return write_kernels(graph, schedule(graph, backend, false), backend).kernels();
+}
+
 std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const Target& target) {
   std::vector<KernelResult> results;
   const TemporaryDirectory directory("kiln-kernels");
@@ -341,11 +348,13 @@ std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const 
   };
   for (std::size_t i = 0; i < cases.size(); ++i) {
     ir::Graph graph = ir::parse(cases[i].text);
-    Schedule plan = schedule(graph, target, false);
-    for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-      file << replace_all(plan.kernels[k].source, "KILN_KERNEL", name_of(i, k)) << "\n";
+    const CpuBackend backend({target});
+    Schedule plan = schedule(graph, backend, false);
+    KernelTable table = write_kernels(graph, plan, backend);
+    for (std::size_t k = 0; k < table.kernels().size(); ++k) {
+      file << replace_all(table.kernels()[k].source, "KILN_KERNEL", name_of(i, k)) << "\n";
     }
-    results.push_back({std::move(plan), std::move(graph), {}});
+    results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
   }
   file.close();
   std::vector<std::string> command{"g++",
@@ -380,7 +389,7 @@ std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const 
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     std::vector<Function> kernels;
-    for (std::size_t k = 0; k < results[i].schedule.kernels.size(); ++k) {
+    for (std::size_t k = 0; k < results[i].kernels().size(); ++k) {
       kernels.push_back(reinterpret_cast<Function>(dlsym(handle, name_of(i, k).c_str())));
     }
     Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1)).run();

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "kiln/codegen/target.hpp"
 #include "kiln/ir/graph.hpp"
 #include "loop/evaluate.hpp"
+#include "program/kernel_table.hpp"
 #include "schedule/schedule.hpp"
 
 namespace kiln::codegen::testing {
@@ -37,9 +39,16 @@ struct KernelCase {
 /// What came of it.
 struct KernelResult {
   Schedule schedule;
+  KernelTable table;
   ir::Graph graph;
   std::string mismatch;  ///< Empty if every output agrees; else the first that does not, in words.
+
+  /// The distinct kernels.
+  [[nodiscard]] const std::vector<KernelSource>& kernels() const { return table.kernels(); }
 };
+
+/// The kernels of `graph` for `target`.
+[[nodiscard]] std::vector<KernelSource> kernels_of(const ir::Graph& graph, const Target& target);
 
 /// Compiles the kernels of all `cases` into one library and runs each case. Throws `Error` if that
 /// fails.

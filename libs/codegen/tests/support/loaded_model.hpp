@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.hpp"
 #include "driver/compile_schedule.hpp"
 #include "hand_made.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -51,9 +52,9 @@ class LoadedModel {
     const std::filesystem::path library = directory_.path() / "model.so";
     report_ = scheduler == Scheduler::kReal
                   ? compile(graph, library, options)
-                  : compile_schedule(graph,
-                                     schedule_by_hand(graph, options.bind_constants),
-                                     Target{},
+                  : compile_schedule(schedule_by_hand(graph, options.bind_constants),
+                                     nullptr,
+                                     CpuBackend({Target{}}),
                                      library,
                                      options);
     append_weights(library, options.constants);

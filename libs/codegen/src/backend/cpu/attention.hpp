@@ -9,10 +9,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "backend/cpu/kernels/shape_generic_kernel.hpp"
+#include "backend/backend.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/uses.hpp"
 #include "loop/loop_program.hpp"
@@ -58,12 +59,15 @@ struct Attention {
                                                        const ir::Node& node,
                                                        const Target& target);
 
-/// The kernel for `layout`, which takes the operands.
-[[nodiscard]] ShapeGenericKernel emit_attention(const AttentionLayout& layout,
-                                                const Target& target);
+/// The call for `layout`, which takes the operands.
+[[nodiscard]] LibraryCall plan_attention(const AttentionLayout& layout, const Target& target);
 
-/// Every text that `emit_attention` may write.
-[[nodiscard]] std::vector<std::string> attention_sources(const Target& target);
+/// The source of a kernel for attention, by the constants of its call.
+[[nodiscard]] std::string attention_source(std::span<const std::int64_t> constants,
+                                           const Target& target);
+
+/// The constants of every call that `plan_attention` may make.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> attention_constants(const Target& target);
 
 /// Whether `target` has a kernel for attention.
 [[nodiscard]] bool has_attention(const Target& target);

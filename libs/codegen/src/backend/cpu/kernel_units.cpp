@@ -6,9 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/cpu/kernels/shape_generic_sources.hpp"
+#include "backend/cpu/kernels/library.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
+#include "toolchain/compile_flags.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -20,9 +21,9 @@ constexpr std::size_t kBytesPerUnit = 24'000;
 constexpr std::size_t kMostBytesPerUnit = 96'000;
 constexpr std::size_t kManyUnits = 64;
 
-std::size_t bytes_per_unit(const std::vector<Kernel>& kernels) {
+std::size_t bytes_per_unit(std::span<const KernelSource> kernels) {
   std::size_t total = 0;
-  for (const Kernel& kernel : kernels) {
+  for (const KernelSource& kernel : kernels) {
     total += kernel.source.size();
   }
   return std::clamp(total / kManyUnits, kBytesPerUnit, kMostBytesPerUnit);
@@ -30,20 +31,8 @@ std::size_t bytes_per_unit(const std::vector<Kernel>& kernels) {
 
 constexpr std::string_view kNameMark = "KILN_KERNEL";
 
-const std::vector<std::string>& common_flags() {
-  static const std::vector<std::string> flags{"-std=c++17",
-                                              "-fPIC",
-                                              "-fno-plt",
-                                              "-fvisibility=hidden",
-                                              "-fno-exceptions",
-                                              "-fno-rtti",
-                                              "-fno-asynchronous-unwind-tables",
-                                              "-w"};
-  return flags;
-}
-
 std::vector<std::string> kernel_flags(const Target& target, bool often) {
-  std::vector<std::string> flags = common_flags();
+  std::vector<std::string> flags = common_compile_flags();
   flags.insert(flags.end(),
                {often ? "-O3" : "-O1",
                 "-ffp-contract=fast",
@@ -67,7 +56,7 @@ std::string named(std::string source, const std::string& name) {
 
 }  // namespace
 
-KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+KernelUnits group_kernels(std::span<const KernelSource> kernels,
                           const Target& target,
                           const std::string& mark,
                           std::size_t often) {
@@ -88,20 +77,20 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
       group.clear();
     }
   };
-  for (const Kernel& kernel : kernels) {
+  for (const KernelSource& kernel : kernels) {
     if (result.names.size() == often) {
       flush();
     }
     const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;
     const bool is_new = known.insert(name).second;
-    if (is_new && !kernel.shared && group.size() + kernel.source.size() > most) {
+    if (is_new && !kernel.shape_generic && group.size() + kernel.source.size() > most) {
       flush();
     }
     result.names.push_back(name);
     if (!is_new) {
       continue;
     }
-    if (kernel.shared) {
+    if (kernel.shape_generic) {
       add_unit(named(kernel.source, name), true);
       continue;
     }
@@ -115,17 +104,11 @@ KernelUnits group_kernels(const std::vector<Kernel>& kernels,
 }
 
 std::vector<Unit> shape_generic_units(const Target& target) {
-  std::vector<Kernel> kernels;
-  for (std::string& text : shape_generic_sources(target)) {
-    kernels.push_back({.source = std::move(text), .comment = {}, .shared = true});
+  std::vector<KernelSource> kernels;
+  for (std::string& source : library_sources(target)) {
+    kernels.push_back({.source = std::move(source), .shape_generic = true});
   }
   return group_kernels(kernels, target).units;
-}
-
-std::vector<std::string> wrapper_flags() {
-  std::vector<std::string> flags = common_flags();
-  flags.emplace_back("-O1");
-  return flags;
 }
 
 }  // namespace kiln::codegen

@@ -4,34 +4,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "kiln/codegen/target.hpp"
-#include "schedule/schedule.hpp"
 #include "toolchain/build.hpp"
 
 namespace kiln::codegen {
 
-/// What became of a schedule's kernels.
-struct KernelUnits {
-  std::vector<Unit> units;
-  std::vector<std::string> names;  ///< The function of each kernel.
-  int distinct = 0;
-};
-
 /// Names each kernel by the digest of its text and groups the distinct ones. `mark` tells the
 /// functions and units from those for other instruction sets. Kernels behind the first `often` fold
 /// constants: they run once, so they are compiled in less time.
-[[nodiscard]] KernelUnits group_kernels(const std::vector<Kernel>& kernels,
+[[nodiscard]] KernelUnits group_kernels(std::span<const KernelSource> kernels,
                                         const Target& target,
                                         const std::string& mark = {},
                                         std::size_t often = SIZE_MAX);
 
 /// The units of every kernel that is told its shape at run time, as `group_kernels` makes them.
 [[nodiscard]] std::vector<Unit> shape_generic_units(const Target& target);
-
-/// How the program itself is compiled: it runs once per call and not once per element.
-[[nodiscard]] std::vector<std::string> wrapper_flags();
 
 }  // namespace kiln::codegen

@@ -14,38 +14,23 @@ StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
   return window ? *window : StridedView{tensor, 0, program[tensor].strides};
 }
 
-namespace {
-
-NodeKernel node_kernel(std::vector<StridedView> operands,
-                       ShapeGenericKernel kernel,
-                       std::size_t results = 1) {
-  return {.operands = std::move(operands),
-          .results = results,
-          .scratch = kernel.scratch,
-          .sizes = {kernel.sizes.begin(), kernel.sizes.end()},
-          .source = std::move(kernel.source)};
-}
-
-}  // namespace
-
-std::optional<NodeKernel> match_library_kernel(const ir::Graph& graph,
-                                               const ir::Uses& uses,
-                                               const LoopProgram& program,
+std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                const ir::Node& node,
                                                const Target& target) {
+  const auto& [graph, uses, program] = context;
   if (std::optional<PackedGemm> found = match_packed_gemm(graph, program, node, target)) {
-    return node_kernel(std::move(found->operands), emit_packed_gemm(found->layout, target));
+    return LibraryMatch{plan_packed_gemm(found->layout, target), std::move(found->operands)};
   }
   if (std::optional<PackedConvolution> found = match_packed_convolution(graph, program, node)) {
-    return node_kernel(std::move(found->operands),
-                       target.winograd && is_winograd(found->layout, target)
-                           ? emit_winograd(found->layout, target)
-                           : emit_packed_convolution(found->layout, target));
+    return LibraryMatch{target.winograd && is_winograd(found->layout, target)
+                            ? plan_winograd(found->layout, target)
+                            : plan_packed_convolution(found->layout, target),
+                        std::move(found->operands)};
   }
   if (std::optional<Attention> found = match_attention(graph, uses, program, node, target)) {
-    return node_kernel(std::move(found->operands),
-                       emit_attention(found->layout, target),
-                       found->layout.saves ? 2 : 1);
+    return LibraryMatch{plan_attention(found->layout, target),
+                        std::move(found->operands),
+                        found->layout.saves ? std::size_t{2} : std::size_t{1}};
   }
   return std::nullopt;
 }

@@ -1,34 +1,17 @@
-// Kernels that are written for one node, where loops made of formulas would not be fast.
+// Which operators the CPU has kernels of its own for.
 
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
+#include "backend/backend.hpp"
 #include "kiln/codegen/target.hpp"
-#include "kiln/ir/uses.hpp"
-#include "loop/loop_program.hpp"
-#include "loop/strided_view.hpp"
 
 namespace kiln::codegen {
 
-/// A node's kernel in a program.
-struct NodeKernel {
-  std::vector<StridedView> operands;  ///< What it reads, and the results.
-  std::size_t results = 1;            ///< Of the operands, at the end.
-  std::int64_t scratch = 0;           ///< Elements of float32 that it wants behind the operands.
-  std::vector<ir::Expr> sizes;        ///< What it is told at run time.
-  std::string source;                 ///< As `Kernel::source` wants it, of a kernel that is shared.
-};
-
-/// The kernel for `node`, which was not lowered; nothing if there is none, or none that is faster
-/// than `target`'s libtorch.
-[[nodiscard]] std::optional<NodeKernel> match_library_kernel(const ir::Graph& graph,
-                                                             const ir::Uses& uses,
-                                                             const LoopProgram& program,
+/// `node` as a call of a kernel of `target`; nothing if there is none, or none that is faster than
+/// libtorch.
+[[nodiscard]] std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                              const ir::Node& node,
                                                              const Target& target);
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/kernels/shape_generic_kernel.hpp"
+#include "backend/backend.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_program.hpp"
 #include "loop/strided_view.hpp"
@@ -57,8 +57,8 @@ struct PackedConvolution {
                                                                         const ir::Node& node);
 
 /// The sum over the taps, one after the other, as a kernel that takes the operands.
-[[nodiscard]] ShapeGenericKernel emit_packed_convolution(const ConvolutionLayout& layout,
-                                                         const Target& target);
+[[nodiscard]] LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,
+                                                  const Target& target);
 
 /// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
@@ -66,7 +66,6 @@ struct PackedConvolution {
 
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.
-[[nodiscard]] ShapeGenericKernel emit_winograd(const ConvolutionLayout& layout,
-                                               const Target& target);
+[[nodiscard]] LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target);
 
 }  // namespace kiln::codegen

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/kernels/shape_generic_kernel.hpp"
+#include "backend/backend.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_program.hpp"
 #include "loop/strided_view.hpp"
@@ -64,10 +64,7 @@ struct PackedGemm {
                                                           const ir::Node& node,
                                                           const Target& target);
 
-/// The kernel, which takes the operands and then room for the left side, if that is packed.
-[[nodiscard]] ShapeGenericKernel emit_packed_gemm(const GemmLayout& layout, const Target& target);
-
-/// The text that `emit_packed_gemm` writes for panels as wide as `target` has them.
-[[nodiscard]] std::string packed_gemm_source(const Target& target);
+/// The call, which takes the operands and then room for the left side, if that is packed.
+[[nodiscard]] LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target);
 
 }  // namespace kiln::codegen

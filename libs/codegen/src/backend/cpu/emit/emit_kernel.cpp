@@ -61,11 +61,12 @@ double memory_nanoseconds(const LoopProgram& program, const LoopNest& kernel) {
 
 KernelEmitter::KernelEmitter(const LoopProgram& program,
                              const LoopNest& kernel,
-                             const Target& target)
+                             const Target& target,
+                             std::vector<Expr>& sizes)
     : kernel_(kernel),
       prelude_(vector_bytes(program, kernel, target)),
       depths_(program.pool, kernel),
-      context_{program, kernel, prelude_, depths_, body_, text_.sizes},
+      context_{program, kernel, prelude_, depths_, body_, sizes},
       lanes_(prelude_.lanes()) {
   temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
@@ -73,7 +74,7 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
   interleaves_ = nanoseconds > kWorthInterleaving;
 }
 
-KernelText KernelEmitter::run() {
+KernelSource KernelEmitter::run() {
   body_.open("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
   body_.line("(void)sizes;");
   name_operands();
@@ -95,15 +96,16 @@ KernelText KernelEmitter::run() {
     emit_updates();
   }
   body_.close();
-  text_.checks_indices = context_.checks_indices;
+  result_.checks_indices = context_.checks_indices;
   for (const std::string& op : kernel_.ops) {
-    text_.source += (text_.source.empty() ? "// " : ", ") + op;
+    result_.source += (result_.source.empty() ? "// " : ", ") + op;
   }
   // Vectors wider than a register are passed between inlined functions only: their ABI does not
   // matter.
-  text_.source += "\n#pragma GCC diagnostic ignored \"-Wpsabi\"\nnamespace KILN_KERNEL_parts {\n" +
-                  prelude_.text() + "\n" + body_.text() + "}  // namespace KILN_KERNEL_parts\n";
-  return std::move(text_);
+  result_.source +=
+      "\n#pragma GCC diagnostic ignored \"-Wpsabi\"\nnamespace KILN_KERNEL_parts {\n" +
+      prelude_.text() + "\n" + body_.text() + "}  // namespace KILN_KERNEL_parts\n";
+  return std::move(result_);
 }
 
 std::string KernelEmitter::extent(int variable) const {
@@ -137,10 +139,6 @@ void KernelEmitter::name_operands() {
     const std::string type(memory_type(reduce.dtype));
     body_.line(type + "* const partial" + std::to_string(i) + " = (" + type + "*)buffers[" +
                std::to_string(next++) + "];");
-    const Expr row = reduce.result == IterationDomain::kColumn
-                         ? kernel_.extents[kMiddle] * kernel_.extents[kInner]
-                         : Expr(1);
-    text_.scratch.push_back({reduce.dtype, row * Expr(kernel_.chunks)});
   }
   context_.failure = "buffers[" + std::to_string(next) + "]";
 }
@@ -153,6 +151,11 @@ bool KernelEmitter::is_blocked() const {
   });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
          inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
+}
+
+void KernelEmitter::open_parallel() {
+  body_.pragma("#pragma omp parallel for");
+  result_.uses_openmp = true;
 }
 
 void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t block) {
@@ -170,7 +173,7 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t b
 }
 
 void KernelEmitter::emit_blocks() {
-  body_.pragma("#pragma omp parallel for");
+  open_parallel();
   open_blocks(kernel_.extents, kBlock);
   Block row(context_, nullptr, LoopDepth::kOuter);
   emit_phase(0, row, "begin", "end", *kernel_.extents[kInner].constant() % kBlock);
@@ -181,7 +184,7 @@ void KernelEmitter::emit_rows() {
   if (kernel_.has_epilogue()) {
     const std::string chunks = std::to_string(kernel_.chunks);
     if (parallel_ && kernel_.chunks > 1) {
-      body_.pragma("#pragma omp parallel for");
+      open_parallel();
     }
     body_.open("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
     open_chunk_accumulators();
@@ -193,7 +196,7 @@ void KernelEmitter::emit_rows() {
   }
   const bool single = kernel_.extents[kOuter] == Expr(1);
   if (parallel_ && !single) {
-    body_.pragma("#pragma omp parallel for");
+    open_parallel();
   }
   body_.open(single ? "" : "for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
   if (single) {
@@ -265,8 +268,11 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, 
   return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;
 }
 
-KernelText emit_kernel(const LoopProgram& program, const LoopNest& kernel, const Target& target) {
-  return KernelEmitter(program, kernel, target).run();
+KernelSource emit_kernel(const LoopProgram& program,
+                         const LoopNest& kernel,
+                         const Target& target,
+                         std::vector<Expr>& sizes) {
+  return KernelEmitter(program, kernel, target, sizes).run();
 }
 
 }  // namespace kiln::codegen

@@ -30,7 +30,7 @@ void KernelEmitter::emit_scan() {
   prelude_.use_memory(dtype);
   const bool single = kernel_.extents[kInner] == Expr(1);
   if (parallel_) {
-    body_.pragma("#pragma omp parallel for");
+    open_parallel();
   }
   if (single) {
     body_.open("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
@@ -83,7 +83,7 @@ void KernelEmitter::emit_updates() {
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
   if (all.constant().value_or(kManyUpdates) >= kManyUpdates &&
       !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
-    body_.pragma("#pragma omp parallel for");
+    open_parallel();
   }
   if (single) {
     body_.open("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");

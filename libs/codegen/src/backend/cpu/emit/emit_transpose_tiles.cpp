@@ -30,7 +30,7 @@ void KernelEmitter::emit_transpose_tiles() {
   const std::string side = std::to_string(length);
   const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + length - 1) / length;
   if (parallel_) {
-    body_.pragma("#pragma omp parallel for");
+    open_parallel();
   }
   body_.open("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * Expr(bands)) +
              "; ++task)");

@@ -19,9 +19,12 @@ namespace kiln::codegen {
 /// The text of one kernel, as it grows.
 class KernelEmitter {
  public:
-  KernelEmitter(const LoopProgram& program, const LoopNest& kernel, const Target& target);
+  KernelEmitter(const LoopProgram& program,
+                const LoopNest& kernel,
+                const Target& target,
+                std::vector<ir::Expr>& sizes);
 
-  KernelText run();
+  KernelSource run();
 
  private:
   std::string extent(int variable) const;
@@ -31,6 +34,8 @@ class KernelEmitter {
   // Without reductions any piece of a row is a unit of work.
   bool is_blocked() const;
   void emit_blocks();
+  // Threads share the loop that follows.
+  void open_parallel();
   // A loop over pieces of rows: `o`, and from `begin` to below `end`.
   void open_blocks(const std::vector<ir::Expr>& extents, std::int64_t block);
   // Where the middle loop is in order.
@@ -119,7 +124,7 @@ class KernelEmitter {
   Prelude prelude_;
   LoopDepths depths_;
   Lines body_;
-  KernelText text_;
+  KernelSource result_;
   TextContext context_;
   int lanes_;
   bool parallel_ = false;

@@ -54,8 +54,8 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 
 }  // namespace
 
-std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target) {
-  return panel_lanes(target, layout.width) == kLongLanes ? kManyPixels : kFewPixels;
+std::int64_t most_pixels(std::int64_t width, const Target& target) {
+  return panel_lanes(target, width) == kLongLanes ? kManyPixels : kFewPixels;
 }
 
 ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::int64_t enough) {
@@ -66,37 +66,39 @@ ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::
   return pieces;
 }
 
-ShapeGenericKernel convolution_kernel(const ConvolutionLayout& layout,
-                                      const ConvolutionPieces& pieces,
-                                      std::int64_t tile_pixels,
-                                      std::string_view parts,
-                                      const Target& target) {
-  const std::int64_t lanes = panel_lanes(target, layout.width);
-  ShapeGenericKernel kernel;
-  kernel.source =
+std::string convolution_source(const ConvolutionVariant& variant,
+                               std::string_view parts,
+                               std::string_view body,
+                               const Target& target) {
+  std::string source =
       "// convolution by panels\n#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"
       "constexpr int kLanes = " +
-      std::to_string(lanes) + ";\nconstexpr Index kWidth = " + std::to_string(layout.width) +
-      ";\nconstexpr int kPixels = " + std::to_string(tile_pixels) +
+      std::to_string(panel_lanes(target, variant.width)) +
+      ";\nconstexpr Index kWidth = " + std::to_string(variant.width) +
+      ";\nconstexpr int kPixels = " + std::to_string(variant.pixels) +
       ";\nconstexpr Index kMostChannels = " + std::to_string(kMostConvolutionChannels) +
-      ";\nconstexpr bool kAdds = " + (layout.adds ? "true" : "false") + ";\n";
-  kernel.source += kQuadText;
-  kernel.source += kFactorsText;
-  kernel.source += kPrologue;
-  kernel.source += parts;
-  kernel.source += kEntry;
+      ";\nconstexpr bool kAdds = " + (variant.adds ? "true" : "false") + ";\n";
+  source += kQuadText;
+  source += kFactorsText;
+  source += kPrologue;
+  source += parts;
+  source += kEntry;
+  source += body;
+  return source;
+}
+
+std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
+                                                 const ConvolutionPieces& pieces) {
   const std::int64_t operations = 2 * layout.pixels() * layout.panels * layout.width *
                                   layout.kernel[0] * layout.kernel[1] * layout.channels;
-  kernel.sizes = {
-      layout.images,         layout.channels,      layout.panels,
-      layout.size[0],        layout.size[1],       layout.result_size[0],
-      layout.result_size[1], layout.kernel[0],     layout.kernel[1],
-      layout.stride[0],      layout.stride[1],     layout.padding[0],
-      layout.padding[1],     layout.dilation[0],   layout.dilation[1],
-      layout.input_image,    layout.input_step[0], layout.input_step[1],
-      pieces.bands,          pieces.groups,        operations > kParallelThreshold ? 1 : 0};
-  return kernel;
+  return {layout.images,         layout.channels,      layout.panels,
+          layout.size[0],        layout.size[1],       layout.result_size[0],
+          layout.result_size[1], layout.kernel[0],     layout.kernel[1],
+          layout.stride[0],      layout.stride[1],     layout.padding[0],
+          layout.padding[1],     layout.dilation[0],   layout.dilation[1],
+          layout.input_image,    layout.input_step[0], layout.input_step[1],
+          pieces.bands,          pieces.groups,        operations > kParallelThreshold ? 1 : 0};
 }
 
 }  // namespace kiln::codegen

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/cpu/packed_convolution.hpp"
 
@@ -20,20 +22,36 @@ struct ConvolutionPieces {
 /// before it.
 inline constexpr std::int64_t kFewestPixels = 4;
 
-/// Pixels that are computed together, at most.
-[[nodiscard]] std::int64_t most_pixels(const ConvolutionLayout& layout, const Target& target);
+/// Pixels that are computed together, at most, by panels of `width` channels.
+[[nodiscard]] std::int64_t most_pixels(std::int64_t width, const Target& target);
 
 /// As many groups of panels as it takes to have `enough` pieces, if groups do not get too small.
 [[nodiscard]] ConvolutionPieces cut_convolution(std::int64_t bands,
                                                 std::int64_t panels,
                                                 std::int64_t enough);
 
-/// A kernel of `parts`, which define `piece`. Its text does not depend on the shape, which it is
-/// told in numbers: a program has many convolutions, and a text is compiled once.
-[[nodiscard]] ShapeGenericKernel convolution_kernel(const ConvolutionLayout& layout,
-                                                    const ConvolutionPieces& pieces,
-                                                    std::int64_t tile_pixels,
-                                                    std::string_view parts,
+/// What kernels of convolutions are told at run time.
+[[nodiscard]] std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
+                                                               const ConvolutionPieces& pieces);
+
+/// What the source of a convolution is specialised for. Shapes are not among it: a program has many
+/// convolutions, and a text is compiled once.
+struct ConvolutionVariant {
+  std::int64_t width = 0;   ///< Channels of a panel.
+  std::int64_t pixels = 0;  ///< That are computed together.
+  bool adds = false;        ///< Whether a bias is added.
+};
+
+/// A kernel of `parts`, which define `piece`, and of `body`, which calls it.
+[[nodiscard]] std::string convolution_source(const ConvolutionVariant& variant,
+                                             std::string_view parts,
+                                             std::string_view body,
+                                             const Target& target);
+
+/// The sources of the two kinds of kernels, by the constants of their calls.
+[[nodiscard]] std::string packed_convolution_source(std::span<const std::int64_t> constants,
                                                     const Target& target);
+[[nodiscard]] std::string winograd_source(std::span<const std::int64_t> constants,
+                                          const Target& target);
 
 }  // namespace kiln::codegen

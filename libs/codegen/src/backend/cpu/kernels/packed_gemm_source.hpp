@@ -11,9 +11,9 @@ namespace kiln::codegen {
 /// how long an addition takes. AVX-512 takes factors from memory, and has registers for more.
 [[nodiscard]] std::int64_t most_tile_rows(std::int64_t lanes);
 
-/// The kernel for panels of `width` columns in vectors of `lanes`, as `Kernel::source` wants it. It
+/// The kernel for panels of `width` columns in vectors of `lanes`, as `KernelSource::source` is. It
 /// takes left side, right side, what is added if anything is, result, and room for the left side if
-/// that is packed; and the sizes that `emit_packed_gemm` says.
+/// that is packed; and the sizes that `plan_packed_gemm` says.
 [[nodiscard]] std::string packed_gemm_source(std::int64_t lanes, std::int64_t width);
 
 }  // namespace kiln::codegen

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/shape_generic_sources.hpp"
+#include "backend/cpu/kernels/library.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -33,38 +33,37 @@ ConvolutionLayout layout_of(const Target& target,
   return layout;
 }
 
-TEST_CASE("a convolution of any shape has one of the shared texts",
-          "[codegen][shape_generic_sources]") {
+TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][library]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = shape_generic_sources(target);
-    const auto is_shared = [&](const ShapeGenericKernel& kernel) {
-      return std::ranges::find(texts, kernel.source) != texts.end();
+    const std::vector<std::string> texts = library_sources(target);
+    const auto is_shared = [&](const LibraryCall& call) {
+      return std::ranges::find(texts, library_source(call, target)) != texts.end();
     };
     for (const std::int64_t channels : {4, 12, 64, 320}) {
       for (std::int64_t columns = 1; columns < 60; ++columns) {
         for (const bool adds : {false, true}) {
           CAPTURE(isa, channels, columns, adds);
           const ConvolutionLayout layout = layout_of(target, channels, 7, columns, adds);
-          CHECK(is_shared(emit_packed_convolution(layout, target)));
-          CHECK(is_shared(emit_winograd(layout, target)));
+          CHECK(is_shared(plan_packed_convolution(layout, target)));
+          CHECK(is_shared(plan_winograd(layout, target)));
         }
       }
     }
   }
-  CHECK(shape_generic_sources(resolve_target("x86-64-v2")).empty());
+  CHECK(library_sources(resolve_target("x86-64-v2")).empty());
 }
 
-TEST_CASE("attention to any number of queries has one of the shared texts",
-          "[codegen][shape_generic_sources]") {
+TEST_CASE("attention to any number of queries has one of the shared texts", "[codegen][library]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = shape_generic_sources(target);
+    const std::vector<std::string> texts = library_sources(target);
     for (std::int64_t queries = kFewestQueries; queries < 200; ++queries) {
       CAPTURE(isa, queries);
       AttentionLayout layout{.batches = 1, .heads = 2, .queries = queries, .keys = 9, .depth = 8};
       layout.columns = 8;
-      CHECK(std::ranges::find(texts, emit_attention(layout, target).source) != texts.end());
+      CHECK(std::ranges::find(texts, library_source(plan_attention(layout, target), target)) !=
+            texts.end());
     }
   }
   CHECK_FALSE(has_attention(resolve_target("x86-64-v3")));
@@ -72,13 +71,13 @@ TEST_CASE("attention to any number of queries has one of the shared texts",
   CHECK(has_attention(resolve_target("neon")) == has_attention(resolve_target("sve")));
 }
 
-TEST_CASE("a shared kernel is a unit that says nothing of its model",
-          "[codegen][shape_generic_sources]") {
+TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen][library]") {
   const std::string text = "extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}";
-  const Kernel own{.source = text + "//", .comment = "aten.relu.default"};
-  const Kernel shared{.source = text, .comment = "aten.convolution.default", .shared = true};
+  const KernelSource own{.source = text + "//", .comment = "aten.relu.default"};
+  const KernelSource shared{
+      .source = text, .comment = "aten.convolution.default", .shape_generic = true};
 
-  const KernelUnits units = group_kernels({own, shared, own, shared}, Target{});
+  const KernelUnits units = group_kernels(std::vector{own, shared, own, shared}, Target{});
 
   CHECK(units.distinct == 2);
   REQUIRE(units.units.size() == 2);
@@ -88,14 +87,15 @@ TEST_CASE("a shared kernel is a unit that says nothing of its model",
   CHECK_THAT(found->source, testing::contains(units.names[1]));
 }
 
-TEST_CASE("what is compiled beforehand is found by all that makes it",
-          "[codegen][shape_generic_sources]") {
+TEST_CASE("what is compiled beforehand is found by all that makes it", "[codegen][library]") {
   const TemporaryDirectory directory;
   const Options options;
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
   const std::string text = "extern \"C\" void KILN_KERNEL(void* const*, const long long*) {}";
   BuildPlan plan;
-  plan.units = group_kernels({{.source = text, .comment = {}, .shared = true}}, Target{}).units;
+  plan.units =
+      group_kernels(std::vector<KernelSource>{{.source = text, .shape_generic = true}}, Target{})
+          .units;
   plan.directory = directory.path() / "work";
   plan.ready = precompiled_kernels_beside(directory.path() / "libkiln-container.a");
   std::filesystem::create_directories(plan.directory);

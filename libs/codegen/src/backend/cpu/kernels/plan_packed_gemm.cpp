@@ -56,43 +56,38 @@ std::int64_t GemmLayout::left_batches() const {
   return left_batch == 0 ? 1 : batches;
 }
 
-ShapeGenericKernel emit_packed_gemm(const GemmLayout& layout, const Target& target) {
+LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
   const std::int64_t packed = layout.packs_left ? (layout.rows + 3) / 4 * 4 * layout.depth : 0;
-  ShapeGenericKernel kernel;
-  kernel.source = packed_gemm_source(lanes, layout.width);
-  kernel.scratch = layout.left_batches() * packed;
-  kernel.sizes = {layout.batches,
-                  layout.left_batches(),
-                  layout.left_batch,
-                  layout.right_batch,
-                  layout.added_batch,
-                  layout.result_batch,
-                  layout.rows,
-                  block_rows(layout, lanes),
-                  layout.depth,
-                  deep(layout),
-                  layout.panels,
-                  panels_together(layout),
-                  layout.tail,
-                  layout.left_row,
-                  layout.left_depth,
-                  layout.right_column,
-                  layout.right_depth,
-                  layout.added_panel,
-                  layout.added_row,
-                  layout.result_panel,
-                  layout.result_row,
-                  packed,
-                  layout.packs_right ? 1 : 0,
-                  layout.adds ? 1 : 0,
-                  is_worth_threads(layout) ? 1 : 0};
-  return kernel;
-}
-
-std::string packed_gemm_source(const Target& target) {
-  return packed_gemm_source(panel_lanes(target, target.panel_width), target.panel_width);
+  LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
+  call.scratch = layout.left_batches() * packed;
+  call.parameters = {layout.batches,
+                     layout.left_batches(),
+                     layout.left_batch,
+                     layout.right_batch,
+                     layout.added_batch,
+                     layout.result_batch,
+                     layout.rows,
+                     block_rows(layout, lanes),
+                     layout.depth,
+                     deep(layout),
+                     layout.panels,
+                     panels_together(layout),
+                     layout.tail,
+                     layout.left_row,
+                     layout.left_depth,
+                     layout.right_column,
+                     layout.right_depth,
+                     layout.added_panel,
+                     layout.added_row,
+                     layout.result_panel,
+                     layout.result_row,
+                     packed,
+                     layout.packs_right ? 1 : 0,
+                     layout.adds ? 1 : 0,
+                     is_worth_threads(layout) ? 1 : 0};
+  return call;
 }
 
 }  // namespace kiln::codegen

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,8 @@ constexpr std::int64_t kMostPictures = 512 << 10;  // Elements: 2 MiB.
 constexpr std::int64_t kEnoughBands = 8;
 // Between the sixteen places of what is transformed: they would lie in the same lines of the cache.
 constexpr std::int64_t kGap = 16;  // As in the text.
+// Channels of the longest vector, which are transformed at once where they divide all of them.
+constexpr std::int64_t kMostChannelsTogether = 16;
 // Fewer channels would be transformed for too few products.
 constexpr std::int64_t kFewestChannels = 16;
 
@@ -216,32 +220,42 @@ std::int64_t band_tiles(const ConvolutionLayout& layout, std::int64_t at_once) {
 bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
   using Pair = ConvolutionLayout::Pair;
   // Where pictures are so small that tiles reach far beyond them, nothing is gained.
-  const std::int64_t at_once = most_pixels(layout, target);
+  const std::int64_t at_once = most_pixels(layout.width, target);
   const std::int64_t tiles = (tiles_of(layout) + at_once - 1) / at_once * at_once;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels >= kFewestChannels &&
          layout.panels * layout.width >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
 }
 
-ShapeGenericKernel emit_winograd(const ConvolutionLayout& layout, const Target& target) {
-  const std::int64_t at_once = most_pixels(layout, target);
-  const std::int64_t band = band_tiles(layout, at_once);
+LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
+  const std::int64_t band = band_tiles(layout, most_pixels(layout.width, target));
   const ConvolutionPieces pieces =
       cut_convolution((tiles_of(layout) + band - 1) / band, layout.panels, kEnoughBands);
   const std::int64_t threads = std::min(pieces.bands * pieces.groups, kMostThreads);
   const std::int64_t room = 16 * (band * layout.channels + kGap) +
                             16 * (layout.channels * layout.width + kGap) +
                             16 * (band * layout.width + kGap);
+  LibraryCall call{.operation = "winograd_convolution",
+                   .constants = {layout.width,
+                                 layout.adds ? 1 : 0,
+                                 std::gcd(layout.channels, kMostChannelsTogether)},
+                   .parameters = convolution_parameters(layout, pieces)};
+  call.parameters.insert(call.parameters.end(), {band, threads, room});
+  call.scratch = threads * room;
+  return call;
+}
+
+std::string winograd_source(std::span<const std::int64_t> constants, const Target& target) {
   // Channels that are transformed at once: a vector of them.
   const std::int64_t lanes = target.vector_bytes / 4;
-  const std::int64_t together = layout.channels % lanes == 0 ? lanes : 4;
-  const std::string parts = "constexpr Index kTogether = " + std::to_string(together) + ";\n" +
-                            std::string(kWinogradParts);
-  ShapeGenericKernel kernel = convolution_kernel(layout, pieces, at_once, parts, target);
-  kernel.source += kWinogradBody;
-  kernel.sizes.insert(kernel.sizes.end(), {band, threads, room});
-  kernel.scratch = threads * room;
-  return kernel;
+  const std::int64_t together = constants[2] % lanes == 0 ? lanes : 4;
+  return convolution_source({.width = constants[0],
+                             .pixels = most_pixels(constants[0], target),
+                             .adds = constants[1] != 0},
+                            "constexpr Index kTogether = " + std::to_string(together) + ";\n" +
+                                std::string(kWinogradParts),
+                            kWinogradBody,
+                            target);
 }
 
 }  // namespace kiln::codegen

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "backend/cpu/attention.hpp"
@@ -206,7 +208,46 @@ std::int64_t tile_rows(std::int64_t queries, std::int64_t most) {
   return queries > most / 2 ? divided(queries, divided(queries, most)) : kFewestQueries;
 }
 
-std::string attention_text(std::int64_t rows, const Target& target) {
+}  // namespace
+
+bool has_attention(const Target& target) {
+  return target.panel_width > 0 && target.panel_width % lanes_of(target) == 0;
+}
+
+LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) {
+  const std::int64_t width = target.panel_width;
+  const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
+  const std::int64_t heads = layout.batches * layout.heads;
+  const std::int64_t most_groups =
+      std::max<std::int64_t>(1, divided(layout.queries, rows) / kTilesOfPiece);
+  const std::int64_t groups = std::min(divided(kEnoughHeads, heads), most_groups);
+  const std::int64_t threads = std::min(heads * groups, kMostThreads);
+  const std::int64_t room = divided(layout.keys, width) * width * layout.depth +
+                            divided(layout.keys, 4) * 4 * divided(layout.columns, width) * width;
+  const std::int64_t operations =
+      2 * heads * layout.queries * layout.keys * (layout.depth + layout.columns);
+
+  LibraryCall call{.operation = "attention", .constants = {rows, width}};
+  call.parameters = {
+      layout.batches, layout.heads, layout.queries, layout.keys, layout.depth, layout.columns};
+  for (const AttentionLayout::Steps& steps :
+       {layout.query, layout.key, layout.value, layout.mask, layout.result, layout.sums}) {
+    call.parameters.insert(call.parameters.end(), steps.begin(), steps.end());
+  }
+  call.parameters.insert(call.parameters.end(),
+                         {layout.masks ? 1 : 0,
+                          layout.saves ? 1 : 0,
+                          layout.causal ? 1 : 0,
+                          std::bit_cast<std::int32_t>(layout.scale),
+                          groups,
+                          threads,
+                          room,
+                          operations > kParallelThreshold ? 1 : 0});
+  call.scratch = threads * room;
+  return call;
+}
+
+std::string attention_source(std::span<const std::int64_t> constants, const Target& target) {
   Prelude prelude(target.vector_bytes);
   prelude.use_memory(ir::DType::kFloat32);
   for (const char* function : {"exp", "log", "larger", "maximum_lanes", "add_lanes"}) {
@@ -220,61 +261,21 @@ std::string attention_text(std::int64_t rows, const Target& target) {
       prelude.text();
   text += kQuadText;
   text += kFactorsText;
-  text += constant("int", "kRows", rows) + constant("Index", "kWidth", target.panel_width) +
+  text += constant("int", "kRows", constants[0]) + constant("Index", "kWidth", constants[1]) +
           constant("Index", "kMostKeys", kMostKeys) + constant("Index", "kMostDepth", kMostDepth);
   return text + std::string(kParts);
 }
 
-}  // namespace
-
-bool has_attention(const Target& target) {
-  return target.panel_width > 0 && target.panel_width % lanes_of(target) == 0;
-}
-
-ShapeGenericKernel emit_attention(const AttentionLayout& layout, const Target& target) {
-  const std::int64_t width = target.panel_width;
-  const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
-  const std::int64_t heads = layout.batches * layout.heads;
-  const std::int64_t most_groups =
-      std::max<std::int64_t>(1, divided(layout.queries, rows) / kTilesOfPiece);
-  const std::int64_t groups = std::min(divided(kEnoughHeads, heads), most_groups);
-  const std::int64_t threads = std::min(heads * groups, kMostThreads);
-  const std::int64_t room = divided(layout.keys, width) * width * layout.depth +
-                            divided(layout.keys, 4) * 4 * divided(layout.columns, width) * width;
-  const std::int64_t operations =
-      2 * heads * layout.queries * layout.keys * (layout.depth + layout.columns);
-
-  ShapeGenericKernel kernel;
-  kernel.source = attention_text(rows, target);
-  kernel.sizes = {
-      layout.batches, layout.heads, layout.queries, layout.keys, layout.depth, layout.columns};
-  for (const AttentionLayout::Steps& steps :
-       {layout.query, layout.key, layout.value, layout.mask, layout.result, layout.sums}) {
-    kernel.sizes.insert(kernel.sizes.end(), steps.begin(), steps.end());
-  }
-  kernel.sizes.insert(kernel.sizes.end(),
-                      {layout.masks ? 1 : 0,
-                       layout.saves ? 1 : 0,
-                       layout.causal ? 1 : 0,
-                       std::bit_cast<std::int32_t>(layout.scale),
-                       groups,
-                       threads,
-                       room,
-                       operations > kParallelThreshold ? 1 : 0});
-  kernel.scratch = threads * room;
-  return kernel;
-}
-
-std::vector<std::string> attention_sources(const Target& target) {
-  std::vector<std::string> texts;
+std::vector<std::vector<std::int64_t>> attention_constants(const Target& target) {
+  std::vector<std::vector<std::int64_t>> constants;
   if (has_attention(target)) {
     const std::int64_t most = most_rows(target);
-    texts.push_back(attention_text(kFewestQueries, target));
+    constants.push_back({kFewestQueries, target.panel_width});
     for (std::int64_t rows = most / 2 + 1; rows <= most; ++rows) {
-      texts.push_back(attention_text(rows, target));
+      constants.push_back({rows, target.panel_width});
     }
   }
-  return texts;
+  return constants;
 }
 
 }  // namespace kiln::codegen

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "backend/cpu/kernels/convolution_source.hpp"
@@ -89,16 +91,24 @@ std::int64_t tile_pixels(std::int64_t all, std::int64_t most) {
 
 }  // namespace
 
-ShapeGenericKernel emit_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
+LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
-  const std::int64_t most = most_pixels(layout, target);
+  const std::int64_t most = most_pixels(layout.width, target);
   const std::int64_t band = std::clamp<std::int64_t>(kMostPlaces / taps, most, kBandPixels);
   const ConvolutionPieces pieces =
       cut_convolution((layout.pixels() + band - 1) / band, layout.panels, kEnoughPieces);
-  ShapeGenericKernel kernel =
-      convolution_kernel(layout, pieces, tile_pixels(layout.pixels(), most), kDirectParts, target);
-  kernel.source += kDirectBody;
-  return kernel;
+  return {.operation = "packed_convolution",
+          .constants = {layout.width, tile_pixels(layout.pixels(), most), layout.adds ? 1 : 0},
+          .parameters = convolution_parameters(layout, pieces)};
+}
+
+std::string packed_convolution_source(std::span<const std::int64_t> constants,
+                                      const Target& target) {
+  return convolution_source(
+      {.width = constants[0], .pixels = constants[1], .adds = constants[2] != 0},
+      kDirectParts,
+      kDirectBody,
+      target);
 }
 
 }  // namespace kiln::codegen

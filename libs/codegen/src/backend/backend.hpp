@@ -1,0 +1,147 @@
+// The seam between planning and a device: what a backend decides, and what it writes.
+//
+// Passes, scheduling and the memory plan know no device. They ask a backend which operators it has
+// kernels of its own for and how much may be fused; once the schedule is there, the backend writes
+// its loop nests and library calls as source, once for each of its targets, and says how the
+// program around them allocates and launches.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kiln/ir/graph.hpp"
+#include "kiln/ir/uses.hpp"
+#include "loop/loop_nest.hpp"
+#include "loop/loop_program.hpp"
+#include "loop/strided_view.hpp"
+#include "toolchain/build.hpp"
+
+namespace kiln::codegen {
+
+/// A call of a kernel that a backend brings for an operator. Its source is the same for all shapes.
+struct LibraryCall {
+  std::string operation = {};                 ///< "packed_gemm": one of the backend's.
+  std::vector<std::int64_t> constants = {};   ///< What its source is specialised for.
+  std::vector<std::int64_t> parameters = {};  ///< What it is told at run time.
+  std::int64_t scratch = 0;  ///< Elements of float32 that it wants behind its operands.
+};
+
+/// A node as such a call.
+struct LibraryMatch {
+  LibraryCall call;
+  std::vector<StridedView> operands = {};  ///< What it reads, and then its results.
+  std::size_t results = 1;                 ///< Of the operands, at the end.
+};
+
+/// What a backend looks at to match a node.
+struct MatchContext {
+  const ir::Graph& graph;
+  const ir::Uses& uses;
+  const LoopProgram& program;
+};
+
+/// How much one kernel may do.
+struct FusionLimits {
+  std::size_t operands = 0;       ///< Of a kernel; more are no longer held in registers.
+  std::int64_t row_elements = 0;  ///< Longer rows of reductions do not stay in the cache.
+  int loads = 0;                  ///< Of one expression, before it is cut.
+  int recomputed_cost = 0;        ///< Up to so many operations a value is computed again.
+};
+
+/// A kernel as source text.
+struct KernelSource {
+  /// The definition of `extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes)`;
+  /// the word KILN_KERNEL is replaced by a name made of the text's digest, so equal kernels are
+  /// one.
+  std::string source;
+  std::string comment = {};  ///< The ops and module paths it came from.
+  /// After its operands it takes an `int*` and sets it to 1 if it finds an index out of range.
+  bool checks_indices = false;
+  /// Its text knows no sizes, so many models have the same one: it may be there compiled.
+  bool shape_generic = false;
+  bool uses_openmp = false;  ///< The library is linked with it.
+};
+
+/// What became of the kernels of a program for one target.
+struct KernelUnits {
+  std::vector<Unit> units;
+  std::vector<std::string> names;  ///< The function of each kernel.
+  int distinct = 0;
+};
+
+/// How the program around the kernels speaks to the device, as C++ text.
+struct DeviceOperations {
+  int device_type = 0;            ///< As libtorch numbers devices.
+  std::string declarations = {};  ///< Of the functions that the others call, a line each.
+  /// Defines `unsigned char* allocate(Size bytes)`, which gives null if there is no memory and else
+  /// some that begins at a multiple of 64, and `void use_large_pages(void* memory, Size bytes)`.
+  std::string allocate = {};
+  std::string use_large_pages = {};
+  std::string free = {};    ///< The function that gives memory of `allocate` back.
+  std::string stream = {};  ///< What kernels are told besides, "call.stream" say; empty: nothing.
+
+  /// "0, -1": the type and the index of the device, as arguments of libtorch's shim.
+  [[nodiscard]] std::string arguments() const { return std::to_string(device_type) + ", -1"; }
+  /// The types that a kernel takes.
+  [[nodiscard]] std::string parameters() const {
+    return std::string("void* const*, const Int64*") + (stream.empty() ? "" : ", void*");
+  }
+  /// The statement that runs `kernel`.
+  [[nodiscard]] std::string launch(const std::string& kernel,
+                                   const std::string& buffers,
+                                   const std::string& sizes) const {
+    return kernel + "(" + buffers + ", " + sizes + (stream.empty() ? "" : ", " + stream) + ");";
+  }
+};
+
+/// A device that graphs are compiled for.
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  /// Where its tensors lie.
+  [[nodiscard]] virtual ir::DeviceType device() const = 0;
+
+  /// `graph` in the layouts and operators that the device is best at. What depends on constants
+  /// alone is split off afterwards.
+  [[nodiscard]] virtual ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const = 0;
+
+  /// `node`, which was not lowered, as a kernel of the backend's own; nothing if there is none, or
+  /// none that is faster than libtorch.
+  [[nodiscard]] virtual std::optional<LibraryMatch> match(const MatchContext& context,
+                                                          const ir::Node& node) const = 0;
+
+  [[nodiscard]] virtual FusionLimits fusion_limits() const = 0;
+
+  /// Kernels are written for so many targets, from which a library takes one when it is loaded.
+  [[nodiscard]] virtual std::size_t target_count() const = 0;
+
+  /// What a machine must have for a target, as /proc/cpuinfo names it.
+  [[nodiscard]] virtual std::string features(std::size_t target) const = 0;
+
+  /// The source of `nest`. `sizes` are the symbolic numbers that it is told; those that are missing
+  /// are added, so that all targets are told the same.
+  [[nodiscard]] virtual KernelSource emit(const LoopProgram& program,
+                                          const LoopNest& nest,
+                                          std::size_t target,
+                                          std::vector<ir::Expr>& sizes) const = 0;
+  [[nodiscard]] virtual KernelSource emit(const LibraryCall& call, std::size_t target) const = 0;
+
+  [[nodiscard]] virtual DeviceOperations operations() const = 0;
+
+  /// Names the kernels and groups the distinct ones. Those behind the first `often` fold constants:
+  /// they run once, so they are compiled in less time.
+  [[nodiscard]] virtual KernelUnits units(std::span<const KernelSource> kernels,
+                                          std::size_t target,
+                                          std::size_t often) const = 0;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,110 @@
+#include "backend/cpu/cpu_backend.hpp"
+
+#include <utility>
+
+#include "backend/cpu/emit/emit_kernel.hpp"
+#include "backend/cpu/kernel_units.hpp"
+#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/match.hpp"
+#include "backend/cpu/pack_convolutions.hpp"
+#include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/unfuse_bias.hpp"
+#include "kiln/base/error.hpp"
+#include "passes/channels_last.hpp"
+#include "passes/unroll_lstm.hpp"
+
+namespace kiln::codegen {
+namespace {
+
+constexpr const char* kDeclarations = R"(  void* aligned_alloc(Size, Size);
+  int madvise(void*, Size, int);
+)";
+
+constexpr const char* kUseLargePages =
+    R"(// Much memory is asked for on large pages: what it takes to get it, and to find an address in it, is
+// then little. 14 is Linux's MADV_HUGEPAGE.
+static __attribute__((unused)) void use_large_pages(void* memory, Size bytes) {
+  const Size page = 2 << 20, end = ((Size)memory + bytes) / page * page;
+  const Size begin = ((Size)memory + page - 1) / page * page;
+  if (begin < end) madvise((void*)begin, end - begin, 14);
+}
+)";
+
+constexpr const char* kAllocate = R"(
+static unsigned char* allocate(Size bytes) {
+  const Size page = 2 << 20;
+  if (bytes < 2 * page) return (unsigned char*)aligned_alloc(64, bytes);
+  bytes = (bytes + page - 1) / page * page;
+  void* const memory = aligned_alloc(page, bytes);
+  if (memory) use_large_pages(memory, bytes);
+  return (unsigned char*)memory;
+}
+)";
+
+}  // namespace
+
+CpuBackend::CpuBackend(std::vector<Target> targets) : targets_(std::move(targets)) {
+  ensure(!targets_.empty(), "a backend has no target");
+}
+
+ir::Graph CpuBackend::prepare(const ir::Graph& graph, bool bind_constants) const {
+  const Target& target = targets_[0];
+  ir::Graph prepared = graph;
+  if (target.panel_width > 0) {
+    if (bind_constants) {
+      prepared = unroll_lstm(prepared);
+    }
+    prepared = pack_gemm_operands(prepared, target, bind_constants);
+  }
+  if (!target.blas_packs_slowly) {
+    prepared = unfuse_biases(prepared);
+  }
+  prepared = lay_out_channels_last(prepared, bind_constants);
+  if (bind_constants && target.panel_width > 0) {
+    prepared = pack_convolutions(prepared, target.panel_width);
+  }
+  return prepared;
+}
+
+std::optional<LibraryMatch> CpuBackend::match(const MatchContext& context,
+                                              const ir::Node& node) const {
+  return match_library_call(context, node, targets_[0]);
+}
+
+FusionLimits CpuBackend::fusion_limits() const {
+  return {.operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
+}
+
+std::string CpuBackend::features(std::size_t target) const {
+  return targets_[target].cpu_features;
+}
+
+KernelSource CpuBackend::emit(const LoopProgram& program,
+                              const LoopNest& nest,
+                              std::size_t target,
+                              std::vector<ir::Expr>& sizes) const {
+  return emit_kernel(program, nest, targets_[target], sizes);
+}
+
+KernelSource CpuBackend::emit(const LibraryCall& call, std::size_t target) const {
+  return {
+      .source = library_source(call, targets_[target]), .shape_generic = true, .uses_openmp = true};
+}
+
+DeviceOperations CpuBackend::operations() const {
+  return {.device_type = 0,
+          .declarations = kDeclarations,
+          .allocate = kAllocate,
+          .use_large_pages = kUseLargePages,
+          .free = "free"};
+}
+
+KernelUnits CpuBackend::units(std::span<const KernelSource> kernels,
+                              std::size_t target,
+                              std::size_t often) const {
+  // Marks tell the functions and files of further targets from those of the first.
+  const std::string mark = target == 0 ? "" : "_" + std::to_string(target) + "_";
+  return group_kernels(kernels, targets_[target], mark, often);
+}
+
+}  // namespace kiln::codegen

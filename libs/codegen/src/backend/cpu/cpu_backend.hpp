@@ -1,0 +1,38 @@
+// The CPU as a backend: kernels in vector extensions, a version for each instruction set.
+
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::codegen {
+
+/// Plans for the first of its instruction sets, and writes kernels for all.
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(std::vector<Target> targets);
+
+  [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCpu; }
+  [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
+  [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
+                                                  const ir::Node& node) const override;
+  [[nodiscard]] FusionLimits fusion_limits() const override;
+  [[nodiscard]] std::size_t target_count() const override { return targets_.size(); }
+  [[nodiscard]] std::string features(std::size_t target) const override;
+  [[nodiscard]] KernelSource emit(const LoopProgram& program,
+                                  const LoopNest& nest,
+                                  std::size_t target,
+                                  std::vector<ir::Expr>& sizes) const override;
+  [[nodiscard]] KernelSource emit(const LibraryCall& call, std::size_t target) const override;
+  [[nodiscard]] DeviceOperations operations() const override;
+  [[nodiscard]] KernelUnits units(std::span<const KernelSource> kernels,
+                                  std::size_t target,
+                                  std::size_t often) const override;
+
+ private:
+  std::vector<Target> targets_;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,21 @@
+// The kernels of the CPU that are written by hand: packed GEMM, convolutions, attention.
+//
+// They are told shapes and strides at run time, so one source serves every model.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::codegen {
+
+/// The source of `call`'s kernel for `target`, as `KernelSource::source` is.
+[[nodiscard]] std::string library_source(const LibraryCall& call, const Target& target);
+
+/// Every source that a model for `target` may ask for.
+[[nodiscard]] std::vector<std::string> library_sources(const Target& target);
+
+}  // namespace kiln::codegen

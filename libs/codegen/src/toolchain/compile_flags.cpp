@@ -1,0 +1,23 @@
+#include "toolchain/compile_flags.hpp"
+
+namespace kiln::codegen {
+
+const std::vector<std::string>& common_compile_flags() {
+  static const std::vector<std::string> flags{"-std=c++17",
+                                              "-fPIC",
+                                              "-fno-plt",
+                                              "-fvisibility=hidden",
+                                              "-fno-exceptions",
+                                              "-fno-rtti",
+                                              "-fno-asynchronous-unwind-tables",
+                                              "-w"};
+  return flags;
+}
+
+std::vector<std::string> program_compile_flags() {
+  std::vector<std::string> flags = common_compile_flags();
+  flags.emplace_back("-O1");
+  return flags;
+}
+
+}  // namespace kiln::codegen
