@@ -24,6 +24,26 @@ EDGES = {
     "autograd-dispatch": {"base", "ir", "capture"},
 }
 EDGES["kiln"] = set(EDGES)
+
+# Which folders of a library's src may include which, by the same rule: a folder knows only folders
+# named above it, so there are no circles. A backend's own folder is known by the driver alone.
+FOLDERS = {
+    "codegen": {
+        "graph": set(),
+        "loop": set(),
+        "text": set(),
+        "toolchain": set(),
+        "libtorch": {"graph"},
+        "lower": {"loop"},
+        "passes": {"graph", "libtorch", "lower"},
+        "backend": {"loop", "toolchain"},
+        "schedule": {"graph", "loop", "libtorch", "lower", "backend"},
+        "program": {"graph", "loop", "text", "libtorch", "backend", "schedule"},
+        "backend/cpu": {"graph", "loop", "text", "toolchain", "passes", "backend", "schedule"},
+    },
+}
+FOLDERS["codegen"]["driver"] = set(FOLDERS["codegen"])
+
 WITHOUT_TORCH = ("base", "ir", "autograd-cache", "partitioner", "codegen")
 
 violations: list[str] = []
@@ -131,6 +151,36 @@ def check_libraries(files: list[str]) -> None:
             report(readme, 41, "a library's README has at most 40 lines")
 
 
+def folder_of(path: str, folders: dict[str, set[str]]) -> str | None:
+    """The folder of `folders` that `path`, which is relative to src, stands in: the deepest one."""
+    parents = [parent.as_posix() for parent in Path(path).parents]
+    return next((parent for parent in parents if parent in folders), None)
+
+
+def check_folders(files: list[str]) -> None:
+    for library, folders in FOLDERS.items():
+        source = f"libs/{library}/src/"
+        own = [name.removeprefix(source) for name in files if name.startswith(source)]
+        for known, (folder, allowed) in enumerate(folders.items()):
+            for late in sorted(allowed - set(list(folders)[:known])):
+                report("tests/style/rules.py", 1, f"FOLDERS: {folder} may not know {late}, which is below it")
+        for name in select(own, r"\.[ch]pp$"):
+            folder = folder_of(name, folders)
+            if folder is None:
+                report(source + name, 1, "stands in no folder of the table FOLDERS (tests/style/rules.py)")
+                continue
+            for number, line in enumerate((ROOT / source / name).read_text().splitlines(), 1):
+                include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+                if not include or include.group(1).startswith("kiln/"):
+                    continue
+                if include.group(1) not in own:
+                    report(source + name, number, "includes name their folder, from src on")
+                    continue
+                other = folder_of(include.group(1), folders)
+                if other != folder and other not in folders[folder]:
+                    report(source + name, number, f"{folder} must not know {other}")
+
+
 def check_text(files: list[str]) -> None:
     code = select(files, r"^(libs|tools|tests)/.*\.(cpp|hpp|h)$")
     forbid(code, r"\b(TODO|FIXME|XXX|HACK)\b", "finish it, or write an issue")
@@ -155,6 +205,7 @@ def main() -> int:
     check_calls(files)
     check_cmake(files)
     check_libraries(files)
+    check_folders(files)
     check_text(files)
     for violation in violations:
         print(violation)
