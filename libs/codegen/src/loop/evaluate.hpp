@@ -7,15 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "loop/evaluate_scalar.hpp"
 #include "loop/loop_program.hpp"
 
 namespace kiln::codegen {
-
-/// One element: `real` if its type is a floating one, else `integer`.
-struct Element {
-  double real = 0;
-  std::int64_t integer = 0;
-};
 
 /// The elements of a tensor, row-major.
 struct Array {
@@ -25,23 +20,19 @@ struct Array {
 };
 
 /// Computes tensors of a program from those in memory. Sizes must be constant.
-class Evaluator {
+class Evaluator final : ScalarEvaluator {
  public:
   /// `memory` gives the tensors of kind `kMemory`.
   Evaluator(const LoopProgram& program, std::function<Array(TensorId)> memory)
-      : program_(program), memory_(std::move(memory)) {}
+      : ScalarEvaluator(program.pool), program_(program), memory_(std::move(memory)) {}
 
   const Array& of(TensorId tensor);
 
  private:
-  using Point = std::vector<std::int64_t>;
-
   Array compute(const Tensor& tensor);
   Element running_total(const Tensor& tensor, const Point& last);
   void update(const Updates& updates, Array& array);
-  Element scalar(ScalarId id, const Point& point);
-  Element operation(const Scalar& scalar, const Point& point);
-  std::int64_t index(const Index& index, const Point& point);
+  [[nodiscard]] Element leaf(const Scalar& scalar, const Point& point) override;
 
   const LoopProgram& program_;
   std::function<Array(TensorId)> memory_;

@@ -50,7 +50,7 @@ struct LoopNest {
     ScalarId value;
     std::uint32_t operand = 0;
     Index address;
-    IterationDomain span = IterationDomain::kFull;
+    IterationDomain domain = IterationDomain::kFull;
     int phase = 0;  ///< For kFull and kRow: after that many rounds of row reductions.
   };
 

@@ -320,9 +320,9 @@ std::optional<LoopNest> Inliner::expand(const std::unordered_set<TensorId>& kept
     return reduce.result == IterationDomain::kColumn;
   });
   const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopNest::Store& store) {
-    return store.span == IterationDomain::kColumn   ? !columns
-           : store.span == IterationDomain::kSingle ? !kernel_.has_epilogue()
-                                                    : false;
+    return store.domain == IterationDomain::kColumn   ? !columns
+           : store.domain == IterationDomain::kSingle ? !kernel_.has_epilogue()
+                                                      : false;
   });
   return homeless ? std::nullopt : std::optional(kernel_);
 }

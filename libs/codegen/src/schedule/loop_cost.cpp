@@ -55,7 +55,7 @@ class Counter {
     }
     for (const LoopNest::Store& store : kernel_.stores) {
       visit(store.value);
-      written_[store.operand] = written_[store.operand] + points(variables_of(store.span));
+      written_[store.operand] = written_[store.operand] + points(variables_of(store.domain));
     }
     if (kernel_.update) {
       count_updates(*kernel_.update);

@@ -28,7 +28,7 @@ class Chooser {
       phases = std::max(phases, reduce.phase + 1);
     }
     for (const LoopNest::Store& store : kernel_.stores) {
-      if (store.span == IterationDomain::kFull) {
+      if (store.domain == IterationDomain::kFull) {
         phases = std::max(phases, store.phase + 1);
       }
     }
@@ -45,7 +45,7 @@ class Chooser {
         }
       }
       for (const LoopNest::Store& store : kernel_.stores) {
-        if (store.span == IterationDomain::kFull && store.phase == phase) {
+        if (store.domain == IterationDomain::kFull && store.phase == phase) {
           visit(store.value, phase);
         }
       }
@@ -78,7 +78,7 @@ class Chooser {
     for (std::size_t i = 0; i < kernel_.stores.size(); ++i) {
       const LoopNest::Store& store = kernel_.stores[i];
       const ir::DType dtype = program_[kernel_.operands[store.operand].tensor].dtype;
-      if (store.value == id && store.span == IterationDomain::kFull && store.phase <= phase &&
+      if (store.value == id && store.domain == IterationDomain::kFull && store.phase <= phase &&
           dtype == pool_[id].dtype) {
         return static_cast<int>(i);
       }

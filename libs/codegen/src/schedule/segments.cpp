@@ -215,7 +215,7 @@ std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel) {
   std::set<std::int64_t> points;
   std::unordered_set<ScalarId> seen;
   for (const LoopNest::Store& store : kernel.stores) {
-    if (store.span != IterationDomain::kFull) {
+    if (store.domain != IterationDomain::kFull) {
       return {};
     }
     collect(pool, store.value, *length, seen, points);

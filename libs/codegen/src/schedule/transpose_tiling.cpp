@@ -50,7 +50,7 @@ bool leaps(const Index& address) {
 bool only_writes_rows(const LoopNest& kernel) {
   return kernel.reduces.empty() && kernel.segments.empty() &&
          std::ranges::all_of(kernel.stores, [](const LoopNest::Store& store) {
-           return store.span == IterationDomain::kFull && walks(store.address, kInner);
+           return store.domain == IterationDomain::kFull && walks(store.address, kInner);
          });
 }
 

@@ -56,7 +56,7 @@ void KernelEmitter::emit_epilogue() {
     }
   }
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kSingle) {
+    if (store.domain == IterationDomain::kSingle) {
       const std::string value = outermost.value(store.value);
       body_.line("store_one(" + context_.operand(store.operand) + " + (" +
                  outermost.index(store.address) + "), " + value + ");");
@@ -71,7 +71,7 @@ void KernelEmitter::emit_epilogue() {
 void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& chunks) {
   std::set<ScalarId> seen;
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kColumn) {
+    if (store.domain == IterationDomain::kColumn) {
       hoist(store.value, 0, LoopDepth::kInvariant, outermost, seen);
     }
   }
@@ -82,7 +82,7 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
   Block middle(context_, &outermost, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kColumn) {
+    if (store.domain == IterationDomain::kColumn) {
       hoist(store.value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
     }
   }
@@ -109,7 +109,7 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
       }
     }
     for (const LoopNest::Store& store : kernel_.stores) {
-      if (store.span == IterationDomain::kColumn) {
+      if (store.domain == IterationDomain::kColumn) {
         store_element(store, store.value, block);
       }
     }

@@ -147,7 +147,7 @@ bool KernelEmitter::is_blocked() const {
   const std::optional<std::int64_t> outer = kernel_.extents[kOuter].constant();
   const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
   const bool uniform = std::ranges::all_of(kernel_.stores, [](const LoopNest::Store& store) {
-    return store.span == IterationDomain::kFull;
+    return store.domain == IterationDomain::kFull;
   });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
          inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
@@ -229,7 +229,7 @@ int KernelEmitter::phase_count() const {
     phases = std::max(phases, reduce.phase + 1);
   }
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kFull) {
+    if (store.domain == IterationDomain::kFull) {
       phases = std::max(phases, store.phase + 1);
     }
   }
@@ -262,7 +262,7 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, 
     visit(visit, reduce.body);
   }
   for (const LoopNest::Store& store : kernel.stores) {
-    operations += store.span == IterationDomain::kFull ? 2 : 0;
+    operations += store.domain == IterationDomain::kFull ? 2 : 0;
     visit(visit, store.value);
   }
   return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;

@@ -38,7 +38,7 @@ std::vector<ScalarId> KernelEmitter::roots(int phase) const {
     }
   }
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kFull && store.phase == phase) {
+    if (store.domain == IterationDomain::kFull && store.phase == phase) {
       result.push_back(store.value);
     }
   }
@@ -234,7 +234,7 @@ void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
     }
   }
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kFull && store.phase == phase) {
+    if (store.domain == IterationDomain::kFull && store.phase == phase) {
       block.vector(store.value);
     }
   }
@@ -250,7 +250,7 @@ void KernelEmitter::store_elements(int phase, Block& block) {
     }
   }
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span == IterationDomain::kFull && store.phase == phase) {
+    if (store.domain == IterationDomain::kFull && store.phase == phase) {
       store_element(store, store.value, block);
     }
   }
@@ -322,7 +322,7 @@ void KernelEmitter::finish_row_reductions(int phase, Block& row) {
 
 void KernelEmitter::emit_row_stores(int phase, Block& row) {
   for (const LoopNest::Store& store : kernel_.stores) {
-    if (store.span != IterationDomain::kRow || std::max(store.phase, 1) != phase + 1) {
+    if (store.domain != IterationDomain::kRow || std::max(store.phase, 1) != phase + 1) {
       continue;
     }
     const std::string value = row.value(store.value);

@@ -97,7 +97,7 @@ void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::st
   }
   for (Block& block : blocks) {
     for (const LoopNest::Store& store : kernel_.stores) {
-      if (store.span == IterationDomain::kFull) {
+      if (store.domain == IterationDomain::kFull) {
         block.vector(store.value);
       }
     }
