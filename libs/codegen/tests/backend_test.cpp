@@ -199,7 +199,9 @@ TEST_CASE("the program speaks to the device in the backend's words", "[codegen][
   CHECK_THAT(source, contains("return text_allocate(bytes);") && contains("text_free(m.arena);"));
   CHECK_THAT(source, contains("plain1(buffers, n") && contains(", call.stream);"));
   CHECK_THAT(source, contains("void plain0(void* const*, const Int64*, void*);"));
-  CHECK_THAT(source, contains(", 7, -1, &") && !contains("madvise") && !contains("0, -1, &"));
+  CHECK_THAT(source,
+             contains(", 7, -1, &") && contains("7,  // text") && !contains("madvise") &&
+                 !contains("0, -1, &"));
 }
 
 }  // namespace

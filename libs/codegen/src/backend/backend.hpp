@@ -77,6 +77,7 @@ struct KernelUnits {
 /// How the program around the kernels speaks to the device, as C++ text.
 struct DeviceOperations {
   int device_type = 0;            ///< As libtorch numbers devices.
+  std::string device_name = {};   ///< "cpu"
   std::string declarations = {};  ///< Of the functions that the others call, a line each.
   /// Defines `unsigned char* allocate(Size bytes)`, which gives null if there is no memory and else
   /// some that begins at a multiple of 64, and `void use_large_pages(void* memory, Size bytes)`.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "program/emit.hpp"
+#include "program/model_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -107,15 +108,18 @@ std::string emit_constants(SourceText& text,
 
 }  // namespace
 
-void emit_table(SourceText& text, const Program& program, const ModelDescription& description) {
+void emit_table(SourceText& text,
+                const Program& program,
+                const DeviceOperations& operations,
+                const ModelDescription& description) {
   text.line();
   const std::string inputs = emit_tensors(text, program, "inputs", program.inputs);
   const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
   const std::string constants = emit_constants(text, program, description);
 
   text.line().open("extern \"C\" HIDDEN const KilnModel kiln_model = {");
-  text.line("2,  // version");
-  text.line("0,  // cpu");
+  text.line(std::to_string(kModelVersion) + ",  // version");
+  text.line(std::to_string(operations.device_type) + ",  // " + operations.device_name);
   text.line(std::to_string(program.inputs.size()) + ", " + std::to_string(program.outputs.size()) +
             ", " + std::to_string(program.constants.size()) + ",  // inputs, outputs, constants");
   text.line(description.check_inputs ? "1,  // check_inputs" : "0,  // check_inputs");

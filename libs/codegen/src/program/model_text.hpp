@@ -4,6 +4,9 @@
 
 namespace kiln::codegen {
 
+/// The version of the container's page that models are written for.
+inline constexpr int kModelVersion = 2;
+
 /// Types, the page of the container, and how errors are passed on.
 inline constexpr const char* kModelPreamble = R"(
 typedef long long Int64;

@@ -5,6 +5,26 @@
 #include <cstdio>
 
 namespace kiln::codegen {
+namespace {
+
+// With as many digits as the type needs; `suffix` names it.
+std::string floating_literal(double value, int digits, const std::string& suffix) {
+  if (std::isnan(value)) {
+    return "__builtin_nan" + suffix + "(\"\")";
+  }
+  if (std::isinf(value)) {
+    return (value > 0 ? "__builtin_inf" : "-__builtin_inf") + suffix + "()";
+  }
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  std::string literal = text.data();
+  if (literal.find_first_of(".e") == std::string::npos) {
+    literal += ".0";
+  }
+  return literal + suffix;
+}
+
+}  // namespace
 
 SourceText& SourceText::line(std::string_view text) {
   if (!text.empty()) {
@@ -18,6 +38,16 @@ SourceText& SourceText::line(std::string_view text) {
 SourceText& SourceText::open(std::string_view text) {
   line(text);
   ++level_;
+  return *this;
+}
+
+SourceText& SourceText::block(std::string_view head) {
+  return open(head.empty() ? "{" : std::string(head) + " {");
+}
+
+SourceText& SourceText::directive(std::string_view text) {
+  text_ += text;
+  text_ += '\n';
   return *this;
 }
 
@@ -64,19 +94,11 @@ std::string comment_line(std::string_view text) {
 }
 
 std::string double_literal(double value) {
-  if (std::isnan(value)) {
-    return "__builtin_nan(\"\")";
-  }
-  if (std::isinf(value)) {
-    return value > 0 ? "__builtin_inf()" : "-__builtin_inf()";
-  }
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.17g", value);
-  std::string literal = text.data();
-  if (literal.find_first_of(".e") == std::string::npos) {
-    literal += ".0";
-  }
-  return literal;
+  return floating_literal(value, 17, "");
+}
+
+std::string float_literal(float value) {
+  return floating_literal(static_cast<double>(value), 9, "f");
 }
 
 std::string json_string(std::string_view text) {

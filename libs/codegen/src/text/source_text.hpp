@@ -14,6 +14,10 @@ class SourceText {
   SourceText& line(std::string_view text = {});
   /// Adds a line and goes a level deeper.
   SourceText& open(std::string_view text);
+  /// Opens a block in braces, behind `head` if there is one.
+  SourceText& block(std::string_view head = {});
+  /// Adds a line at the margin, where preprocessor lines stand.
+  SourceText& directive(std::string_view text);
   /// Goes a level up and adds a line.
   SourceText& close(std::string_view text = "}");
   /// Adds text as it is, lines and all.
@@ -37,5 +41,7 @@ class SourceText {
 
 /// A literal that reads back as exactly `value`, NaN and the infinities included.
 [[nodiscard]] std::string double_literal(double value);
+/// The same of a float.
+[[nodiscard]] std::string float_literal(float value);
 
 }  // namespace kiln::codegen

@@ -58,6 +58,7 @@ KernelSource TextBackend::emit(const LibraryCall& call, std::size_t target) cons
 DeviceOperations TextBackend::operations() const {
   return {
       .device_type = 7,
+      .device_name = "text",
       .declarations = "  unsigned char* text_allocate(Size);\n",
       .allocate = "static unsigned char* allocate(Size bytes) { return text_allocate(bytes); }\n",
       .use_large_pages = "static void use_large_pages(void*, Size) {}\n",

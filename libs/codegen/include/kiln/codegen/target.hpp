@@ -11,7 +11,6 @@ namespace kiln::codegen {
 struct Target {
   std::string isa = "native";       ///< native | x86-64-v2 | x86-64-v3 | x86-64-v4 | neon | sve
   int vector_bytes = 16;            ///< Width of a vector register.
-  int threads = 0;                  ///< Threads that loops may use; 0: as many as the run is given.
   std::string compiler_flags = {};  ///< "-march=native", "-mcpu=native", …
   /// What a machine must have to run it beyond its architecture's baseline, as /proc/cpuinfo names
   /// it.

@@ -93,6 +93,7 @@ KernelSource CpuBackend::emit(const LibraryCall& call, std::size_t target) const
 
 DeviceOperations CpuBackend::operations() const {
   return {.device_type = 0,
+          .device_name = "cpu",
           .declarations = kDeclarations,
           .allocate = kAllocate,
           .use_large_pages = kUseLargePages,

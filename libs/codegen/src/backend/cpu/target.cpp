@@ -39,8 +39,7 @@ std::string native_features() {
 }
 
 Target native_target() {
-  Target target{
-      .isa = "native", .vector_bytes = 16, .threads = 0, .compiler_flags = "-march=native"};
+  Target target{.isa = "native", .vector_bytes = 16, .compiler_flags = "-march=native"};
   target.cpu_features = native_features();
 #if defined(__aarch64__)
   target.compiler_flags = "-mcpu=native";
@@ -69,21 +68,18 @@ Target resolve_target(const std::string& isa) {
   if (isa == "x86-64-v2") {
     return {.isa = isa,
             .vector_bytes = 16,
-            .threads = 0,
             .compiler_flags = "-march=x86-64-v2",
             .cpu_features = kLevel2};
   }
   if (isa == "x86-64-v3") {
     return {.isa = isa,
             .vector_bytes = 32,
-            .threads = 0,
             .compiler_flags = "-march=x86-64-v3",
             .cpu_features = kLevel3};
   }
   if (isa == "x86-64-v4") {
     return {.isa = isa,
             .vector_bytes = 64,
-            .threads = 0,
             .compiler_flags = "-march=x86-64-v4 -mprefer-vector-width=512",
             .cpu_features = kLevel4,
             .panel_width = 32};
@@ -91,7 +87,6 @@ Target resolve_target(const std::string& isa) {
   if (isa == "neon") {
     return {.isa = isa,
             .vector_bytes = 16,
-            .threads = 0,
             .compiler_flags = "-march=armv8-a+simd",
             .panel_width = 8,
             .blas_packs_slowly = true};
@@ -100,7 +95,6 @@ Target resolve_target(const std::string& isa) {
     // Vectors of a fixed width: the compiler is told the width that the text assumes.
     return {.isa = isa,
             .vector_bytes = 32,
-            .threads = 0,
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
             .cpu_features = "asimd atomics sve sve256",
             .panel_width = 8,

@@ -34,7 +34,7 @@ void KernelEmitter::close_chunk_accumulators() {
 }
 
 void KernelEmitter::emit_epilogue() {
-  body_.open("");
+  body_.block("");
   Block outermost(context_, nullptr, LoopDepth::kInvariant);
   const std::string chunks = std::to_string(kernel_.chunks);
   bool columns = false;
@@ -77,7 +77,7 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
   if (nested) {
-    body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+    body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
   }
   Block middle(context_, &outermost, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;

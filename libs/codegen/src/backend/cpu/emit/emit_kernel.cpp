@@ -75,7 +75,7 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
 }
 
 KernelSource KernelEmitter::run() {
-  body_.open("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
+  body_.block("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
   body_.line("(void)sizes;");
   name_operands();
   if (kernel_.scan) {
@@ -154,7 +154,7 @@ bool KernelEmitter::is_blocked() const {
 }
 
 void KernelEmitter::open_parallel() {
-  body_.pragma("#pragma omp parallel for");
+  body_.directive("#pragma omp parallel for");
   result_.uses_openmp = true;
 }
 
@@ -163,8 +163,8 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t b
   const std::string count = context_.text(blocks);
   const std::string size = std::to_string(block);
   const std::string length = context_.text(extents[kInner]);
-  body_.open("for (Index task = 0; task < " + context_.text(blocks * extents[kOuter]) +
-             "; ++task)");
+  body_.block("for (Index task = 0; task < " + context_.text(blocks * extents[kOuter]) +
+              "; ++task)");
   body_.line("const Index o = task / " + count + ";");
   body_.line("const Index begin = task % " + count + " * " + size + ";");
   body_.line("const Index end = begin + " + size + " < " + length + " ? begin + " + size + " : " +
@@ -186,7 +186,7 @@ void KernelEmitter::emit_rows() {
     if (parallel_ && kernel_.chunks > 1) {
       open_parallel();
     }
-    body_.open("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
+    body_.block("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
     open_chunk_accumulators();
     emit_chunk(extent(kOuter) + " * chunk / " + chunks,
                extent(kOuter) + " * (chunk + 1) / " + chunks);
@@ -198,7 +198,7 @@ void KernelEmitter::emit_rows() {
   if (parallel_ && !single) {
     open_parallel();
   }
-  body_.open(single ? "" : "for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
+  body_.block(single ? "" : "for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
   if (single) {
     body_.line("const Index o = 0;");
     body_.line("(void)o;");
@@ -214,9 +214,9 @@ void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end)
     if (emit_unrolled_rows(end)) {
       return;
     }
-    body_.open("for (; o < " + end + "; ++o)");
+    body_.block("for (; o < " + end + "; ++o)");
   } else {
-    body_.open("for (Index o = " + begin + "; o < " + end + "; ++o)");
+    body_.block("for (Index o = " + begin + "; o < " + end + "; ++o)");
   }
   Block chunk(context_, nullptr, LoopDepth::kInvariant);
   emit_row(chunk);

@@ -115,7 +115,7 @@ void KernelEmitter::emit_phase(int phase,
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
   if (nested) {
-    body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+    body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
   }
   Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
@@ -137,7 +137,7 @@ void KernelEmitter::emit_phase(int phase,
 
 void KernelEmitter::emit_segments(Block& row) {
   for (const Segment& segment : kernel_.segments) {
-    body_.open("");
+    body_.block("");
     Block outer(context_, &row, LoopDepth::kOuter);
     std::set<ScalarId> seen;
     for (const ScalarId value : segment.values) {
@@ -177,15 +177,15 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     const std::string text = std::to_string(width);
     if (!temporaries_.empty()) {
       // Short loops over an array, one after the other without jumps, would take GCC half a second.
-      body_.pragma("#pragma GCC unroll 1");
+      body_.directive("#pragma GCC unroll 1");
     }
-    body_.open("for (; j + " + text + " <= " + end + "; j += " + text + ")");
+    body_.block("for (; j + " + text + " <= " + end + "; j += " + text + ")");
   };
   const auto emit_one = [&](Block block) {
     elements.compute(block, 0);
     elements.store(block);
   };
-  body_.open("");
+  body_.block("");
   body_.line("Index j = " + begin + ";");
   if (needed(step)) {
     open(step);
@@ -208,7 +208,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     body_.close();
   }
   if (!length || *length % lanes_ != 0) {
-    body_.open("if (j < " + end + ")");
+    body_.block("if (j < " + end + ")");
     body_.line("const int n = (int)(" + end + " - j);");
     emit_one(Block(context_, &parent, LoopDepth::kInner, "j", "n"));
     body_.close();

@@ -33,7 +33,7 @@ void KernelEmitter::emit_scan() {
     open_parallel();
   }
   if (single) {
-    body_.open("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
+    body_.block("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
     body_.line(type + " total = " + neutral + ";");
   } else {
     open_blocks(kernel_.extents, kBlockColumns);
@@ -54,7 +54,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
   const LoopNest::Store& store = kernel_.stores[0];
   const std::string base = context_.operand(store.operand);
   const DType result = compute_type(operand_dtype(store.operand));
-  body_.open("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+  body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
   Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen;
   hoist(body, 0, LoopDepth::kMiddle, middle, seen);
@@ -86,7 +86,7 @@ void KernelEmitter::emit_updates() {
     open_parallel();
   }
   if (single) {
-    body_.open("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
+    body_.block("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
   } else {
     open_blocks(update.extents, kBlockColumns);
   }
@@ -98,7 +98,7 @@ void KernelEmitter::emit_updates() {
   };
   Block row(context_, nullptr, LoopDepth::kOuter);
   hoist_all(LoopDepth::kOuter, row);
-  body_.open("for (Index m = 0; m < " + context_.text(update.extents[kMiddle]) + "; ++m)");
+  body_.block("for (Index m = 0; m < " + context_.text(update.extents[kMiddle]) + "; ++m)");
   Block middle(context_, &row, LoopDepth::kMiddle);
   hoist_all(LoopDepth::kMiddle, middle);
   if (single) {

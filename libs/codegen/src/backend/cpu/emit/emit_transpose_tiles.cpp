@@ -32,8 +32,8 @@ void KernelEmitter::emit_transpose_tiles() {
   if (parallel_) {
     open_parallel();
   }
-  body_.open("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * Expr(bands)) +
-             "; ++task)");
+  body_.block("for (Index task = 0; task < " +
+              context_.text(kernel_.extents[kOuter] * Expr(bands)) + "; ++task)");
   body_.line("const Index o = task / " + std::to_string(bands) + ";");
   body_.line("const Index top = task % " + std::to_string(bands) + " * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
@@ -43,12 +43,12 @@ void KernelEmitter::emit_transpose_tiles() {
   for (const ScalarId value : roots(0)) {
     hoist(value, 0, LoopDepth::kOuter, band, seen);
   }
-  body_.open("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
+  body_.block("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
   body_.line("const Index end = " + least("begin + " + side, extent(kInner)) + ";");
   for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
     turn(i, band);
   }
-  body_.open("for (Index m = top; m < bottom; ++m)");
+  body_.block("for (Index m = top; m < bottom; ++m)");
   Block middle(context_, &band, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
   for (const ScalarId value : roots(0)) {
@@ -78,7 +78,7 @@ void KernelEmitter::turn(std::size_t number, Block& band) {
   prelude_.use_transposed(dtype);
   body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
              "] __attribute__((aligned(64)));");
-  body_.open("");
+  body_.block("");
   body_.line("const Index m = top, j = begin;");
   Block corner(context_, &band, LoopDepth::kMiddle);
   body_.line("turn(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +

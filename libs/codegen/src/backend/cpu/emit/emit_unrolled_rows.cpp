@@ -45,7 +45,7 @@ bool KernelEmitter::unrolls_rows() {
 
 bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   const std::string rows = std::to_string(kUnrolledRows);
-  body_.open("for (; o + " + rows + " <= " + end + "; o += " + rows + ")");
+  body_.block("for (; o + " + rows + " <= " + end + "; o += " + rows + ")");
   Block chunk(context_, nullptr, LoopDepth::kInvariant);
   std::deque<Block> blocks;
   for (int row = 0; row < kUnrolledRows; ++row) {
@@ -61,11 +61,11 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   const std::optional<std::int64_t> length = kernel_.extents[kInner].constant();
   const std::string vector = std::to_string(lanes_);
   body_.line("Index j = 0;");
-  body_.open("for (; j + " + vector + " <= " + extent(kInner) + "; j += " + vector + ")");
+  body_.block("for (; j + " + vector + " <= " + extent(kInner) + "; j += " + vector + ")");
   emit_unrolled_vectors(blocks, "");
   body_.close();
   if (!length || *length % lanes_ != 0) {
-    body_.open("if (j < " + extent(kInner) + ")");
+    body_.block("if (j < " + extent(kInner) + ")");
     body_.line("const int n = (int)(" + extent(kInner) + " - j);");
     emit_unrolled_vectors(blocks, "n");
     body_.close();

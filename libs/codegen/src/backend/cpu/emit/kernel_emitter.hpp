@@ -123,7 +123,7 @@ class KernelEmitter {
   const LoopNest& kernel_;
   Prelude prelude_;
   LoopDepths depths_;
-  Lines body_;
+  SourceText body_;
   KernelSource result_;
   TextContext context_;
   int lanes_;

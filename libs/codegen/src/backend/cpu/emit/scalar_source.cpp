@@ -1,7 +1,5 @@
 #include "backend/cpu/emit/scalar_source.hpp"
 
-#include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "kiln/base/error.hpp"
@@ -40,22 +38,8 @@ std::string literal(const Scalar& constant) {
                                            : "(" + std::string(scalar_type(constant.dtype)) + ")" +
                                                  std::to_string(constant.integer);
   }
-  const bool single = constant.dtype == DType::kFloat32;
-  if (std::isnan(constant.real)) {
-    return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
-  }
-  const double value =
-      single ? static_cast<double>(static_cast<float>(constant.real)) : constant.real;
-  if (std::isinf(value)) {
-    return std::string(value < 0 ? "-" : "") + (single ? "__builtin_inff()" : "__builtin_inf()");
-  }
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, single ? "%.9g" : "%.17g", value);
-  std::string text = buffer;
-  if (text.find_first_of(".en") == std::string::npos) {
-    text += ".0";
-  }
-  return single ? text + "f" : text;
+  return constant.dtype == DType::kFloat32 ? float_literal(static_cast<float>(constant.real))
+                                           : double_literal(constant.real);
 }
 
 Block::Block(TextContext& context,

@@ -10,31 +10,9 @@
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
 #include "schedule/row_buffers.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
-
-/// Lines of source with their indentation.
-class Lines {
- public:
-  void line(const std::string& text) {
-    text_ += std::string(static_cast<std::size_t>(2 * depth_), ' ') + text + "\n";
-  }
-  void open(const std::string& text) {
-    line(text.empty() ? "{" : text + " {");
-    ++depth_;
-  }
-  void close() {
-    --depth_;
-    line("}");
-  }
-  /// A preprocessor line stands at the margin.
-  void pragma(const std::string& text) { text_ += text + "\n"; }
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-  int depth_ = 0;
-};
 
 /// What is the same for all text of one kernel.
 struct TextContext {
@@ -42,7 +20,7 @@ struct TextContext {
   const LoopNest& kernel;
   Prelude& prelude;
   LoopDepths& depths;
-  Lines& out;
+  SourceText& out;
   std::vector<ir::Expr>& sizes;
   /// Where a kernel that finds an index out of range says so: an `int*`, the last of `buffers`.
   std::string failure = {};
