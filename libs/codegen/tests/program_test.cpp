@@ -119,6 +119,8 @@ TEST_CASE("kernels that fold constants are compiled in less time", "[codegen][pr
 
   REQUIRE(units.units.size() == 2);
   CHECK(has(units.units[0], "-O3"));
+  CHECK(units.units[0].vectorized);
+  CHECK_FALSE(units.units[1].vectorized);
   CHECK(has(units.units[1], "-O1"));
   CHECK_THAT(units.units[0].source, contains(units.names[2]) && !contains(units.names[1]));
 }

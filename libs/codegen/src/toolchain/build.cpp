@@ -67,8 +67,7 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
 // compiler takes a third of the time.
 std::vector<std::size_t> longest_first(const std::vector<Unit>& units) {
   const auto cost = [&](std::size_t i) {
-    const bool vectorised = std::ranges::find(units[i].flags, "-O3") != units[i].flags.end();
-    return units[i].source.size() * (vectorised ? 3 : 1);
+    return units[i].source.size() * (units[i].vectorized ? 3 : 1);
   };
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -22,7 +22,8 @@ struct Unit {
   std::vector<std::string> flags;
   /// What flags like "-march=native" stand for here, as `Target::cpu_features`.
   std::string machine = {};
-  bool shared = false;  ///< Other models have the same one (`KernelSource::shape_generic`).
+  bool vectorized = false;  ///< Compiled as loops are, which takes three times as long.
+  bool shared = false;      ///< Other models have the same one (`KernelSource::shape_generic`).
 };
 
 /// What a library is built from.

@@ -65,11 +65,13 @@ KernelUnits group_kernels(std::span<const KernelSource> kernels,
   std::set<std::string> known;
   std::string group;
   const auto add_unit = [&](std::string source, bool shared) {
-    result.units.push_back({"kernels" + mark + std::to_string(result.units.size()),
-                            std::move(source),
-                            kernel_flags(target, result.names.size() <= often),
-                            target.cpu_features,
-                            shared});
+    const bool is_hot = result.names.size() <= often;
+    result.units.push_back({.name = "kernels" + mark + std::to_string(result.units.size()),
+                            .source = std::move(source),
+                            .flags = kernel_flags(target, is_hot),
+                            .machine = target.cpu_features,
+                            .vectorized = is_hot,
+                            .shared = shared});
   };
   const auto flush = [&] {
     if (!group.empty()) {

@@ -114,8 +114,7 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
       }
     }
   };
-  emit_inner_loops(
-      middle, "0", extent(kInner), kernel_.extents[kInner].constant(), {.store = finish});
+  emit_inner_loops(middle, whole_range(), {.store = finish});
   if (nested) {
     body_.close();
   }

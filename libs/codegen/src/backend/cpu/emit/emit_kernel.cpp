@@ -176,7 +176,7 @@ void KernelEmitter::emit_blocks() {
   open_parallel();
   open_blocks(kernel_.extents, kBlock);
   Block row(context_, nullptr, LoopDepth::kOuter);
-  emit_phase(0, row, "begin", "end", *kernel_.extents[kInner].constant() % kBlock);
+  emit_phase(0, row, block_range(*kernel_.extents[kInner].constant() % kBlock));
   body_.close();
 }
 

@@ -22,9 +22,8 @@ void KernelEmitter::emit_row(Block& outer) {
     }
   }
   const int phases = phase_count();
-  const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
   for (int phase = 0; phase < phases; ++phase) {
-    emit_phase(phase, row, "0", extent(kInner), inner);
+    emit_phase(phase, row, whole_range());
     finish_row_reductions(phase, row);
     emit_row_stores(phase, row);
   }
@@ -90,11 +89,7 @@ bool KernelEmitter::is_used(ScalarId target, int phase) const {
   return std::ranges::any_of(roots(phase), [&](ScalarId root) { return reaches(reaches, root); });
 }
 
-void KernelEmitter::emit_phase(int phase,
-                               Block& row,
-                               const std::string& begin,
-                               const std::string& end,
-                               std::optional<std::int64_t> length) {
+void KernelEmitter::emit_phase(int phase, Block& row, const InnerRange& range) {
   const std::vector<ScalarId> values = roots(phase);
   if (values.empty()) {
     return;
@@ -124,9 +119,7 @@ void KernelEmitter::emit_phase(int phase,
   }
   emit_inner_loops(
       middle,
-      begin,
-      end,
-      length,
+      range,
       {.store = [&](Block& block) { store_elements(phase, block); },
        .compute = [&](Block& block, int copy) { compute_elements(phase, block, copy); },
        .copies = vectors});
@@ -155,31 +148,28 @@ void KernelEmitter::emit_segments(Block& row) {
     };
     emit_inner_loops(
         outer,
-        std::to_string(segment.begin),
-        std::to_string(segment.end),
-        segment.end - segment.begin,
+        {std::to_string(segment.begin), std::to_string(segment.end), segment.end - segment.begin},
         {.store = store, .compute = compute, .copies = interleave_factor(segment.values, 0)});
     body_.close();
   }
 }
 
 void KernelEmitter::emit_inner_loops(Block& parent,
-                                     const std::string& begin,
-                                     const std::string& end,
-                                     std::optional<std::int64_t> length,
+                                     const InnerRange& range,
                                      const Elements& elements) {
-  // Blocks of a row end anywhere; `length` is then only the remainder that counts.
-  const bool whole = begin != "begin";
+  const auto& [begin, end, length, is_block] = range;
   const int copies = elements.copies;
   const int step = lanes_ * copies;
-  const auto needed = [&](std::int64_t width) { return !length || !whole || *length >= width; };
+  const auto needed = [&](std::int64_t width) {
+    return !range.length || range.is_block || *range.length >= width;
+  };
   const auto open = [&](int width) {
     const std::string text = std::to_string(width);
     if (!temporaries_.empty()) {
       // Short loops over an array, one after the other without jumps, would take GCC half a second.
       body_.directive("#pragma GCC unroll 1");
     }
-    body_.block("for (; j + " + text + " <= " + end + "; j += " + text + ")");
+    body_.block("for (; j + " + text + " <= " + range.end + "; j += " + text + ")");
   };
   const auto emit_one = [&](Block block) {
     elements.compute(block, 0);
@@ -202,7 +192,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     std::ranges::for_each(blocks, elements.store);
     body_.close();
   }
-  if (copies > 1 && (!length || !whole || *length % step >= lanes_)) {
+  if (copies > 1 && (!length || is_block || *length % step >= lanes_)) {
     open(lanes_);
     emit_one(Block(context_, &parent, LoopDepth::kInner));
     body_.close();

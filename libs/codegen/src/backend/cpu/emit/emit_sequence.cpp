@@ -72,7 +72,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
       body_.line("store(" + place + ", sum" + count + ");");
       block.store_vector(base, store.address, converted("sum", dtype, result));
     };
-    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = store_totals});
+    emit_inner_loops(middle, block_range(), {.store = store_totals});
   }
   body_.close();
 }
@@ -105,7 +105,7 @@ void KernelEmitter::emit_updates() {
     emit_update(middle);
   } else {
     const auto update_all = [&](Block& block) { emit_update(block); };
-    emit_inner_loops(middle, "begin", "end", std::nullopt, {.store = update_all});
+    emit_inner_loops(middle, block_range(), {.store = update_all});
   }
   body_.close();
   body_.close();

@@ -55,9 +55,7 @@ void KernelEmitter::emit_transpose_tiles() {
     hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
   }
   emit_inner_loops(middle,
-                   "begin",
-                   "end",
-                   *kernel_.extents[kInner].constant() % length,
+                   block_range(*kernel_.extents[kInner].constant() % length),
                    {.store = [&](Block& block) {
                      for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
                        read_transposed(i, block);

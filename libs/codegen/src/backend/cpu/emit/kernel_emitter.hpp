@@ -62,12 +62,23 @@ class KernelEmitter {
   // Whether a phase finds `id` ready-made in a row temporary.
   bool is_kept(ScalarId id, int phase) const;
   bool is_used(ScalarId target, int phase) const;
-  // `constant_inner` is the length of the loop if it is known: parts that never run are left out.
-  void emit_phase(int phase,
-                  Block& row,
-                  const std::string& begin,
-                  const std::string& end,
-                  std::optional<std::int64_t> length);
+  // A part of the inner loop, as text: from `begin` to below `end`. Where its length is known,
+  // loops that never run are left out.
+  struct InnerRange {
+    std::string begin;
+    std::string end;
+    std::optional<std::int64_t> length = {};
+    bool is_block = false;  // One of many, the last of which is shorter: `length` is its remainder.
+  };
+  // The blocks that `open_blocks` and tiles cut a row into; `remainder` is what the last one
+  // leaves.
+  static InnerRange block_range(std::optional<std::int64_t> remainder = {}) {
+    return {"begin", "end", remainder, true};
+  }
+  [[nodiscard]] InnerRange whole_range() const {
+    return {"0", extent(kInner), kernel_.extents[kInner].constant()};
+  }
+  void emit_phase(int phase, Block& row, const InnerRange& range);
   // What an inner loop does with a vector of elements. It takes so many vectors at once, first
   // computing for each, by its number, then storing.
   struct Elements {
@@ -75,11 +86,7 @@ class KernelEmitter {
     std::function<void(Block&, int)> compute = [](Block&, int) {};
     int copies = 1;
   };
-  void emit_inner_loops(Block& parent,
-                        const std::string& begin,
-                        const std::string& end,
-                        std::optional<std::int64_t> length,
-                        const Elements& elements);
+  void emit_inner_loops(Block& parent, const InnerRange& range, const Elements& elements);
   // The inner loop in parts, each with what it writes there.
   void emit_segments(Block& row);
   void compute_elements(int phase, Block& block, int copy);
