@@ -8,6 +8,7 @@
 #include "backend/cpu/match.hpp"
 #include "backend/cpu/pack_convolutions.hpp"
 #include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/tuning.hpp"
 #include "backend/cpu/unfuse_bias.hpp"
 #include "kiln/base/error.hpp"
 #include "passes/channels_last.hpp"
@@ -57,11 +58,11 @@ ir::Graph CpuBackend::prepare(const ir::Graph& graph, bool bind_constants) const
     prepared = pack_gemm_operands(prepared, target, bind_constants);
   }
   if (!target.blas_packs_slowly) {
-    prepared = unfuse_biases(prepared);
+    prepared = unfuse_biases(prepared, tuning_of(target).bias);
   }
   prepared = lay_out_channels_last(prepared, bind_constants);
   if (bind_constants && target.panel_width > 0) {
-    prepared = pack_convolutions(prepared, target.panel_width);
+    prepared = pack_convolutions(prepared, target.panel_width, tuning_of(target).convolution);
   }
   return prepared;
 }
@@ -72,7 +73,7 @@ std::optional<LibraryMatch> CpuBackend::match(const MatchContext& context,
 }
 
 FusionLimits CpuBackend::fusion_limits() const {
-  return {.operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
+  return tuning_of(targets_[0]).fusion;
 }
 
 std::string CpuBackend::features(std::size_t target) const {

@@ -22,13 +22,14 @@ using ir::ValueId;
 
 namespace {
 
-// Of a sum, with 1x1 taps: below that the kernel was at 0.9x of libtorch's.
-constexpr std::int64_t kFewestProducts = 128;
-
 class Packer {
  public:
-  Packer(const ir::Graph& graph, std::int64_t width)
-      : graph_(graph), width_(width), fixed_(fixed_values(graph)), rewriter_(graph) {}
+  Packer(const ir::Graph& graph, std::int64_t width, const ConvolutionTuning& tuning)
+      : graph_(graph),
+        width_(width),
+        tuning_(tuning),
+        fixed_(fixed_values(graph)),
+        rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -70,7 +71,7 @@ class Packer {
       return true;
     }
     const auto* stride = std::get_if<std::vector<Expr>>(&node.arguments[3]);
-    return weight[2] == Expr(1) && weight[3] == Expr(1) && channels < kFewestProducts &&
+    return weight[2] == Expr(1) && weight[3] == Expr(1) && channels < tuning_.min_products &&
            stride != nullptr &&
            std::ranges::all_of(*stride, [](const Expr& step) { return step == Expr(1); });
   }
@@ -116,6 +117,7 @@ class Packer {
 
   const ir::Graph& graph_;
   std::int64_t width_;  // Of a panel.
+  const ConvolutionTuning& tuning_;
   std::vector<bool> fixed_;
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> packed_;
@@ -123,8 +125,10 @@ class Packer {
 
 }  // namespace
 
-ir::Graph pack_convolutions(const ir::Graph& graph, std::int64_t width) {
-  return Packer(graph, width).run();
+ir::Graph pack_convolutions(const ir::Graph& graph,
+                            std::int64_t width,
+                            const ConvolutionTuning& tuning) {
+  return Packer(graph, width, tuning).run();
 }
 
 }  // namespace kiln::codegen

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/pack_gemm_operands.hpp"
 #include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
@@ -19,19 +20,6 @@ using ir::ValueId;
 
 namespace {
 
-// What a way to lay out weights is worth: with more rows the products themselves take the time,
-// unless the weight is light, and a smaller one is not worth a kernel that lays it out.
-struct Worth {
-  std::int64_t most_rows;
-  std::int64_t most_rows_if_light;
-  std::int64_t smallest_weight;
-};
-constexpr Worth kTurned = {128, 128, 64 << 10};
-constexpr Worth kPacked = {128, 256, 4 << 10};
-constexpr std::int64_t kLight = 1 << 20;
-constexpr std::int64_t kLargestWeight = 4 << 20;
-constexpr std::int64_t kMostBytes = 64 << 20;
-
 class GemmOperandPacker {
  public:
   GemmOperandPacker(const ir::Graph& graph, const Target& target, bool bind_constants)
@@ -40,7 +28,9 @@ class GemmOperandPacker {
         turns_(target.blas_packs_slowly),
         fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
         known_(fixed_),
-        rewriter_(graph) {}
+        rewriter_(graph),
+        tuning_(tuning_of(target)),
+        left_(tuning_.weights.max_total_bytes) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -200,7 +190,7 @@ class GemmOperandPacker {
     const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
     const auto number = [&](std::size_t i) { return sizes[i].constant().value_or(0); };
     return number(0) > 0 && number(1) > 0 && number(2) > 0 &&
-           packs_panels(number(0), number(1), number(2));
+           packs_panels(number(0), number(1), number(2), tuning_.gemm);
   }
 
   // Whether the last dim of `value`, if it has any, is that of `result`, and dense.
@@ -236,18 +226,19 @@ class GemmOperandPacker {
     const std::optional<std::int64_t> rows =
         graph_.tensor(operand(graph_.node(id), left)).sizes[0].constant();
     const bool packs = is_packable(id);
-    const Worth& worth = packs ? kPacked : kTurned;
+    const WeightTuning::Worth& worth = packs ? tuning_.weights.packed : tuning_.weights.transposed;
     // A single row is a kernel of ours, which wants the weight as it is.
     if ((!packs && !turns_) || !rows || *rows < 2 || !is_transposed_weight(weight)) {
       return std::nullopt;
     }
-    const std::int64_t bytes =
-        4 * ir::element_count(graph_.tensor(weight).sizes).constant().value_or(kMostBytes);
-    if (*rows > (bytes <= kLight ? worth.most_rows_if_light : worth.most_rows)) {
+    const std::int64_t bytes = 4 * ir::element_count(graph_.tensor(weight).sizes)
+                                       .constant()
+                                       .value_or(tuning_.weights.max_total_bytes);
+    if (*rows > (bytes <= tuning_.weights.light_bytes ? worth.max_rows_if_light : worth.max_rows)) {
       return std::nullopt;
     }
     if (!turned_.contains(weight) && !packed_.contains(weight)) {
-      if (bytes < worth.smallest_weight || bytes > kLargestWeight || bytes > left_) {
+      if (bytes < worth.min_bytes || bytes > tuning_.weights.max_bytes || bytes > left_) {
         return std::nullopt;
       }
       left_ -= bytes;
@@ -278,7 +269,8 @@ class GemmOperandPacker {
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> turned_;
   std::unordered_map<ValueId, ValueId> packed_;
-  std::int64_t left_ = kMostBytes;
+  const Tuning& tuning_;
+  std::int64_t left_;  // Bytes that may still be packed.
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernels/panel_lanes.hpp"
 #include "backend/cpu/operand_matcher.hpp"
+#include "backend/cpu/tuning.hpp"
 #include "graph/arguments.hpp"
 
 namespace kiln::codegen {
@@ -13,22 +14,6 @@ using ir::Expr;
 using ir::ValueId;
 
 namespace {
-
-// With fewer rows packing a panel takes as long as multiplying by it.
-constexpr std::int64_t kFewestRows = 8;
-// The packed rows shall stay in the cache.
-constexpr std::int64_t kMostRows = 1024;
-// A panel is on the stack.
-constexpr std::int64_t kDeepest = 4096;
-// Elements of a left side that stays in the first cache while it is multiplied. With long vectors,
-// which take factors from memory, it need not be packed then.
-constexpr std::int64_t kSmallLeft = 4096;
-// Elements of a right side that is packed in no time, if libtorch would be called for many of them.
-constexpr std::int64_t kSmallRight = 4096;
-constexpr std::int64_t kManyBatches = 8;
-// Elements of the packed rows of all batches, 16 MiB; where there would be more, libtorch
-// multiplies.
-constexpr std::int64_t kMostPacked = 4 << 20;
 
 // The matrix that `value` repeats as a batch; invalid if it does not.
 ValueId unrepeated(const ir::Graph& graph, ValueId value) {
@@ -154,9 +139,12 @@ class GemmMatcher : OperandMatcher {
 
 }  // namespace
 
-bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth) {
-  return rows >= kFewestRows && rows <= kMostRows && depth <= kDeepest &&
-         batches <= kMostPacked / (rows * depth);
+bool packs_panels(std::int64_t batches,
+                  std::int64_t rows,
+                  std::int64_t depth,
+                  const GemmTuning& tuning) {
+  return rows >= tuning.min_rows && rows <= tuning.max_rows && depth <= tuning.max_depth &&
+         batches <= tuning.max_packed / (rows * depth);
 }
 
 std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
@@ -173,16 +161,17 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
     return std::nullopt;
   }
   GemmLayout& layout = product->layout;
-  layout.packs_left =
-      panel_lanes(target, layout.width) < kLongLanes || layout.rows * layout.depth > kSmallLeft;
+  const GemmTuning& tuning = tuning_of(target).gemm;
+  layout.packs_left = !is_avx512(panel_lanes(target, layout.width)) ||
+                      layout.rows * layout.depth > tuning.small_lhs;
   if (sides->in_panels) {
     return product;
   }
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  const bool is_small =
-      !layout.packs_left && layout.batches >= kManyBatches && columns * layout.depth <= kSmallRight;
+  const bool is_small = !layout.packs_left && layout.batches >= tuning.many_batches &&
+                        columns * layout.depth <= tuning.small_rhs;
   const bool pays = (target.blas_packs_slowly || is_small) &&
-                    packs_panels(layout.left_batches(), layout.rows, layout.depth) &&
+                    packs_panels(layout.left_batches(), layout.rows, layout.depth, tuning) &&
                     (layout.right_depth == 1 || layout.right_column == 1);
   return pays ? product : std::nullopt;
 }

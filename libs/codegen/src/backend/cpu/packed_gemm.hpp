@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cpu/tuning.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_program.hpp"
 #include "loop/strided_view.hpp"
@@ -55,7 +56,10 @@ struct PackedGemm {
 
 /// Whether panels of a right side are worth packing for `batches` products with so many rows, and
 /// the left sides not too much to pack.
-[[nodiscard]] bool packs_panels(std::int64_t batches, std::int64_t rows, std::int64_t depth);
+[[nodiscard]] bool packs_panels(std::int64_t batches,
+                                std::int64_t rows,
+                                std::int64_t depth,
+                                const GemmTuning& tuning);
 
 /// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
 /// better left to `target`'s libtorch.

@@ -17,11 +17,6 @@ using ir::ValueId;
 
 namespace {
 
-// Results that libtorch would first fill with their bias, and read again: so much that it takes
-// time, and so many rows that the product is libtorch's.
-constexpr std::int64_t kFewestBytes = 1 << 20;
-constexpr std::int64_t kFewestUnfusedRows = 64;
-
 // What reads an element once, or keeps a row of them.
 constexpr std::array<std::string_view, 8> kReaders = {"aten.add.Tensor",
                                                       "aten.gelu.default",
@@ -34,7 +29,8 @@ constexpr std::array<std::string_view, 8> kReaders = {"aten.add.Tensor",
 
 class BiasUnfuser {
  public:
-  explicit BiasUnfuser(const ir::Graph& graph) : graph_(graph), uses_(graph), rewriter_(graph) {}
+  BiasUnfuser(const ir::Graph& graph, const BiasTuning& tuning)
+      : graph_(graph), tuning_(tuning), uses_(graph), rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -58,7 +54,7 @@ class BiasUnfuser {
     const ir::TensorMeta& bias = graph_.tensor(operand(node, 0));
     const auto rows = result.sizes[0].constant(), columns = result.sizes[1].constant();
     return result.dtype == ir::DType::kFloat32 && bias.sizes.size() == 1 && rows && columns &&
-           *rows >= kFewestUnfusedRows && 4 * *rows * *columns >= kFewestBytes &&
+           *rows >= tuning_.min_rows && 4 * *rows * *columns >= tuning_.min_bytes &&
            is_read_by_a_kernel(node.results[0]);
   }
 
@@ -92,14 +88,15 @@ class BiasUnfuser {
   }
 
   const ir::Graph& graph_;
+  const BiasTuning& tuning_;
   const ir::Uses uses_;
   ir::Rewriter rewriter_;
 };
 
 }  // namespace
 
-ir::Graph unfuse_biases(const ir::Graph& graph) {
-  return BiasUnfuser(graph).run();
+ir::Graph unfuse_biases(const ir::Graph& graph, const BiasTuning& tuning) {
+  return BiasUnfuser(graph, tuning).run();
 }
 
 }  // namespace kiln::codegen

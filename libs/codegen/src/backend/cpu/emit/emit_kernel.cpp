@@ -13,20 +13,10 @@ using ir::Expr;
 
 namespace {
 
-// Nanoseconds. Starting threads costs several microseconds, and on a busy machine far more.
-constexpr double kWorthThreads = 40'000;
-// A loop that takes several vectors at once takes several times as long to compile.
-constexpr double kWorthInterleaving = 10'000;
-// Elements that one thread takes at a time where rows are not the unit of work.
-constexpr std::int64_t kBlock = 4096;
-constexpr int kHalvedVector = 64;
-constexpr double kVectorsPerNanosecond = 4;  // About so many operations on vectors.
-constexpr double kBytesPerNanosecond = 5;    // Of what is beyond one core's own caches.
-
 // Vectors of 64-bit numbers have as many lanes as the others. Where that is twice a register GCC
 // takes comparisons of them apart, element by element; half as many lanes cost less.
 int vector_bytes(const LoopProgram& program, const LoopNest& kernel, const Target& target) {
-  if (target.vector_bytes < kHalvedVector) {
+  if (!is_avx512(target.vector_bytes / 4)) {
     return target.vector_bytes;
   }
   LoopDepths depths(program.pool, kernel);
@@ -45,7 +35,9 @@ double element_count_of(const LoopNest& kernel) {
 }
 
 // Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
-double memory_nanoseconds(const LoopProgram& program, const LoopNest& kernel) {
+double memory_nanoseconds(const LoopProgram& program,
+                          const LoopNest& kernel,
+                          const LoopTuning& tuning) {
   const double elements = element_count_of(kernel);
   double bytes = 0;
   for (const LoopNest::Operand& operand : kernel.operands) {
@@ -54,7 +46,7 @@ double memory_nanoseconds(const LoopProgram& program, const LoopNest& kernel) {
         static_cast<double>(ir::element_count(tensor.sizes).constant().value_or(256));
     bytes += std::min(count, elements) * static_cast<double>(ir::size_of(tensor.dtype));
   }
-  return bytes / kBytesPerNanosecond;
+  return bytes / tuning.bytes_per_nanosecond;
 }
 
 }  // namespace
@@ -64,14 +56,16 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
                              const Target& target,
                              std::vector<Expr>& sizes)
     : kernel_(kernel),
+      tuning_(tuning_of(target).loops),
       prelude_(vector_bytes(program, kernel, target)),
       depths_(program.pool, kernel),
       context_{program, kernel, prelude_, depths_, body_, sizes},
       lanes_(prelude_.lanes()) {
   temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
-  const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_);
-  parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel)) > kWorthThreads;
-  interleaves_ = nanoseconds > kWorthInterleaving;
+  const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_, tuning_);
+  parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel, tuning_)) >
+              tuning_.parallel_threshold;
+  interleaves_ = nanoseconds > tuning_.interleave_threshold;
 }
 
 KernelSource KernelEmitter::run() {
@@ -150,7 +144,7 @@ bool KernelEmitter::is_blocked() const {
     return store.domain == IterationDomain::kFull;
   });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
-         inner && *outer < 64 && *inner > kBlock && kernel_.extents[kMiddle] == Expr(1);
+         inner && *outer < 64 && *inner > tuning_.block && kernel_.extents[kMiddle] == Expr(1);
 }
 
 void KernelEmitter::open_parallel() {
@@ -174,9 +168,9 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t b
 
 void KernelEmitter::emit_blocks() {
   open_parallel();
-  open_blocks(kernel_.extents, kBlock);
+  open_blocks(kernel_.extents, tuning_.block);
   Block row(context_, nullptr, LoopDepth::kOuter);
-  emit_phase(0, row, block_range(*kernel_.extents[kInner].constant() % kBlock));
+  emit_phase(0, row, block_range(*kernel_.extents[kInner].constant() % tuning_.block));
   body_.close();
 }
 
@@ -236,7 +230,10 @@ int KernelEmitter::phase_count() const {
   return phases;
 }
 
-double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, int lanes) {
+double estimate_nanoseconds(const LoopProgram& program,
+                            const LoopNest& kernel,
+                            int lanes,
+                            const LoopTuning& tuning) {
   double operations = 0;
   std::set<ScalarId> seen;
   LoopDepths depths(program.pool, kernel);
@@ -251,7 +248,7 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, 
     }
     for (const Index& index : scalar.indices) {
       for_each_computed(index, [&](ScalarId place) {
-        operations += depths.of(place) == LoopDepth::kInner ? kVectorsPerNanosecond * lanes
+        operations += depths.of(place) == LoopDepth::kInner ? tuning.vectors_per_nanosecond * lanes
                                                             : 0;  // One by one.
         self(self, place);
       });
@@ -265,7 +262,7 @@ double estimate_nanoseconds(const LoopProgram& program, const LoopNest& kernel, 
     operations += store.domain == IterationDomain::kFull ? 2 : 0;
     visit(visit, store.value);
   }
-  return element_count_of(kernel) * operations / lanes / kVectorsPerNanosecond;
+  return element_count_of(kernel) * operations / lanes / tuning.vectors_per_nanosecond;
 }
 
 KernelSource emit_kernel(const LoopProgram& program,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cpu/tuning.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
@@ -21,6 +22,7 @@ namespace kiln::codegen {
 /// Rough nanoseconds that `kernel` computes on one core.
 [[nodiscard]] double estimate_nanoseconds(const LoopProgram& program,
                                           const LoopNest& kernel,
-                                          int lanes);
+                                          int lanes,
+                                          const LoopTuning& tuning);
 
 }  // namespace kiln::codegen

@@ -9,11 +9,6 @@ using ir::Expr;
 
 namespace {
 
-// Columns that one thread takes at a time: their totals stay in the first cache.
-constexpr std::int64_t kBlockColumns = 256;
-// Updates that are worth threads.
-constexpr std::int64_t kManyUpdates = 1 << 14;
-
 std::string converted(const std::string& vector, DType from, DType to) {
   return from == to
              ? vector
@@ -36,8 +31,8 @@ void KernelEmitter::emit_scan() {
     body_.block("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
     body_.line(type + " total = " + neutral + ";");
   } else {
-    open_blocks(kernel_.extents, kBlockColumns);
-    body_.line(type + " total[" + std::to_string(kBlockColumns) +
+    open_blocks(kernel_.extents, tuning_.block_columns);
+    body_.line(type + " total[" + std::to_string(tuning_.block_columns) +
                "] __attribute__((aligned(64)));");
     body_.line("for (" + type + "& each : total) each = " + neutral + ";");
   }
@@ -81,14 +76,14 @@ void KernelEmitter::emit_updates() {
   const LoopNest::Update& update = *kernel_.update;
   const bool single = update.extents[kInner] == Expr(1);
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
-  if (all.constant().value_or(kManyUpdates) >= kManyUpdates &&
+  if (all.constant().value_or(tuning_.parallel_updates) >= tuning_.parallel_updates &&
       !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
     open_parallel();
   }
   if (single) {
     body_.block("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
   } else {
-    open_blocks(update.extents, kBlockColumns);
+    open_blocks(update.extents, tuning_.block_columns);
   }
   const auto hoist_all = [&](LoopDepth depth, Block& block) {
     std::set<ScalarId> seen;

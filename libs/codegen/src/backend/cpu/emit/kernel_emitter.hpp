@@ -128,6 +128,7 @@ class KernelEmitter {
   void emit_column_epilogue(Block& outermost, const std::string& chunks);
 
   const LoopNest& kernel_;
+  const LoopTuning& tuning_;
   Prelude prelude_;
   LoopDepths depths_;
   SourceText body_;

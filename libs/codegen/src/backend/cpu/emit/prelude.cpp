@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "backend/cpu/tuning.hpp"
 #include "kiln/base/error.hpp"
 #include "loop/scalar.hpp"
 
@@ -419,7 +420,7 @@ std::string Prelude::text() const {
   }
   const auto with_long_text = [&](const MathFunction& function) {
     const std::string text(function.text);
-    return lanes_ == 16 && !function.long_text.empty()
+    return is_avx512(lanes_) && !function.long_text.empty()
                ? "#if defined(__AVX512F__) && !defined(__clang__)\n" +
                      std::string(function.long_text) + "#else\n" + text + "#endif\n"
                : text;

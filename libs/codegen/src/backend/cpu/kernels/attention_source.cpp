@@ -6,8 +6,8 @@
 
 #include "backend/cpu/attention.hpp"
 #include "backend/cpu/emit/prelude.hpp"
-#include "backend/cpu/kernels/parallel_threshold.hpp"
 #include "backend/cpu/kernels/tile_source.hpp"
+#include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -16,9 +16,6 @@ namespace {
 // too.
 constexpr std::int64_t kLongTile = 14;
 constexpr std::int64_t kShortTile = 8;
-// Pieces that keep many threads at work, if each has so many tiles for the packing.
-constexpr std::int64_t kEnoughHeads = 16;
-constexpr std::int64_t kTilesOfPiece = 4;
 
 constexpr std::string_view kParts = R"(constexpr int kVectors = kWidth / kLanes;
 // A line of the cache more: rows would else lie in the same lines of it.
@@ -196,7 +193,7 @@ std::int64_t lanes_of(const Target& target) {
 }
 
 std::int64_t most_rows(const Target& target) {
-  return target.vector_bytes == 64 ? kLongTile : kShortTile;
+  return is_avx512(lanes_of(target)) ? kLongTile : kShortTile;
 }
 
 std::int64_t divided(std::int64_t n, std::int64_t by) {
@@ -215,13 +212,14 @@ bool has_attention(const Target& target) {
 }
 
 LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) {
+  const AttentionTuning& tuning = tuning_of(target).attention;
   const std::int64_t width = target.panel_width;
   const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
   const std::int64_t heads = layout.batches * layout.heads;
   const std::int64_t most_groups =
-      std::max<std::int64_t>(1, divided(layout.queries, rows) / kTilesOfPiece);
-  const std::int64_t groups = std::min(divided(kEnoughHeads, heads), most_groups);
-  const std::int64_t threads = std::min(heads * groups, kMostThreads);
+      std::max<std::int64_t>(1, divided(layout.queries, rows) / tuning.tiles_of_task);
+  const std::int64_t groups = std::min(divided(tuning.min_heads, heads), most_groups);
+  const std::int64_t threads = std::min(heads * groups, tuning_of(target).max_threads);
   const std::int64_t room = divided(layout.keys, width) * width * layout.depth +
                             divided(layout.keys, 4) * 4 * divided(layout.columns, width) * width;
   const std::int64_t operations =
@@ -242,7 +240,7 @@ LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) 
                           groups,
                           threads,
                           room,
-                          operations > kParallelThreshold ? 1 : 0});
+                          operations > tuning_of(target).parallel_operations ? 1 : 0});
   call.scratch = threads * room;
   return call;
 }

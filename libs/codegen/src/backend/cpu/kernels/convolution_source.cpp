@@ -3,14 +3,11 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/panel_lanes.hpp"
-#include "backend/cpu/kernels/parallel_threshold.hpp"
 #include "backend/cpu/kernels/tile_source.hpp"
+#include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
 namespace {
-
-// With fewer, what is done once for each piece would take too much of it.
-constexpr std::int64_t kFewestPanels = 4;
 
 // Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
 // too; AVX-512 does not have to.
@@ -55,12 +52,15 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 }  // namespace
 
 std::int64_t most_pixels(std::int64_t width, const Target& target) {
-  return panel_lanes(target, width) == kLongLanes ? kManyPixels : kFewPixels;
+  return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
 }
 
-ConvolutionPieces cut_convolution(std::int64_t bands, std::int64_t panels, std::int64_t enough) {
+ConvolutionPieces cut_convolution(std::int64_t bands,
+                                  std::int64_t panels,
+                                  std::int64_t enough,
+                                  const ConvolutionTuning& tuning) {
   ConvolutionPieces pieces{.bands = bands};
-  while (bands * pieces.groups < enough && panels / (2 * pieces.groups) >= kFewestPanels) {
+  while (bands * pieces.groups < enough && panels / (2 * pieces.groups) >= tuning.min_panels) {
     pieces.groups *= 2;
   }
   return pieces;
@@ -89,16 +89,31 @@ std::string convolution_source(const ConvolutionVariant& variant,
 }
 
 std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                 const ConvolutionPieces& pieces) {
+                                                 const ConvolutionPieces& pieces,
+                                                 const Target& target) {
   const std::int64_t operations = 2 * layout.pixels() * layout.panels * layout.width *
                                   layout.kernel[0] * layout.kernel[1] * layout.channels;
-  return {layout.images,         layout.channels,      layout.panels,
-          layout.size[0],        layout.size[1],       layout.result_size[0],
-          layout.result_size[1], layout.kernel[0],     layout.kernel[1],
-          layout.stride[0],      layout.stride[1],     layout.padding[0],
-          layout.padding[1],     layout.dilation[0],   layout.dilation[1],
-          layout.input_image,    layout.input_step[0], layout.input_step[1],
-          pieces.bands,          pieces.groups,        operations > kParallelThreshold ? 1 : 0};
+  return {layout.images,
+          layout.channels,
+          layout.panels,
+          layout.size[0],
+          layout.size[1],
+          layout.result_size[0],
+          layout.result_size[1],
+          layout.kernel[0],
+          layout.kernel[1],
+          layout.stride[0],
+          layout.stride[1],
+          layout.padding[0],
+          layout.padding[1],
+          layout.dilation[0],
+          layout.dilation[1],
+          layout.input_image,
+          layout.input_step[0],
+          layout.input_step[1],
+          pieces.bands,
+          pieces.groups,
+          operations > tuning_of(target).parallel_operations ? 1 : 0};
 }
 
 }  // namespace kiln::codegen

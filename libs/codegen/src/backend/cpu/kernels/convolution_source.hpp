@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
 
@@ -28,11 +29,13 @@ inline constexpr std::int64_t kFewestPixels = 4;
 /// As many groups of panels as it takes to have `enough` pieces, if groups do not get too small.
 [[nodiscard]] ConvolutionPieces cut_convolution(std::int64_t bands,
                                                 std::int64_t panels,
-                                                std::int64_t enough);
+                                                std::int64_t enough,
+                                                const ConvolutionTuning& tuning);
 
 /// What kernels of convolutions are told at run time.
 [[nodiscard]] std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                               const ConvolutionPieces& pieces);
+                                                               const ConvolutionPieces& pieces,
+                                                               const Target& target);
 
 /// What the source of a convolution is specialised for. Shapes are not among it: a program has many
 /// convolutions, and a text is compiled once.

@@ -9,14 +9,6 @@
 namespace kiln::codegen {
 namespace {
 
-// Pixels of a band, which all panels of a group are multiplied by in turn: their pictures stay in
-// the second cache, and panels are read again for each band.
-constexpr std::int64_t kBandPixels = 128;
-// Of a band, on the stack: 64 KiB.
-constexpr std::int64_t kMostPlaces = 8192;
-constexpr std::int64_t kEnoughPieces = 16;
-constexpr std::int64_t kWorthAnother = 8;
-
 constexpr std::string_view kDirectParts = R"(
 // Where the taps of a block's pixels lie; beside the picture, and behind the last pixel, zeros.
 static inline void locate(const Shape& s, Index block, const float* input, const float** at) {
@@ -80,11 +72,11 @@ constexpr std::string_view kDirectBody = R"(#pragma omp parallel for if (s.paral
 
 // How many pixels a tile has: the most, or those that leave least to do for nothing. Another number
 // is another text to compile, so little is not worth it.
-std::int64_t tile_pixels(std::int64_t all, std::int64_t most) {
+std::int64_t tile_pixels(std::int64_t all, std::int64_t most, const ConvolutionTuning& tuning) {
   const auto work = [&](std::int64_t pixels) { return (all + pixels - 1) / pixels * pixels; };
   std::int64_t best = most;
   for (std::int64_t pixels = most - 1; pixels >= kFewestPixels; --pixels) {
-    best = work(pixels) + work(best) / kWorthAnother <= work(best) ? pixels : best;
+    best = work(pixels) + work(best) / tuning.worth_another_source <= work(best) ? pixels : best;
   }
   return best;
 }
@@ -92,14 +84,17 @@ std::int64_t tile_pixels(std::int64_t all, std::int64_t most) {
 }  // namespace
 
 LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
+  const ConvolutionTuning& tuning = tuning_of(target).convolution;
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
   const std::int64_t most = most_pixels(layout.width, target);
-  const std::int64_t band = std::clamp<std::int64_t>(kMostPlaces / taps, most, kBandPixels);
+  const std::int64_t band =
+      std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.band_pixels);
   const ConvolutionPieces pieces =
-      cut_convolution((layout.pixels() + band - 1) / band, layout.panels, kEnoughPieces);
-  return {.operation = "packed_convolution",
-          .constants = {layout.width, tile_pixels(layout.pixels(), most), layout.adds ? 1 : 0},
-          .parameters = convolution_parameters(layout, pieces)};
+      cut_convolution((layout.pixels() + band - 1) / band, layout.panels, tuning.min_tasks, tuning);
+  return {
+      .operation = "packed_convolution",
+      .constants = {layout.width, tile_pixels(layout.pixels(), most, tuning), layout.adds ? 1 : 0},
+      .parameters = convolution_parameters(layout, pieces, target)};
 }
 
 std::string packed_convolution_source(std::span<const std::int64_t> constants,

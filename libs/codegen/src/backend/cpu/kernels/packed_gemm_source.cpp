@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels/panel_lanes.hpp"
 #include "backend/cpu/kernels/tile_source.hpp"
+#include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -263,7 +264,7 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 }  // namespace
 
 std::int64_t most_tile_rows(std::int64_t lanes) {
-  return lanes == kLongLanes ? 14 : 8;
+  return is_avx512(lanes) ? 14 : 8;
 }
 
 std::string packed_gemm_source(std::int64_t lanes, std::int64_t width) {

@@ -14,7 +14,4 @@ namespace kiln::codegen {
   return std::min<std::int64_t>(target.vector_bytes / 4, width);
 }
 
-/// AVX-512's, which takes factors from memory and has registers for larger tiles.
-constexpr std::int64_t kLongLanes = 16;
-
 }  // namespace kiln::codegen

@@ -6,21 +6,14 @@
 #include <string_view>
 
 #include "backend/cpu/kernels/convolution_source.hpp"
-#include "backend/cpu/kernels/parallel_threshold.hpp"
 
 namespace kiln::codegen {
 namespace {
 
-// Tiles of a band. Its pictures stay in the second cache, and a panel is transformed for each band.
-constexpr std::int64_t kBandTiles = 64;
-constexpr std::int64_t kMostPictures = 512 << 10;  // Elements: 2 MiB.
-constexpr std::int64_t kEnoughBands = 8;
 // Between the sixteen places of what is transformed: they would lie in the same lines of the cache.
 constexpr std::int64_t kGap = 16;  // As in the text.
 // Channels of the longest vector, which are transformed at once where they divide all of them.
 constexpr std::int64_t kMostChannelsTogether = 16;
-// Fewer channels would be transformed for too few products.
-constexpr std::int64_t kFewestChannels = 16;
 
 constexpr std::string_view kWinogradParts = R"(constexpr Index kGap = 16;
 typedef float Some __attribute__((vector_size(4 * kTogether)));
@@ -208,8 +201,11 @@ std::int64_t tiles_of(const ConvolutionLayout& layout) {
 }
 
 // Tiles of a band: so many at once, and as many in each as there are bands for.
-std::int64_t band_tiles(const ConvolutionLayout& layout, std::int64_t at_once) {
-  const std::int64_t most = std::clamp(kMostPictures / (16 * layout.channels), at_once, kBandTiles);
+std::int64_t band_tiles(const ConvolutionLayout& layout,
+                        std::int64_t at_once,
+                        const ConvolutionTuning& tuning) {
+  const std::int64_t most =
+      std::clamp(tuning.max_transformed / (16 * layout.channels), at_once, tuning.band_tiles);
   const std::int64_t bands = (tiles_of(layout) + most - 1) / most;
   const std::int64_t each = (tiles_of(layout) + bands - 1) / bands;
   return (each + at_once - 1) / at_once * at_once;
@@ -219,19 +215,23 @@ std::int64_t band_tiles(const ConvolutionLayout& layout, std::int64_t at_once) {
 
 bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
   using Pair = ConvolutionLayout::Pair;
+  const ConvolutionTuning& tuning = tuning_of(target).convolution;
   // Where pictures are so small that tiles reach far beyond them, nothing is gained.
   const std::int64_t at_once = most_pixels(layout.width, target);
   const std::int64_t tiles = (tiles_of(layout) + at_once - 1) / at_once * at_once;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
-         layout.dilation == Pair{1, 1} && layout.channels >= kFewestChannels &&
-         layout.panels * layout.width >= kFewestChannels && 16 * tiles <= 6 * layout.pixels();
+         layout.dilation == Pair{1, 1} && layout.channels >= tuning.min_winograd_channels &&
+         layout.panels * layout.width >= tuning.min_winograd_channels &&
+         16 * tiles <= 6 * layout.pixels();
 }
 
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
-  const std::int64_t band = band_tiles(layout, most_pixels(layout.width, target));
-  const ConvolutionPieces pieces =
-      cut_convolution((tiles_of(layout) + band - 1) / band, layout.panels, kEnoughBands);
-  const std::int64_t threads = std::min(pieces.bands * pieces.groups, kMostThreads);
+  const ConvolutionTuning& tuning = tuning_of(target).convolution;
+  const std::int64_t band = band_tiles(layout, most_pixels(layout.width, target), tuning);
+  const ConvolutionPieces pieces = cut_convolution(
+      (tiles_of(layout) + band - 1) / band, layout.panels, tuning.min_winograd_tasks, tuning);
+  const std::int64_t threads =
+      std::min(pieces.bands * pieces.groups, tuning_of(target).max_threads);
   const std::int64_t room = 16 * (band * layout.channels + kGap) +
                             16 * (layout.channels * layout.width + kGap) +
                             16 * (band * layout.width + kGap);
@@ -239,7 +239,7 @@ LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target)
                    .constants = {layout.width,
                                  layout.adds ? 1 : 0,
                                  std::gcd(layout.channels, kMostChannelsTogether)},
-                   .parameters = convolution_parameters(layout, pieces)};
+                   .parameters = convolution_parameters(layout, pieces, target)};
   call.parameters.insert(call.parameters.end(), {band, threads, room});
   call.scratch = threads * room;
   return call;
