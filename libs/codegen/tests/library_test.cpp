@@ -15,7 +15,7 @@
 namespace kiln::codegen {
 namespace {
 
-// Of pictures of some rows and columns, three by three taps.
+// Of images of some rows and columns, three by three taps.
 ConvolutionLayout layout_of(const Target& target,
                             std::int64_t channels,
                             std::int64_t rows,

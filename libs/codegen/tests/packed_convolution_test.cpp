@@ -26,8 +26,8 @@ using testing::typed;
 using testing::with_constants;
 
 struct Case {
-  std::vector<std::int64_t> picture;  // Images, channels, rows, columns.
-  std::vector<std::int64_t> weight;   // Channels of the result, channels, rows, columns.
+  std::vector<std::int64_t> image;   // Images, channels, rows, columns.
+  std::vector<std::int64_t> weight;  // Channels of the result, channels, rows, columns.
   std::vector<std::int64_t> stride = {1, 1};
   std::vector<std::int64_t> padding = {0, 0};
   std::vector<std::int64_t> dilation = {1, 1};
@@ -52,7 +52,7 @@ at::Tensor channels_last(const at::Tensor& tensor) {
 // order can be.
 void check_like_libtorch(const Case& given, const at::Tensor& input, std::int64_t width) {
   CAPTURE(
-      given.picture, given.weight, given.stride, given.padding, given.dilation, given.bias, width);
+      given.image, given.weight, given.stride, given.padding, given.dilation, given.bias, width);
   Tensors weights = {torch::randn(given.weight)};
   if (given.bias) {
     weights.push_back(torch::randn({given.weight[0]}));
@@ -91,7 +91,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
       {{1, 128, 1, 1}, {8, 128, 1, 1}},
       // Several bands, several groups of panels, and threads.
       {{2, 16, 17, 19}, {64, 16, 5, 3}, {1, 1}, {1, 1}},
-      // In tiles: whole ones, and ones that reach beyond the picture.
+      // In tiles: whole ones, and ones that reach beyond the image.
       {{2, 16, 8, 8}, {16, 16, 3, 3}, {1, 1}, {1, 1}},
       {{1, 20, 7, 9}, {24, 20, 3, 3}, {1, 1}, {0, 0}, {1, 1}, false},
       {{3, 32, 13, 6}, {64, 32, 3, 3}, {1, 1}, {2, 1}},
@@ -101,7 +101,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
   for (const Case& given : cases) {
     for (const std::int64_t width : {8, 32}) {
       if (given.weight[0] % width == 0) {
-        check_like_libtorch(given, channels_last(torch::randn(given.picture)), width);
+        check_like_libtorch(given, channels_last(torch::randn(given.image)), width);
       }
     }
   }
@@ -110,7 +110,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
 #if defined(KILN_PRECOMPILED_KERNELS)
 TEST_CASE("a convolution was compiled with Kiln", "[codegen][convolution]") {
   const Case given{{2, 64, 16, 16}, {64, 64, 3, 3}, {1, 1}, {1, 1}};
-  const at::Tensor input = channels_last(torch::randn(given.picture));
+  const at::Tensor input = channels_last(torch::randn(given.image));
   const at::Tensor expected = channels_last(torch::empty({2, 64, 16, 16}));
   const Tensors weights = {torch::randn(given.weight), torch::randn({64})};
   const TemporaryDirectory directory;
@@ -136,7 +136,7 @@ TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][con
   // Tap by tap, and in tiles, of short vectors and of long ones.
   for (const auto& [channels, width] : {std::pair(8, 8), std::pair(16, 8), std::pair(32, 32)}) {
     const Case given = {{1, channels, 11, 10}, {channels, channels, 3, 3}, {1, 1}, {1, 1}};
-    const at::Tensor input = channels_last(torch::randn(given.picture));
+    const at::Tensor input = channels_last(torch::randn(given.image));
     input[0][3][2][2] = std::numeric_limits<float>::quiet_NaN();
     input[0][7][8][9] = std::numeric_limits<float>::infinity();
     input[0][1][10][3] = -std::numeric_limits<float>::infinity();
@@ -147,11 +147,11 @@ TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][con
 TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][convolution]") {
   const std::int64_t width = GENERATE(8, 32);
   const Case given = {{2, 64, 20, 20}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
-  const at::Tensor input = channels_last(torch::randn(given.picture));
+  const at::Tensor input = channels_last(torch::randn(given.image));
   const at::Tensor weight = torch::randn(given.weight);
   weight.select(2, 2).zero_();
-  const auto convolved = [](const at::Tensor& picture, const at::Tensor& taps) {
-    return channels_last(at::conv2d(picture, taps, {}, 1, 1));
+  const auto convolved = [](const at::Tensor& image, const at::Tensor& taps) {
+    return channels_last(at::conv2d(image, taps, {}, 1, 1));
   };
   const at::Tensor exact = convolved(input.to(at::kDouble), weight.to(at::kDouble));
   const at::Tensor usual = convolved(input, weight);
@@ -214,7 +214,7 @@ TEST_CASE("a weight that is taken twice is packed once, and others stay",
   CHECK(packed(with("f32", "f64")) == 0);
   CHECK(packed(with("{288, 1, 48, 8}", "")) == 0);
   CHECK(packed(with("false, [0, 0]", "true, [0, 0]")) == 0);
-  // No picture, and its weight has no columns.
+  // No image, and its weight has no columns.
   CHECK(packed(R"(graph g {
     input %x: f32[1, 8, 6]{48, 1, 8} user
     input %w: f32[8, 8, 1] parameter "w"

@@ -27,28 +27,28 @@ class DrawnProduct {
     const bool right_turned = number(0, 1) == 1;
     layout_.width = width;
     layout_.batches = in_panels ? 1 : number(1, 3);
-    layout_.rows = number(1, 40);
-    layout_.depth = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
+    layout_.m = number(1, 40);
+    layout_.k = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
     layout_.panels = in_panels ? number(1, 5) : number(0, 5);
     layout_.tail = in_panels ? 0 : number(layout_.panels == 0 ? 1 : 0, width - 1);
     columns_ = layout_.panels * width + layout_.tail;
-    layout_.left_row = left_turned ? 1 : layout_.depth + number(0, 3);
-    layout_.left_depth = left_turned ? layout_.rows : 1;
-    layout_.left_batch = layout_.batches == 1 ? 0 : layout_.rows * (layout_.depth + 3);
-    layout_.packs_left = !reads_rows || number(0, 1) == 1;
-    layout_.packs_right = !in_panels;
-    layout_.right_column = right_turned ? layout_.depth : 1;
-    layout_.right_depth = right_turned ? 1 : columns_;
-    layout_.right_batch = in_panels ? 0 : layout_.depth * columns_;
+    layout_.lhs_row = left_turned ? 1 : layout_.k + number(0, 3);
+    layout_.lhs_k = left_turned ? layout_.m : 1;
+    layout_.lhs_batch = layout_.batches == 1 ? 0 : layout_.m * (layout_.k + 3);
+    layout_.packs_lhs = !reads_rows || number(0, 1) == 1;
+    layout_.packs_rhs = !in_panels;
+    layout_.rhs_n = right_turned ? layout_.k : 1;
+    layout_.rhs_k = right_turned ? 1 : columns_;
+    layout_.rhs_batch = in_panels ? 0 : layout_.k * columns_;
     layout_.adds = number(0, 1) == 1;
     layout_.added_row = number(0, 1) * columns_;
     layout_.added_panel = layout_.result_panel = width;
-    layout_.added_batch = layout_.added_row * layout_.rows;
+    layout_.added_batch = layout_.added_row * layout_.m;
     layout_.result_row = columns_ + number(0, 5);
-    layout_.result_batch = layout_.result_row * layout_.rows;
-    left_ = numbers(draws, layout_.batches * layout_.rows * (layout_.depth + 3));
-    right_ = numbers(draws, layout_.batches * layout_.depth * columns_);
-    added_ = numbers(draws, layout_.batches * layout_.rows * columns_);
+    layout_.result_batch = layout_.result_row * layout_.m;
+    left_ = numbers(draws, layout_.batches * layout_.m * (layout_.k + 3));
+    right_ = numbers(draws, layout_.batches * layout_.k * columns_);
+    added_ = numbers(draws, layout_.batches * layout_.m * columns_);
   }
 
   // The largest difference to the same in double, and infinity if it wrote beside the result.
@@ -93,12 +93,11 @@ class DrawnProduct {
   [[nodiscard]] double element(std::int64_t batch, std::int64_t row, std::int64_t column) const {
     const GemmLayout& at = layout_;
     double sum = at.adds ? added_[batch * at.added_batch + row * at.added_row + column] : 0;
-    for (std::int64_t k = 0; k < at.depth; ++k) {
-      const std::int64_t packed = (column / at.width * at.depth + k) * at.width + column % at.width;
-      const double right = right_[at.packs_right ? batch * at.right_batch + k * at.right_depth +
-                                                       column * at.right_column
-                                                 : packed];
-      sum += left_[batch * at.left_batch + row * at.left_row + k * at.left_depth] * right;
+    for (std::int64_t k = 0; k < at.k; ++k) {
+      const std::int64_t packed = (column / at.width * at.k + k) * at.width + column % at.width;
+      const double right =
+          right_[at.packs_rhs ? batch * at.rhs_batch + k * at.rhs_k + column * at.rhs_n : packed];
+      sum += left_[batch * at.lhs_batch + row * at.lhs_row + k * at.lhs_k] * right;
     }
     return sum;
   }
@@ -125,8 +124,8 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
     for (int i = 0; i < 300; ++i) {
       DrawnProduct product(draws, target.panel_width, is_long);
       const GemmLayout& at = product.layout();
-      CAPTURE(target.panel_width, i, at.batches, at.rows, at.depth, at.panels, at.tail);
-      CAPTURE(at.packs_left, at.packs_right, at.adds, at.left_depth, at.right_depth);
+      CAPTURE(target.panel_width, i, at.batches, at.m, at.k, at.panels, at.tail);
+      CAPTURE(at.packs_lhs, at.packs_rhs, at.adds, at.lhs_k, at.rhs_k);
       CHECK(product.error_of(library, target) < 5e-4);
     }
   }

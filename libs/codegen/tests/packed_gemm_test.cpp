@@ -375,7 +375,7 @@ TEST_CASE("batches with too few rows or too much to pack are libtorch's", "[code
 }
 
 TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
-  const GemmLayout layout{.rows = 10, .depth = 4, .panels = 2, .left_row = 4, .left_depth = 1};
+  const GemmLayout layout{.m = 10, .k = 4, .panels = 2, .lhs_row = 4, .lhs_k = 1};
   CHECK(plan_packed_gemm(layout, {}).scratch == 12 * 4);
   for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
     const Target target{.vector_bytes = bytes};
@@ -384,7 +384,7 @@ TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   }
   GemmLayout wide = layout;
   wide.width = 32;
-  wide.rows = 30;
+  wide.m = 30;
   const Target avx512{.vector_bytes = 64};
   const LibraryCall call = plan_packed_gemm(wide, avx512);
   CHECK(library_source(call, avx512).find("kLanes = 16;") != std::string::npos);

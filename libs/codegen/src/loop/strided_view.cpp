@@ -32,7 +32,7 @@ std::optional<StridedView> find_strided_view(const LoopProgram& program, TensorI
     root = read.tensor;
   }
   const Index address = address_of(program[root], indices);
-  StridedView window{root, address.constant(), {}};
+  StridedView view{root, address.constant(), {}};
   bool computed = false;
   for_each_computed(address, [&](ScalarId) { computed = true; });
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -40,16 +40,16 @@ std::optional<StridedView> find_strided_view(const LoopProgram& program, TensorI
     if (!factor || computed) {
       return std::nullopt;
     }
-    window.strides.push_back(*factor);
+    view.strides.push_back(*factor);
   }
   // A dim of size 1 may have any stride: the row-major one reads best.
   const std::vector<Expr> dense = ir::contiguous_strides(sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == Expr(1)) {
-      window.strides[i] = dense[i];
+      view.strides[i] = dense[i];
     }
   }
-  return window;
+  return view;
 }
 
 }  // namespace kiln::codegen

@@ -98,8 +98,8 @@ class Scheduler {
   // The tensor that must be in memory for `value` to have a location.
   TensorId require(ir::ValueId value) {
     const TensorId tensor = *program_.of_value[value.index()];
-    const std::optional<StridedView> window = find_strided_view(program_, tensor);
-    const TensorId root = window ? window->root : tensor;
+    const std::optional<StridedView> view = find_strided_view(program_, tensor);
+    const TensorId root = view ? view->root : tensor;
     requirements_.tensors.insert(root);
     return root;
   }
@@ -235,7 +235,7 @@ class Scheduler {
     return nodes;
   }
 
-  // Everything that is in memory gets its window.
+  // Everything that is in memory gets its view.
   void locate_values(const FusionPlan& plan) {
     for (std::size_t i = 0; i < graph_.values().size(); ++i) {
       if (!program_.of_value[i]) {
@@ -250,10 +250,10 @@ class Scheduler {
             Location{buffer_of(tensor), 0, program_[tensor].sizes, program_[tensor].strides};
         continue;
       }
-      const std::optional<StridedView> window = find_strided_view(program_, tensor);
-      if (window && in_memory(window->root)) {
+      const std::optional<StridedView> view = find_strided_view(program_, tensor);
+      if (view && in_memory(view->root)) {
         schedule_.locations[i] = Location{
-            buffer_of(window->root), window->offset, program_[tensor].sizes, window->strides};
+            buffer_of(view->root), view->offset, program_[tensor].sizes, view->strides};
       }
     }
     for (const ir::Output& output : graph_.outputs()) {

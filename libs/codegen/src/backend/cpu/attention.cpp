@@ -55,11 +55,11 @@ class AttentionMatcher : OperandMatcher {
   // Of dims that have one element it does not matter how far apart they would be.
   AttentionLayout::Steps steps_of(ValueId value) {
     const ir::TensorMeta& meta = tensor(value);
-    const StridedView& window = place(value);
-    require(meta.sizes.size() == 3 || window.strides[3] == Expr(1));
+    const StridedView& view = place(value);
+    require(meta.sizes.size() == 3 || view.strides[3] == Expr(1));
     AttentionLayout::Steps steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      steps[i] = meta.sizes[i] == Expr(1) ? 0 : number(window.strides[i]);
+      steps[i] = meta.sizes[i] == Expr(1) ? 0 : number(view.strides[i]);
     }
     return steps;
   }

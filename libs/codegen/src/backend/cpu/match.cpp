@@ -10,8 +10,8 @@ namespace kiln::codegen {
 
 StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
   const TensorId tensor = *program.of_value[value.index()];
-  const std::optional<StridedView> window = find_strided_view(program, tensor);
-  return window ? *window : StridedView{tensor, 0, program[tensor].strides};
+  const std::optional<StridedView> view = find_strided_view(program, tensor);
+  return view ? *view : StridedView{tensor, 0, program[tensor].strides};
 }
 
 std::optional<LibraryMatch> match_library_call(const MatchContext& context,

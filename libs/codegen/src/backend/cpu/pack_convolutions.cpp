@@ -58,11 +58,11 @@ class Packer {
     }
     const ir::TensorMeta& weight = graph_.tensor(operand(node, 1));
     const std::optional<std::int64_t> channels = weight.sizes[0].constant();
-    return channels && *channels % width_ == 0 && *channels > 0 && is_picture(operand(node, 0)) &&
-           is_picture(node.results[0]) && !is_left_alone(node);
+    return channels && *channels % width_ == 0 && *channels > 0 && is_image(operand(node, 0)) &&
+           is_image(node.results[0]) && !is_left_alone(node);
   }
 
-  // Whether libtorch is as fast on pictures: with channels that are not read four at a time, and
+  // Whether libtorch is as fast on images: with channels that are not read four at a time, and
   // for sums of few products of 1x1 taps, where it takes all pixels for rows of a matrix.
   [[nodiscard]] bool is_left_alone(const ir::Node& node) const {
     const std::vector<Expr>& weight = graph_.tensor(operand(node, 1)).sizes;
@@ -77,7 +77,7 @@ class Packer {
   }
 
   // Of a known size, with the channels of a pixel side by side.
-  [[nodiscard]] bool is_picture(ValueId value) const {
+  [[nodiscard]] bool is_image(ValueId value) const {
     const ir::TensorMeta& meta = graph_.tensor(value);
     return meta.dtype == ir::DType::kFloat32 && meta.sizes.size() == 4 &&
            meta.strides[1] == Expr(1) && ir::element_count(meta.sizes).is_constant();

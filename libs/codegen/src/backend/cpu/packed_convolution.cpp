@@ -29,7 +29,7 @@ class ConvolutionMatcher : OperandMatcher {
     layout_.stride = pair(3);
     layout_.padding = pair(4);
     layout_.dilation = pair(5);
-    place_picture();
+    place_image();
     const StridedView& right = place(panels);
     require(right.strides == ir::contiguous_strides(packed));
     if (const ValueId bias = operand(node_, 2); bias.valid()) {
@@ -51,26 +51,26 @@ class ConvolutionMatcher : OperandMatcher {
     return {number(list->front()), number(list->back())};
   }
 
-  void place_picture() {
-    const ValueId picture = operand(node_, 0);
-    const std::vector<Expr>& sizes = tensor(picture).sizes;
-    const StridedView& window = place(picture);
+  void place_image() {
+    const ValueId image = operand(node_, 0);
+    const std::vector<Expr>& sizes = tensor(image).sizes;
+    const StridedView& view = place(image);
     layout_.images = number(sizes[0]);
     layout_.size = {number(sizes[2]), number(sizes[3])};
-    layout_.input_image = number(window.strides[0]);
-    layout_.input_step = {number(window.strides[2]), number(window.strides[3])};
-    require(window.strides[1] == Expr(1));
+    layout_.input_image = number(view.strides[0]);
+    layout_.input_step = {number(view.strides[2]), number(view.strides[3])};
+    require(view.strides[1] == Expr(1));
   }
 
   void place_result() {
     const ValueId result = node_.results[0];
     const std::vector<Expr>& sizes = tensor(result).sizes;
-    const StridedView& window = place(result);
+    const StridedView& view = place(result);
     layout_.result_size = {number(sizes[2]), number(sizes[3])};
     const Expr pixel = layout_.panels * layout_.width;
     const std::array<Expr, 4> dense = {sizes[2] * sizes[3] * pixel, 1, sizes[3] * pixel, pixel};
     for (std::size_t i = 0; i < dense.size(); ++i) {
-      require((sizes[i] == Expr(1) || window.strides[i] == dense[i]));
+      require((sizes[i] == Expr(1) || view.strides[i] == dense[i]));
     }
     require(layout_.pixels() > 0 && layout_.channels > 0 && layout_.channels % 4 == 0 &&
             layout_.channels <= kMostConvolutionChannels);

@@ -1,8 +1,8 @@
 // Convolutions as kernels: some pixels of the result by a panel of channels at a time.
 //
-// Pictures are channels-last, so that what a tap reads of a pixel lies together, and the weight was
+// Images are channels-last, so that what a tap reads of a pixel lies together, and the weight was
 // packed in panels beforehand (`pack_convolutions`, prepare/convolution.hpp). Nothing is copied: a
-// table says where each pixel's taps lie, and taps beside the picture read zeros.
+// table says where each pixel's taps lie, and taps beside the image read zeros.
 
 #pragma once
 
@@ -19,10 +19,10 @@
 
 namespace kiln::codegen {
 
-/// Of a picture: as many zeros stand for a pixel beside it.
+/// Of an image: as many zeros stand for a pixel beside it.
 inline constexpr std::int64_t kMostConvolutionChannels = 8192;
 
-/// What a convolution computes and where its picture lies, in elements. Its result is dense and
+/// What a convolution computes and where its image lies, in elements. Its result is dense and
 /// channels-last. Pairs are rows, columns.
 struct ConvolutionLayout {
   using Pair = std::array<std::int64_t, 2>;
@@ -31,7 +31,7 @@ struct ConvolutionLayout {
   std::int64_t channels = 0;
   std::int64_t width = 8;   ///< Channels of a panel.
   std::int64_t panels = 0;  ///< Of the result's channels.
-  Pair size = {};           ///< Of a picture.
+  Pair size = {};           ///< Of an image.
   Pair result_size = {};
   Pair kernel = {};
   Pair stride = {};

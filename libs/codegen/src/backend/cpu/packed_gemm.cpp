@@ -31,8 +31,8 @@ ValueId unrepeated(const ir::Graph& graph, ValueId value) {
 
 // The operands of a product.
 struct Sides {
-  ValueId left;  // The matrix itself if the right side lies in panels.
-  ValueId right;
+  ValueId lhs;  // The matrix itself if the right side lies in panels.
+  ValueId rhs;
   ValueId added;  // May be invalid.
   bool in_panels = false;
 };
@@ -44,17 +44,17 @@ std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
     return std::nullopt;
   }
   const std::size_t first = adds ? 1 : 0;
-  Sides sides{.left = operand(node, first),
-              .right = operand(node, first + 1),
+  Sides sides{.lhs = operand(node, first),
+              .rhs = operand(node, first + 1),
               .added = adds ? operand(node, 0) : ValueId()};
-  const Expr width = is_batch ? graph.tensor(sides.right).sizes[2] : Expr(0);
+  const Expr width = is_batch ? graph.tensor(sides.rhs).sizes[2] : Expr(0);
   if (width == Expr(8) || width == Expr(32)) {
-    if (const ValueId matrix = unrepeated(graph, sides.left); matrix.valid()) {
-      sides.left = matrix;
+    if (const ValueId matrix = unrepeated(graph, sides.lhs); matrix.valid()) {
+      sides.lhs = matrix;
       sides.in_panels = true;
     }
   }
-  for (const ValueId value : {sides.left, sides.right, sides.added, node.results[0]}) {
+  for (const ValueId value : {sides.lhs, sides.rhs, sides.added, node.results[0]}) {
     if (value.valid() && graph.tensor(value).dtype != ir::DType::kFloat32) {
       return std::nullopt;
     }
@@ -70,64 +70,64 @@ class GemmMatcher : OperandMatcher {
               const Sides& sides,
               std::int64_t width)
       : OperandMatcher(graph, program), sides_(sides) {
-    layout_.width = sides.in_panels ? number(graph.tensor(sides.right).sizes[2]) : width;
+    layout_.width = sides.in_panels ? number(graph.tensor(sides.rhs).sizes[2]) : width;
   }
 
   std::optional<PackedGemm> product(ValueId result) {
-    const std::vector<Expr>& left = tensor(sides_.left).sizes;
-    const std::vector<Expr>& right = tensor(sides_.right).sizes;
+    const std::vector<Expr>& left = tensor(sides_.lhs).sizes;
+    const std::vector<Expr>& right = tensor(sides_.rhs).sizes;
     const bool batched = left.size() == 3;
     layout_.batches = batched ? number(left[0]) : 1;
-    layout_.rows = number(left[left.size() - 2]);
-    layout_.depth = number(left.back());
+    layout_.m = number(left[left.size() - 2]);
+    layout_.k = number(left.back());
     columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
     layout_.panels = columns_ / layout_.width;
     layout_.tail = columns_ % layout_.width;
-    const StridedView& rows = place(sides_.left);
-    layout_.left_depth = number(rows.strides.back());
-    layout_.left_row = number(rows.strides[left.size() - 2]);
-    layout_.left_batch = batched ? number(rows.strides[0]) : 0;
+    const StridedView& rows = place(sides_.lhs);
+    layout_.lhs_k = number(rows.strides.back());
+    layout_.lhs_row = number(rows.strides[left.size() - 2]);
+    layout_.lhs_batch = batched ? number(rows.strides[0]) : 0;
     place_right();
     if (sides_.added.valid()) {
       layout_.adds = true;
       place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
     }
     place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
-    require(layout_.batches > 0 && layout_.rows > 0 && layout_.depth > 0 && columns_ > 0);
+    require(layout_.batches > 0 && layout_.m > 0 && layout_.k > 0 && columns_ > 0);
     return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
 
  private:
   void place_right() {
-    const StridedView& right = place(sides_.right);
+    const StridedView& right = place(sides_.rhs);
     if (sides_.in_panels) {
-      require(right.strides == ir::contiguous_strides(tensor(sides_.right).sizes));
+      require(right.strides == ir::contiguous_strides(tensor(sides_.rhs).sizes));
       return;
     }
     const std::size_t rank = right.strides.size();
-    layout_.packs_right = true;
-    layout_.right_column = number(right.strides[rank - 1]);
-    layout_.right_depth = number(right.strides[rank - 2]);
-    layout_.right_batch = rank == 3 ? number(right.strides[0]) : 0;
+    layout_.packs_rhs = true;
+    layout_.rhs_n = number(right.strides[rank - 1]);
+    layout_.rhs_k = number(right.strides[rank - 2]);
+    layout_.rhs_batch = rank == 3 ? number(right.strides[0]) : 0;
   }
 
   // What has the shape of the result, or is the same for all rows or all batches.
   void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
-    const StridedView& window = place(value);
+    const StridedView& view = place(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
       const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
-      return repeats ? 0 : number(window.strides[rank - from_last]);
+      return repeats ? 0 : number(view.strides[rank - from_last]);
     };
     const std::int64_t width = sides_.in_panels ? layout_.width : columns_;
-    if (rank < (sides_.in_panels ? 3U : 1U) || !(window.strides.back() == Expr(1)) ||
+    if (rank < (sides_.in_panels ? 3U : 1U) || !(view.strides.back() == Expr(1)) ||
         !(sizes.back() == Expr(width)) ||
         (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
       require(false);
       return;
     }
-    panel = sides_.in_panels ? number(window.strides[0]) : layout_.width;
+    panel = sides_.in_panels ? number(view.strides[0]) : layout_.width;
     row = stride(2);
     batch = sides_.in_panels ? 0 : stride(3);
   }
@@ -162,17 +162,17 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
   }
   GemmLayout& layout = product->layout;
   const GemmTuning& tuning = tuning_of(target).gemm;
-  layout.packs_left = !is_avx512(panel_lanes(target, layout.width)) ||
-                      layout.rows * layout.depth > tuning.small_lhs;
+  layout.packs_lhs =
+      !is_avx512(panel_lanes(target, layout.width)) || layout.m * layout.k > tuning.small_lhs;
   if (sides->in_panels) {
     return product;
   }
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  const bool is_small = !layout.packs_left && layout.batches >= tuning.many_batches &&
-                        columns * layout.depth <= tuning.small_rhs;
+  const bool is_small = !layout.packs_lhs && layout.batches >= tuning.many_batches &&
+                        columns * layout.k <= tuning.small_rhs;
   const bool pays = (target.blas_packs_slowly || is_small) &&
-                    packs_panels(layout.left_batches(), layout.rows, layout.depth, tuning) &&
-                    (layout.right_depth == 1 || layout.right_column == 1);
+                    packs_panels(layout.lhs_batches(), layout.m, layout.k, tuning) &&
+                    (layout.rhs_k == 1 || layout.rhs_n == 1);
   return pays ? product : std::nullopt;
 }
 

@@ -55,15 +55,15 @@ std::int64_t most_pixels(std::int64_t width, const Target& target) {
   return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
 }
 
-ConvolutionPieces cut_convolution(std::int64_t bands,
-                                  std::int64_t panels,
-                                  std::int64_t enough,
-                                  const ConvolutionTuning& tuning) {
-  ConvolutionPieces pieces{.bands = bands};
-  while (bands * pieces.groups < enough && panels / (2 * pieces.groups) >= tuning.min_panels) {
-    pieces.groups *= 2;
+ConvolutionTasks split_convolution(std::int64_t bands,
+                                   std::int64_t panels,
+                                   std::int64_t enough,
+                                   const ConvolutionTuning& tuning) {
+  ConvolutionTasks tasks{.bands = bands};
+  while (bands * tasks.groups < enough && panels / (2 * tasks.groups) >= tuning.min_panels) {
+    tasks.groups *= 2;
   }
-  return pieces;
+  return tasks;
 }
 
 std::string convolution_source(const ConvolutionVariant& variant,
@@ -89,7 +89,7 @@ std::string convolution_source(const ConvolutionVariant& variant,
 }
 
 std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                 const ConvolutionPieces& pieces,
+                                                 const ConvolutionTasks& tasks,
                                                  const Target& target) {
   const std::int64_t operations = 2 * layout.pixels() * layout.panels * layout.width *
                                   layout.kernel[0] * layout.kernel[1] * layout.channels;
@@ -111,8 +111,8 @@ std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout
           layout.input_image,
           layout.input_step[0],
           layout.input_step[1],
-          pieces.bands,
-          pieces.groups,
+          tasks.bands,
+          tasks.groups,
           operations > tuning_of(target).parallel_operations ? 1 : 0};
 }
 

@@ -14,7 +14,7 @@
 namespace kiln::codegen {
 
 /// How the work of a convolution is cut: pixels into bands, panels into groups.
-struct ConvolutionPieces {
+struct ConvolutionTasks {
   std::int64_t bands = 1;
   std::int64_t groups = 1;
 };
@@ -26,15 +26,15 @@ inline constexpr std::int64_t kFewestPixels = 4;
 /// Pixels that are computed together, at most, by panels of `width` channels.
 [[nodiscard]] std::int64_t most_pixels(std::int64_t width, const Target& target);
 
-/// As many groups of panels as it takes to have `enough` pieces, if groups do not get too small.
-[[nodiscard]] ConvolutionPieces cut_convolution(std::int64_t bands,
-                                                std::int64_t panels,
-                                                std::int64_t enough,
-                                                const ConvolutionTuning& tuning);
+/// As many groups of panels as it takes to have `enough` tasks, if groups do not get too small.
+[[nodiscard]] ConvolutionTasks split_convolution(std::int64_t bands,
+                                                 std::int64_t panels,
+                                                 std::int64_t enough,
+                                                 const ConvolutionTuning& tuning);
 
 /// What kernels of convolutions are told at run time.
 [[nodiscard]] std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                               const ConvolutionPieces& pieces,
+                                                               const ConvolutionTasks& tasks,
                                                                const Target& target);
 
 /// What the source of a convolution is specialised for. Shapes are not among it: a program has many

@@ -89,12 +89,12 @@ LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Targe
   const std::int64_t most = most_pixels(layout.width, target);
   const std::int64_t band =
       std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.band_pixels);
-  const ConvolutionPieces pieces =
-      cut_convolution((layout.pixels() + band - 1) / band, layout.panels, tuning.min_tasks, tuning);
+  const ConvolutionTasks tasks = split_convolution(
+      (layout.pixels() + band - 1) / band, layout.panels, tuning.min_tasks, tuning);
   return {
       .operation = "packed_convolution",
       .constants = {layout.width, tile_pixels(layout.pixels(), most, tuning), layout.adds ? 1 : 0},
-      .parameters = convolution_parameters(layout, pieces, target)};
+      .parameters = convolution_parameters(layout, tasks, target)};
 }
 
 std::string packed_convolution_source(std::span<const std::int64_t> constants,

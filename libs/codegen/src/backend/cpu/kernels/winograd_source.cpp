@@ -216,7 +216,7 @@ std::int64_t band_tiles(const ConvolutionLayout& layout,
 bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
   using Pair = ConvolutionLayout::Pair;
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
-  // Where pictures are so small that tiles reach far beyond them, nothing is gained.
+  // Where images are so small that tiles reach far beyond them, nothing is gained.
   const std::int64_t at_once = most_pixels(layout.width, target);
   const std::int64_t tiles = (tiles_of(layout) + at_once - 1) / at_once * at_once;
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
@@ -228,20 +228,19 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   const std::int64_t band = band_tiles(layout, most_pixels(layout.width, target), tuning);
-  const ConvolutionPieces pieces = cut_convolution(
+  const ConvolutionTasks tasks = split_convolution(
       (tiles_of(layout) + band - 1) / band, layout.panels, tuning.min_winograd_tasks, tuning);
-  const std::int64_t threads =
-      std::min(pieces.bands * pieces.groups, tuning_of(target).max_threads);
-  const std::int64_t room = 16 * (band * layout.channels + kGap) +
-                            16 * (layout.channels * layout.width + kGap) +
-                            16 * (band * layout.width + kGap);
+  const std::int64_t threads = std::min(tasks.bands * tasks.groups, tuning_of(target).max_threads);
+  const std::int64_t workspace = 16 * (band * layout.channels + kGap) +
+                                 16 * (layout.channels * layout.width + kGap) +
+                                 16 * (band * layout.width + kGap);
   LibraryCall call{.operation = "winograd_convolution",
                    .constants = {layout.width,
                                  layout.adds ? 1 : 0,
                                  std::gcd(layout.channels, kMostChannelsTogether)},
-                   .parameters = convolution_parameters(layout, pieces, target)};
-  call.parameters.insert(call.parameters.end(), {band, threads, room});
-  call.scratch = threads * room;
+                   .parameters = convolution_parameters(layout, tasks, target)};
+  call.parameters.insert(call.parameters.end(), {band, threads, workspace});
+  call.scratch = threads * workspace;
   return call;
 }
 
