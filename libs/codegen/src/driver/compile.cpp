@@ -43,14 +43,6 @@ ir::Graph expanded(const ir::Graph& graph) {
                        }});
 }
 
-std::vector<Target> targets_of(const Options& options) {
-  std::vector<Target> targets = resolve_targets(options.isa);
-  for (Target& target : targets) {
-    target.winograd = options.winograd;
-  }
-  return targets;
-}
-
 // The graphs that are scheduled: the program, and what computes its folded constants.
 struct PreparedGraphs {
   ir::Graph graph;
@@ -91,7 +83,7 @@ Report compile(const ir::Graph& program,
   std::future<void> tried = std::async(std::launch::async, [&options] {
     static_cast<void>(find_compiler(options.compiler, options.compiler_timeout));
   });
-  const CpuBackend backend(targets_of(options));
+  const CpuBackend backend(resolve_targets(options.isa), {.winograd = options.winograd});
   PreparedGraphs graphs = prepare(program, backend, options.bind_constants);
   const ScheduledProgram planned = plan(std::move(graphs.graph), backend, options.bind_constants);
   std::optional<ScheduledProgram> folding;
@@ -113,7 +105,7 @@ Report compile(const ir::Graph& program,
 }
 
 std::string describe(const ir::Graph& program, const Options& options) {
-  const CpuBackend backend({targets_of(options)[0]});
+  const CpuBackend backend({resolve_targets(options.isa)[0]}, {.winograd = options.winograd});
   const ScheduledProgram planned = plan(
       prepare(program, backend, options.bind_constants).graph, backend, options.bind_constants);
   const std::vector<KernelSource>& kernels = planned.kernels.kernels();

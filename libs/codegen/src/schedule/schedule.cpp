@@ -252,8 +252,8 @@ class Scheduler {
       }
       const std::optional<StridedView> view = find_strided_view(program_, tensor);
       if (view && in_memory(view->root)) {
-        schedule_.locations[i] = Location{
-            buffer_of(view->root), view->offset, program_[tensor].sizes, view->strides};
+        schedule_.locations[i] =
+            Location{buffer_of(view->root), view->offset, program_[tensor].sizes, view->strides};
       }
     }
     for (const ir::Output& output : graph_.outputs()) {

@@ -7,7 +7,8 @@
 
 namespace kiln::codegen {
 
-/// An instruction set, as far as the emitter must know it.
+/// A machine, as far as its kernels depend on it: instruction set, how to compile for it, and what
+/// the libtorch there is slow at.
 struct Target {
   std::string isa = "native";       ///< native | x86-64-v2 | x86-64-v3 | x86-64-v4 | neon | sve
   int vector_bytes = 16;            ///< Width of a vector register.
@@ -22,7 +23,6 @@ struct Target {
   /// they lie transposed; MKL is not. Products are kernels without packed weights, too, and what is
   /// no kernel is turned beforehand.
   bool blas_packs_slowly = false;
-  bool winograd = true;  ///< Whether convolutions may be computed in tiles (`Options::winograd`).
 };
 
 /// Resolves "native" by what this machine has. Throws `Error` with `kInvalidArgument` for an

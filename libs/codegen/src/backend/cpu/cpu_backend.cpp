@@ -44,7 +44,8 @@ static unsigned char* allocate(Size bytes) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(std::vector<Target> targets) : targets_(std::move(targets)) {
+CpuBackend::CpuBackend(std::vector<Target> targets, const CpuPolicy& policy)
+    : targets_(std::move(targets)), policy_(policy) {
   ensure(!targets_.empty(), "a backend has no target");
 }
 
@@ -69,7 +70,7 @@ ir::Graph CpuBackend::prepare(const ir::Graph& graph, bool bind_constants) const
 
 std::optional<LibraryMatch> CpuBackend::match(const MatchContext& context,
                                               const ir::Node& node) const {
-  return match_library_call(context, node, targets_[0]);
+  return match_library_call(context, node, targets_[0], policy_.winograd);
 }
 
 FusionLimits CpuBackend::fusion_limits() const {

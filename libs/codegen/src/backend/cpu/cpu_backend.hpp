@@ -9,10 +9,15 @@
 
 namespace kiln::codegen {
 
+/// What a caller decides about its kernels.
+struct CpuPolicy {
+  bool winograd = true;  ///< Convolutions may be computed in tiles (`Options::winograd`).
+};
+
 /// Plans for the first of its instruction sets, and writes kernels for all.
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(std::vector<Target> targets);
+  explicit CpuBackend(std::vector<Target> targets, const CpuPolicy& policy = {});
 
   [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCpu; }
   [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
@@ -33,6 +38,7 @@ class CpuBackend final : public Backend {
 
  private:
   std::vector<Target> targets_;
+  CpuPolicy policy_;
 };
 
 }  // namespace kiln::codegen

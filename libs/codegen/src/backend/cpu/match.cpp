@@ -16,13 +16,14 @@ StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
 
 std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                const ir::Node& node,
-                                               const Target& target) {
+                                               const Target& target,
+                                               bool winograd) {
   const auto& [graph, uses, program] = context;
   if (std::optional<PackedGemm> found = match_packed_gemm(graph, program, node, target)) {
     return LibraryMatch{plan_packed_gemm(found->layout, target), std::move(found->operands)};
   }
   if (std::optional<PackedConvolution> found = match_packed_convolution(graph, program, node)) {
-    return LibraryMatch{target.winograd && is_winograd(found->layout, target)
+    return LibraryMatch{winograd && is_winograd(found->layout, target)
                             ? plan_winograd(found->layout, target)
                             : plan_packed_convolution(found->layout, target),
                         std::move(found->operands)};

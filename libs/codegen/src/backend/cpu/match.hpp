@@ -10,10 +10,11 @@
 namespace kiln::codegen {
 
 /// `node` as a call of a kernel of `target`; nothing if there is none, or none that is faster than
-/// libtorch.
+/// libtorch. `winograd`: whether convolutions may be computed in tiles.
 [[nodiscard]] std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                              const ir::Node& node,
-                                                             const Target& target);
+                                                             const Target& target,
+                                                             bool winograd);
 
 /// Where `value` lies: as it is seen through views, or in memory of its own.
 [[nodiscard]] StridedView strided_view_of(const LoopProgram& program, ir::ValueId value);
