@@ -6,6 +6,18 @@ namespace kiln::codegen {
 
 using ir::Expr;
 
+std::string_view to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum: return "sum";
+    case Reduction::kProduct: return "product";
+    case Reduction::kMaximum: return "maximum";
+    case Reduction::kMinimum: return "minimum";
+    case Reduction::kAny: return "any";
+    case Reduction::kAll: return "all";
+  }
+  return "";
+}
+
 bool LoopNest::has_epilogue() const {
   return std::ranges::any_of(
       reduces, [](const Reduce& reduce) { return reduce.result != IterationDomain::kRow; });

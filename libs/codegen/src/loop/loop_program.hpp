@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
@@ -15,6 +16,9 @@ namespace kiln::codegen {
 
 /// How a reduction combines.
 enum class Reduction : std::uint8_t { kSum, kProduct, kMaximum, kMinimum, kAny, kAll };
+
+/// "sum", "product", …
+[[nodiscard]] std::string_view to_string(Reduction reduction);
 
 /// Elements that are written into a tensor one after the other.
 struct Updates {

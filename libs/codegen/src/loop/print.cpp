@@ -14,18 +14,6 @@ std::string name_of_variable(int variable) {
                                        : "i" + std::to_string(variable);
 }
 
-const char* name_of_reduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum: return "sum";
-    case Reduction::kProduct: return "product";
-    case Reduction::kMaximum: return "maximum";
-    case Reduction::kMinimum: return "minimum";
-    case Reduction::kAny: return "any";
-    case Reduction::kAll: return "all";
-  }
-  return "";
-}
-
 const char* name_of_domain(IterationDomain domain) {
   switch (domain) {
     case IterationDomain::kFull: return "full";
@@ -116,12 +104,12 @@ std::string print(const LoopProgram& program, const LoopNest& nest) {
   }
   for (std::size_t i = 0; i < nest.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = nest.reduces[i];
-    line("r" + std::to_string(i) + " = " + name_of_reduction(reduce.reduction) + " " +
+    line("r" + std::to_string(i) + " = " + std::string(to_string(reduce.reduction)) + " " +
          name_of_domain(reduce.result) + " phase " + std::to_string(reduce.phase) + " " +
          print(pool, reduce.body));
   }
   if (nest.scan) {
-    line(std::string("scan ") + name_of_reduction(nest.scan->reduction) + " " +
+    line("scan " + std::string(to_string(nest.scan->reduction)) + " " +
          print(pool, nest.scan->body));
   }
   for (const LoopNest::Store& store : nest.stores) {
@@ -139,7 +127,7 @@ std::string print(const LoopProgram& program, const LoopNest& nest) {
   }
   if (nest.update) {
     line("update " + print_extents(nest.update->extents) + " " +
-         (nest.update->reduction ? name_of_reduction(*nest.update->reduction) : "set") + " " +
+         std::string(nest.update->reduction ? to_string(*nest.update->reduction) : "set") + " " +
          place(pool, nest.update->operand, nest.update->address) + " = " +
          print(pool, nest.update->value));
   }
