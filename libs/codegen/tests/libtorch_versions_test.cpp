@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "backend/cpu/cpu_backend.hpp"
+#include "driver/compile_schedule.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "libtorch/shim_table.hpp"
@@ -67,7 +69,8 @@ TEST_CASE("an operator that takes a type through the proxy executor gives that t
     Options options;
     options.libtorch = kThis;
 
-    compile_schedule(graph, testing::schedule_by_hand(graph), Target{}, library, options);
+    compile_schedule(
+        testing::schedule_by_hand(graph), nullptr, CpuBackend({Target{}}), library, options);
 
     // PyTorch's own runner: it reads the JSON and brings the executor.
     torch::inductor::AOTIModelContainerRunnerCpu runner(library.string());

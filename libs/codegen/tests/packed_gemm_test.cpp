@@ -163,7 +163,7 @@ TEST_CASE("the kernel packs a transposed right side that is no constant", "[code
   for (const Step& step : plan.steps) {
     CHECK(std::holds_alternative<KernelCall>(step));
   }
-  CHECK(kernel_calls(schedule(graph, CpuBackend({{.panel_width = 32}}), false)) == 0);
+  CHECK(kernel_calls(schedule(graph, CpuBackend({Target{.panel_width = 32}}), false)) == 0);
 
   LoadedModel model(graph, {}, {}, Scheduler::kReal);
   const at::Tensor x = torch::randn({19, 130});
