@@ -2,7 +2,9 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_assert_async.h>
+#include <ATen/ops/isclose.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "kiln/base/error.hpp"
 #include "recorder.hpp"
@@ -19,6 +21,11 @@ bool is_known_equal(const c10::IValue* arguments) {
          (memory_of(a) != nullptr && memory_of(a) == memory_of(b) && a.strides() == b.strides() &&
           a.storage_offset() == b.storage_offset() && a.scalar_type() == b.scalar_type() &&
           a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+}
+
+// libtorch's gradients of eigenvectors and singular vectors, by the names of their nodes.
+bool is_decomposition(const torch::autograd::Node* node) {
+  return node != nullptr && node->name().starts_with("Linalg");
 }
 
 }  // namespace
@@ -51,6 +58,31 @@ void Recorder::compare(const c10::OperatorHandle& op,
                             "differ now (at::equal)"
                           : "the program was compiled for two tensors that differ, and they are "
                             "equal now (at::equal)");
+}
+
+// Complex eigenvectors and singular vectors have any phase. Their gradients ask whether what is
+// differentiated depends on it (at::allclose), to refuse it then. It is taken not to, and the graph
+// makes sure of it.
+bool Recorder::assumes_close(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (facts(op).target != "aten.allclose.default" ||
+      !is_decomposition(torch::autograd::get_current_node().get())) {
+    return false;
+  }
+  const c10::IValue* arguments = stack.data() + stack.size() - op.schema().arguments().size();
+  {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    at::_assert_async(at::isclose(arguments[0].toTensor(),
+                                  arguments[1].toTensor(),
+                                  arguments[2].toDouble(),
+                                  arguments[3].toDouble(),
+                                  arguments[4].toBool())
+                          .all(),
+                      "what is differentiated depends on the phase of complex eigenvectors or "
+                      "singular vectors, which is arbitrary");
+  }
+  stack.resize(stack.size() - op.schema().arguments().size());
+  stack.emplace_back(true);
+  return true;
 }
 
 }  // namespace kiln::capture

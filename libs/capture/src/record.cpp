@@ -13,6 +13,7 @@
 #include "kiln/capture/twins.hpp"
 #include "nested.hpp"
 #include "recorder.hpp"
+#include "value_free_gradients.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -45,6 +46,7 @@ c10::RegistrationHandleRAII register_on() {
 void register_tracer() {
   static const c10::RegistrationHandleRAII below_autograd = register_on<kTracerKey>();
   static const c10::RegistrationHandleRAII above_autograd = register_on<kPreDispatchKey>();
+  register_value_free_gradients();
 }
 
 Recorder& current() {
@@ -85,6 +87,7 @@ Recording trace(const TensorFunction& function,
     const c10::DebugInfoGuard reachable(c10::DebugInfoKind::TEST_INFO_2, recorder);
     const c10::impl::IncludeDispatchKeyGuard recorded(
         options.pre_dispatch ? c10::DispatchKeySet(kPreDispatchKey) : kTracerKeys);
+    const ValueFreeGradients gradients(/*enabled=*/!options.pre_dispatch);
     try {
       recording.outputs = function(arguments);
       for (const at::Tensor& output : recording.outputs) {

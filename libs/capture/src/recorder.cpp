@@ -229,6 +229,9 @@ void Recorder::call(const c10::OperatorHandle& op,
     compare(op, below, stack);
     return;
   }
+  if (assumes_close(op, stack)) {
+    return;
+  }
 
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   if (options_.pre_dispatch && c10::GradMode::is_enabled() != grad_mode_) {

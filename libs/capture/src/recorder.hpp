@@ -131,6 +131,7 @@ class Recorder : public c10::DebugInfoBase {
               const OperatorFacts& facts,
               const torch::jit::Stack& stack) const;
   void compare(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack);
+  bool assumes_close(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   void snapshot(const at::Tensor& tensor);
   void run(const c10::OperatorHandle& op,
            const OperatorFacts& facts,
