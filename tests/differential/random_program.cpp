@@ -22,6 +22,19 @@ bool is_moderate(const at::Tensor& tensor) {
   return largest < 100;
 }
 
+// How often each tensor whose elements repeat was written: graphs refuse it, through any view.
+std::vector<std::int64_t> versions_of_expanded(const Tensors& tensors) {
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& tensor : tensors) {
+    for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+      if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
+        versions.push_back(tensor._version());
+      }
+    }
+  }
+  return versions;
+}
+
 class Generator {
  public:
   explicit Generator(std::uint64_t seed) : random_(seed) { program_.seed = seed; }
@@ -78,8 +91,10 @@ class Generator {
     RandomProgram longer = program_;
     longer.steps.push_back(step);
     try {
-      Tensors all = run_steps(longer.steps, copies(program_.inputs));
-      if (std::ranges::all_of(all, is_moderate)) {
+      const Tensors inputs = copies(program_.inputs);
+      const std::vector<std::int64_t> versions = versions_of_expanded(inputs);
+      Tensors all = run_steps(longer.steps, inputs);
+      if (std::ranges::all_of(all, is_moderate) && versions_of_expanded(inputs) == versions) {
         program_.narrow = std::ranges::any_of(
             all, [](const at::Tensor& value) { return value.scalar_type() == at::kFloat; });
         values_ = std::move(all);

@@ -47,6 +47,15 @@ bool elements_overlap(const at::Tensor& a, const at::Tensor& b) {
                                         static_cast<std::int64_t>(b.element_size()));
 }
 
+bool is_expanded(const at::Tensor& tensor) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Error not_one_base(std::uint32_t argument, const std::string& why) {
   return Error(ErrorCode::kUnsupported,
                "argument " + std::to_string(argument) +
@@ -120,6 +129,10 @@ bool InputLayout::overlaps_another(std::uint32_t argument) const {
     }
   }
   return false;
+}
+
+bool InputLayout::is_expanded_view(std::uint32_t argument) const {
+  return is_expanded(arguments_[argument]) && !is_expanded(base_of(arguments_[argument]));
 }
 
 // The tensor that the arguments on the storage of `argument` are views of: that of the first for

@@ -3,7 +3,8 @@
 // An argument that is passed twice is one input. Arguments that share memory without sharing an
 // element are strangers. Arguments that do overlap are inputs of their own as long as autograd sees
 // no write to them; else `merge` makes one input of them, the tensor they are views of, because
-// only there autograd can see what a write to one means for the others.
+// only there autograd can see what a write to one means for the others. So it does of an expanded
+// argument that is written: its elements overlap each other.
 
 #pragma once
 
@@ -26,6 +27,8 @@ class InputLayout {
   [[nodiscard]] bool is_merged(std::uint32_t argument) const;
   /// Whether `argument` overlaps another argument that is not the same object.
   [[nodiscard]] bool overlaps_another(std::uint32_t argument) const;
+  /// Whether elements of `argument` repeat, and those of the tensor that it is a view of do not.
+  [[nodiscard]] bool is_expanded_view(std::uint32_t argument) const;
 
   /// One tensor per graph input, to be recorded on twins of.
   [[nodiscard]] Tensors sources() const;

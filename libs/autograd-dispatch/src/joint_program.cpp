@@ -166,14 +166,19 @@ void JointProgram::find_writes(const InputLayout::Twins& twins,
                                const std::vector<TensorState>& before) {
   for (std::uint32_t i = 0; i < twins.inputs.size(); ++i) {
     if (!twins.inputs[i].defined() || !before[i].storage ||
-        !capture::is_written(before[i].storage) ||
-        !has_new_history(before[i], TensorState(twins.inputs[i]))) {
+        !capture::is_written(before[i].storage)) {
       continue;
     }
+    const bool visible = has_new_history(before[i], TensorState(twins.inputs[i]));
     const std::uint32_t argument = layout_.inputs()[i].argument;
-    if (!layout_.inputs()[i].base && layout_.overlaps_another(argument)) {
+    const bool overlaps =
+        (visible && layout_.overlaps_another(argument)) || layout_.is_expanded_view(argument);
+    if (!layout_.inputs()[i].base && overlaps) {
       must_merge_ = argument;
       return;
+    }
+    if (!visible) {
+      continue;
     }
     writes_.push_back({.input = i, .result = {}, .visible = true});
   }

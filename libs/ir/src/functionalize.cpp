@@ -409,6 +409,12 @@ void Functionalizer::add_outputs() {
     }
     const ValueId value = read(input);
     if (value != graph.inputs()[i].value) {
+      if (is_expanded(source_.tensor(input))) {
+        throw Error(ErrorCode::kUnsupported,
+                    "%" + source_.value(input).name +
+                        " is an expanded input, one element of it written through a view: no "
+                        "result can be copied into it; pass the tensor that it was expanded from");
+      }
       graph.add_output({.value = value, .kind = OutputKind::kMutation, .input = i});
     }
   }

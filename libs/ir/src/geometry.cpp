@@ -51,6 +51,15 @@ bool is_dense(const TensorMeta& meta) {
   return true;
 }
 
+bool is_expanded(const TensorMeta& meta) {
+  for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+    if (meta.strides[i] == Expr(0) && meta.sizes[i] != Expr(0) && meta.sizes[i] != Expr(1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool may_overlap(const TensorMeta& meta) {
   const std::vector<std::size_t> order = memory_order(meta);
   std::int64_t reach = 1;  // Of the dimensions further in.

@@ -19,6 +19,10 @@ namespace kiln::ir {
 /// Whether elements are known to share memory, or not known not to.
 [[nodiscard]] bool may_overlap(const TensorMeta& meta);
 
+/// Whether elements repeat along a dimension, as those of an expanded tensor do. libtorch does not
+/// write such a tensor.
+[[nodiscard]] bool is_expanded(const TensorMeta& meta);
+
 /// Dimensions from the outermost in memory to the innermost.
 [[nodiscard]] std::vector<std::size_t> memory_order(const TensorMeta& meta);
 
