@@ -1,5 +1,7 @@
 // Families L and M: which outputs require grad, tangents, memory, and backwards that write.
 
+#include <cmath>
+
 #include "every_way.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -353,6 +355,30 @@ TEST_CASE(
     CHECK(torch::equal(after_backward(compiled, false, /*create_graph=*/true)[1],
                        torch::zeros({3, 3})));
   }
+}
+
+TEST_CASE("gradients that libtorch chooses by value are one version of generated code",
+          "[like_eager]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor& x = in[0];
+    return Tensors{x.prod(), x.prod(0), x.cumprod(1), x.max(), x.median()};
+  };
+  const auto matrix = [](std::vector<float> numbers) {
+    return [numbers] { return Inputs({torch::tensor(numbers).view({2, 3}).requires_grad_()}); };
+  };
+  CompileOptions options;
+  options.use_cache = false;
+  const Function compiled = compile(function, options);
+  compiled.prepare(matrix({1, 2, 3, 4, 5, 6})().arguments);
+
+  for (const auto& unseen : {matrix({1, 0, 3, 4, 5, 6}),
+                             matrix({0, 2, 3, 0, 5, 6}),
+                             matrix({1, 6, 6, 4, 4, 6}),
+                             matrix({1, NAN, 3, 4, NAN, 6})}) {
+    check_like_eager(function, compiled, unseen);
+  }
+
+  CHECK(compiled.report().graphs.size() == 2);
 }
 
 }  // namespace
