@@ -209,12 +209,13 @@ struct Attempt {
   InputLayout layout;
   bool without_values;
   std::optional<WithoutOneDnn> without_onednn = {};
-  std::function<std::vector<std::string>()> compute_escaped = {};
+  // Gives values to what the function keeps; see `capture::Recording`.
+  std::function<std::vector<std::string>(const Tensors& returned)> compute_escaped = {};
 
   // Nothing if it must be run again.
   std::optional<JointTrace> run();
   // Throws if the function keeps what it has computed, which then has values.
-  void require_nothing_kept() const;
+  void require_nothing_kept(const JointTrace& trace) const;
 };
 
 std::optional<JointTrace> Attempt::run() {
@@ -234,11 +235,9 @@ std::optional<JointTrace> Attempt::run() {
     program.restore_captured();
     throw;
   }
+  compute_escaped = std::move(recording.compute_escaped);
   const bool without_onednn_again = needs_grad_mode(recording.graph, program) && !without_onednn;
   if (program.must_merge() || without_onednn_again) {
-    if (recording.compute_escaped) {
-      recording.compute_escaped();  // The function may read next time what it has kept.
-    }
     if (program.must_merge()) {
       layout.merge(*program.must_merge());
     } else {
@@ -267,13 +266,12 @@ std::optional<JointTrace> Attempt::run() {
   capture::complete_signatures(trace.graph);
   trace.graph.set_name(trace.plan.tangents.empty() ? "inference" : "joint");
   trace.captured = std::move(recording.captured);
-  compute_escaped = std::move(recording.compute_escaped);
   return trace;
 }
 
-void Attempt::require_nothing_kept() const {
+void Attempt::require_nothing_kept(const JointTrace& trace) const {
   const std::vector<std::string> origins =
-      compute_escaped ? compute_escaped() : std::vector<std::string>();
+      trace.outputs ? compute_escaped(*trace.outputs) : compute_escaped({});
   if (!origins.empty()) {
     throw Error(ErrorCode::kUnsupported,
                 "the function keeps what " + origins.front() +
@@ -296,9 +294,10 @@ JointTrace trace_joint(const TensorFunction& function,
     try {
       if (std::optional<JointTrace> trace = attempt.run()) {
         is_traced = true;
-        attempt.require_nothing_kept();
+        attempt.require_nothing_kept(*trace);
         return std::move(*trace);
       }
+      attempt.compute_escaped({});  // The function may read next time what it has kept.
     } catch (const std::exception& failure) {
       if (is_traced || !attempt.without_values) {
         throw;

@@ -76,6 +76,23 @@ TEST_CASE(
   CHECK(torch::equal(last, x.detach().sin()));
 }
 
+TEST_CASE("a function that keeps what it returns is refused", "[autograd-dispatch][joint]") {
+  torch::Tensor last;
+  const bool returns_view = GENERATE(false, true);
+  const bool no_grad_mode = GENERATE(false, true);
+  const bool trains = GENERATE(false, true);
+  const auto function = [&](const Tensors& in) {
+    last = in[0].sin();
+    return Tensors{returns_view ? last.view({9}) : last};
+  };
+  const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad(trains));
+  const at::AutoGradMode mode(!no_grad_mode);
+
+  CHECK_THROWS_WITH(trace_joint(function, {x}), testing::contains("keeps what aten.sin.default"));
+
+  CHECK(torch::equal(last, x.detach().sin()));
+}
+
 TEST_CASE("a function that reads values is traced with them", "[autograd-dispatch][joint]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0].exp();

@@ -2,9 +2,11 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_set>
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/replay.hpp"
@@ -91,6 +93,27 @@ std::vector<at::Tensor> arguments_of(const ir::Graph& graph,
   return arguments;
 }
 
+// How often `tensors`, and those of them that are views of it, refer to `impl`.
+std::size_t references_by(const std::vector<at::Tensor>& tensors, const c10::TensorImpl* impl) {
+  std::size_t count = 0;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const at::Tensor& tensor : tensors) {
+    count += tensor.unsafeGetTensorImpl() == impl ? 1 : 0;
+    const auto* view = tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second
+                           ? torch::autograd::impl::get_view_autograd_meta(tensor)
+                           : nullptr;
+    if (view == nullptr) {
+      continue;
+    }
+    const auto is_of = [&](const torch::autograd::ViewInfo& info) {
+      return info.base_.unsafeGetTensorImpl() == impl ? 1 : 0;
+    };
+    count += view->has_bw_view() ? is_of(view->get_backward_view()) : 0;
+    count += view->has_fw_view() && !view->shared_view_info() ? is_of(view->get_forward_view()) : 0;
+  }
+  return count;
+}
+
 std::string origin_of(const ir::Graph& graph, ir::ValueId value) {
   const ir::Node& node = graph.node(graph.value(value).producer);
   std::string text = node.target;
@@ -109,26 +132,17 @@ void EscapedTensors::watch(const at::Tensor& tensor, ir::ValueId value, bool has
   watched_.push_back({WeakTensor(tensor.getIntrusivePtr()), value, has_values});
 }
 
-bool EscapedTensors::retain_alive(const std::vector<at::Tensor>& expected) {
-  std::erase_if(watched_, [&](const Watched& entry) {
-    const auto alive = entry.tensor.lock();
-    return !alive || std::any_of(expected.begin(), expected.end(), [&](const at::Tensor& tensor) {
-      return tensor.unsafeGetTensorImpl() == alive.get();
-    });
-  });
-  return !watched_.empty();
-}
-
 std::vector<std::string> EscapedTensors::compute(const ir::Graph& graph,
                                                  const std::vector<at::Tensor>& inputs,
-                                                 const std::vector<at::Tensor>& captured) const {
+                                                 const std::vector<at::Tensor>& captured,
+                                                 const std::vector<at::Tensor>& returned) const {
   const std::vector<bool> varies = dependent_values(graph);
   std::vector<at::Tensor> tensors;
   std::vector<ir::ValueId> values;
   std::vector<std::string> origins;
   for (const Watched& entry : watched_) {
     auto alive = entry.tensor.lock();
-    if (!alive) {
+    if (!alive || alive.use_count() == 1 + references_by(returned, alive.get())) {
       continue;
     }
     if (varies[entry.value.index()]) {

@@ -21,17 +21,16 @@ class EscapedTensors {
   /// An operator has returned `tensor`, which is `value` in the graph.
   void watch(const at::Tensor& tensor, ir::ValueId value, bool has_values);
 
-  /// Leaves only those that are still alive and none of `expected`; whether there are any.
-  bool retain_alive(const std::vector<at::Tensor>& expected);
-
   /// Runs `graph`, the recorded one, on copies of `inputs` and `captured`, what the program was
-  /// traced on and what it captured, and gives each tensor that is still alive and has no values
-  /// those that it then has, without a history. Effects of the graph do not happen. Returns the
-  /// operators, with their lines, that made tensors which depend on `inputs`: those that do not are
-  /// the same in every call, and the program may keep them.
+  /// traced on and what it captured, and gives each tensor that somebody keeps and that has no
+  /// values those that it then has, without a history. Effects of the graph do not happen. Returns
+  /// the operators, with their lines, that made tensors which depend on `inputs`: those that do not
+  /// are the same in every call, and the program may keep them. `returned` are the only tensors
+  /// that the trace itself still holds.
   std::vector<std::string> compute(const ir::Graph& graph,
                                    const std::vector<at::Tensor>& inputs,
-                                   const std::vector<at::Tensor>& captured) const;
+                                   const std::vector<at::Tensor>& captured,
+                                   const std::vector<at::Tensor>& returned) const;
 
  private:
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;

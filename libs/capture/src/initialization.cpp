@@ -94,7 +94,8 @@ ElementAccess element_access(const OperatorFacts& facts, std::uint32_t position)
   if (facts.in_place_view || facts.takes_metadata_only || (facts.is_view && !written)) {
     return ElementAccess::kNone;
   }
-  if (written && (facts.has_out || is_one_of(facts.name, kOverwriting))) {
+  const bool is_noise = facts.name.starts_with("rrelu_with_noise") && position == 1;
+  if (written && (facts.has_out || is_noise || is_one_of(facts.name, kOverwriting))) {
     return ElementAccess::kOverwrite;
   }
   return ElementAccess::kRead;

@@ -58,7 +58,7 @@ Recorder& current() {
 // The program has thrown, and that is what its caller is to hear of.
 void compute_escaped_after_failure(Recorder& recorder, const Tensors& inputs) {
   try {
-    recorder.escaped().compute(recorder.graph(), inputs, recorder.captured());
+    recorder.escaped().compute(recorder.graph(), inputs, recorder.captured(), {});
   } catch (const std::exception& error) {
     KILN_LOG(kWarning,
              "capture",
@@ -96,22 +96,19 @@ Recording trace(const TensorFunction& function,
     } catch (...) {
       const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
       recorder->restore_captured();
-      if (recorder->escaped().retain_alive({})) {
-        compute_escaped_after_failure(*recorder, inputs);
-      }
+      recording.outputs.clear();
+      compute_escaped_after_failure(*recorder, inputs);
       throw;
     }
   }
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   recorder->restore_captured();
-  if (recorder->escaped().retain_alive(recording.outputs)) {
-    recording.compute_escaped = [escaped = recorder->escaped(),
-                                 graph = recorder->graph(),
-                                 inputs,
-                                 captured = recorder->captured()] {
-      return escaped.compute(graph, inputs, captured);
-    };
-  }
+  recording.compute_escaped = [escaped = recorder->escaped(),
+                               graph = recorder->graph(),
+                               inputs,
+                               captured = recorder->captured()](const Tensors& returned) {
+    return escaped.compute(graph, inputs, captured, returned);
+  };
   recording.graph = recorder->take_graph();
   recording.captured = recorder->take_captured();
   recording.deferred_effects = recorder->deferred_effects();

@@ -113,6 +113,7 @@ class Recorder : public c10::DebugInfoBase {
     const c10::OperatorHandle& op;
     std::span<const c10::IValue> arguments;
     std::uint64_t opened;
+    std::size_t first_node;  // Of its parts.
     bool is_opaque = false;  // One of its parts reads memory that none of them wrote.
   };
 

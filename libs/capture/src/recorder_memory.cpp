@@ -117,7 +117,8 @@ void Recorder::call_above_autograd(const c10::OperatorHandle& op,
   const std::vector<c10::IValue> arguments(stack.end() - static_cast<std::ptrdiff_t>(count),
                                            stack.end());
   const std::size_t base = stack.size() - count;
-  composites_.push_back({.op = op, .arguments = arguments, .opened = ++clock_});
+  composites_.push_back(
+      {.op = op, .arguments = arguments, .opened = ++clock_, .first_node = graph_.nodes().size()});
   const auto close = [&] { composites_.pop_back(); };
   try {
     op.redispatchBoxed(below, &stack);
@@ -160,6 +161,13 @@ void Recorder::record_whole(const Composite& composite, std::span<const c10::IVa
                 known.target +
                     " computes through raw pointers and writes its arguments, which no "
                     "graph can show");
+  }
+  const auto parts = graph_.nodes().begin() + static_cast<std::ptrdiff_t>(composite.first_node);
+  if (std::any_of(parts, graph_.nodes().end(), [](const ir::Node& part) { return part.random; })) {
+    throw Error(ErrorCode::kUnsupported,
+                known.target +
+                    " computes through raw pointers and draws random numbers, which would be "
+                    "drawn twice");
   }
   const std::vector<c10::Argument>& parameters = composite.op.schema().arguments();
   ir::Node node = node_here();

@@ -64,10 +64,10 @@ struct Recording {
   /// What the function returned (computed from the twins, if it ran on twins; without elements, if
   /// there are no values).
   Tensors outputs;
-  /// Set if the program may have kept a tensor in an object of its own. Called when whatever the
-  /// trace returned is gone, it gives such tensors values if they have none, and returns the
-  /// operators that made those which depend on inputs.
-  std::function<std::vector<std::string>()> compute_escaped;
+  /// The program may have kept tensors in objects of its own. Called when whatever the trace
+  /// returned is gone, except `returned`, it gives such tensors values if they have none, and
+  /// returns the operators that made those which depend on inputs.
+  std::function<std::vector<std::string>(const Tensors& returned)> compute_escaped;
   /// The graph has effects (`declare_effect`) that did not happen, because a trace on twins is not
   /// the call.
   bool deferred_effects = false;
