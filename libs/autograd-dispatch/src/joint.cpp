@@ -111,6 +111,18 @@ void place_writes(ir::Graph& graph,
   }
 }
 
+// A write of what was there before is none in the graph, but autograd counts it.
+void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayout& layout) {
+  for (const std::uint32_t argument : program.written_arguments()) {
+    const std::uint32_t input = layout.input_of(argument);
+    if (std::none_of(plan.writes.begin(), plan.writes.end(), [&](const WritePlan& write) {
+          return write.input == input;
+        })) {
+      plan.changes.push_back({.argument = argument, .touched = true});
+    }
+  }
+}
+
 bool is_made_by_the_trace(const OutputPlan& output) {
   switch (output.kind) {
     case OutputPlan::Kind::kArgument:
@@ -251,6 +263,7 @@ std::optional<JointTrace> Attempt::run() {
   arrange(recording.graph, program, trace.plan);
   trace.graph = ir::functionalize(std::move(recording.graph));
   place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
+  count_idle_writes(trace.plan, program, layout);
   if (!without_values && is_a_call(trace.graph, trace.plan, recording.deferred_effects)) {
     const Tensors& returned = program.outputs().outputs();
     trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());

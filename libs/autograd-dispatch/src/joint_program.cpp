@@ -237,8 +237,12 @@ void JointProgram::find_changes(const InputLayout::Twins& twins,
     if (!now.requires_grad && before[i].requires_grad) {
       change.stops_requiring_grad = changed = true;
     }
-    if (!changed && now.version != before[i].version && !capture::is_written(before[i].storage)) {
-      change.touched = changed = true;
+    if (!changed && now.version != before[i].version) {
+      if (capture::is_written(before[i].storage)) {
+        written_arguments_.push_back(i);
+      } else {
+        change.touched = changed = true;
+      }
     }
     if (changed) {
       changes_.push_back(std::move(change));

@@ -35,6 +35,10 @@ class JointProgram {
   /// Writes that autograd sees.
   [[nodiscard]] const std::vector<WritePlan>& writes() const { return writes_; }
   [[nodiscard]] const std::vector<ChangePlan>& changes() const { return changes_; }
+  /// Arguments that nothing but a write to their memory happened to.
+  [[nodiscard]] const std::vector<std::uint32_t>& written_arguments() const {
+    return written_arguments_;
+  }
   /// Inputs whose storage was freed: what was written to them is gone with it.
   [[nodiscard]] const std::vector<std::uint32_t>& without_memory() const { return without_memory_; }
   /// For each tangent its result, node aliases counted on from the graph's; for each gradient its
@@ -73,7 +77,7 @@ class JointProgram {
   std::optional<std::uint32_t> must_merge_;
   std::vector<WritePlan> writes_;
   std::vector<ChangePlan> changes_;
-  std::vector<std::uint32_t> without_memory_;
+  std::vector<std::uint32_t> written_arguments_, without_memory_;
   std::vector<std::uint32_t> tangents_, gradients_;
   std::vector<std::vector<std::uint32_t>> reached_by_;
   std::vector<std::uint32_t> backward_writes_;

@@ -104,16 +104,17 @@ OutputAnalysis::Found OutputAnalysis::look_at(std::uint32_t position) {
 }
 
 OutputAnalysis::Found OutputAnalysis::in_node(const at::Tensor& output,
+                                              bool view_of_base,
                                               Kind kind,
                                               std::uint32_t index) {
-  const bool view = link_of(output) != Link::kNone;
   const at::Tensor& base = kind == Kind::kAliasOfArgument ? inputs_[index] : computed_[index];
-  node_aliases_.push_back({output,
-                           {.kind = kind,
-                            .index = index,
-                            .requires_grad = true,
-                            .view = {.history = view ? History::kNoGrad : History::kDetached,
-                                     .geometry = geometry_of(output, base.storage_offset())}}});
+  node_aliases_.push_back(
+      {output,
+       {.kind = kind,
+        .index = index,
+        .requires_grad = true,
+        .view = {.history = view_of_base ? History::kNoGrad : History::kDetached,
+                 .geometry = geometry_of(output, base.storage_offset())}}});
   require_replayable(node_aliases_.back().plan.view, base, output);
   const auto position = static_cast<std::uint32_t>(node_aliases_.size() - 1);
   return {.plan = {.kind = Kind::kComputed, .index = position}, .candidates = {}, .in_node = true};
@@ -153,9 +154,12 @@ std::optional<OutputAnalysis::Found> OutputAnalysis::among_arguments(const at::T
   const bool view_of_base = !related.empty();
   const std::vector<std::uint32_t>& candidates = view_of_base ? related : sharing;
   if (has_own_gradient(output, view_of_base)) {
+    if (!view_of_base) {
+      require_only_view(output);
+    }
     for (std::uint32_t i = 0; i < inputs_.size(); ++i) {
       if (share_storage(inputs_[i], output)) {
-        return in_node(output, Kind::kAliasOfArgument, i);
+        return in_node(output, view_of_base, Kind::kAliasOfArgument, i);
       }
     }
   }
@@ -194,21 +198,27 @@ std::optional<OutputAnalysis::Found> OutputAnalysis::among_outputs(std::uint32_t
   const bool view_of_base = output.is_view() && base_of(output).is_same(owner);
   const std::uint32_t result = add_computed(owner);
   if (has_own_gradient(output, view_of_base)) {
-    return in_node(output, Kind::kAliasOfComputed, result);
+    return in_node(output, view_of_base, Kind::kAliasOfComputed, result);
   }
-  const auto same_base = [&](const at::Tensor& other) {
-    return other.defined() && !other.is_same(output) && base_of(other).is_same(base_of(output));
-  };
-  if (output.is_view() && !view_of_base &&
-      std::any_of(outputs_.begin(), outputs_.end(), same_base)) {
-    throw Error(ErrorCode::kUnsupported,
-                "output " + std::to_string(position) +
-                    " and another one are views of a detached tensor that is not returned");
+  if (!view_of_base) {
+    require_only_view(output);
   }
   return Found{.plan = {.kind = Kind::kAliasOfComputed,
                         .index = result,
                         .view = {.history = history_of(output, view_of_base)}},
                .candidates = {}};
+}
+
+// That two outputs are views of one tensor can be had again only if that tensor is there.
+void OutputAnalysis::require_only_view(const at::Tensor& output) const {
+  const auto same_base = [&](const at::Tensor& other) {
+    return other.defined() && !other.is_same(output) && base_of(other).is_same(base_of(output));
+  };
+  if (output.is_view() && std::any_of(outputs_.begin(), outputs_.end(), same_base)) {
+    throw Error(ErrorCode::kUnsupported,
+                "output " + std::to_string(position_of(output, outputs_).value()) +
+                    " and another one are views of a detached tensor that is not returned");
+  }
 }
 
 std::vector<OutputPlan> OutputAnalysis::plans(

@@ -61,7 +61,11 @@ class OutputAnalysis {
   std::optional<Found> among_arguments(const at::Tensor& output);
   std::optional<Found> among_originals(const at::Tensor& output);
   std::optional<Found> among_outputs(std::uint32_t position);
-  Found in_node(const at::Tensor& output, OutputPlan::Kind kind, std::uint32_t index);
+  Found in_node(const at::Tensor& output,
+                bool view_of_base,
+                OutputPlan::Kind kind,
+                std::uint32_t index);
+  void require_only_view(const at::Tensor& output) const;
   [[nodiscard]] at::Tensor owner_of(const at::Tensor& output) const;
 
   Tensors arguments_, originals_, inputs_, outputs_;

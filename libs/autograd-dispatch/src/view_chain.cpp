@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kiln/base/error.hpp"
+#include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
@@ -19,6 +20,15 @@ std::optional<std::uint32_t> viewed_argument(const ir::Node& node, std::uint32_t
     }
   }
   return std::nullopt;
+}
+
+// What has all elements that a window on the memory of `tensor` may show. The derivative of
+// as_strided drops the others.
+at::Tensor covering(const at::Tensor& tensor) {
+  const at::Tensor base = base_of(tensor);
+  const Link link = link_of(tensor);
+  const bool is_derived = link == Link::kView || link == Link::kOneOfSeveral;
+  return is_derived && base.scalar_type() == tensor.scalar_type() ? base : tensor;
 }
 
 }  // namespace
@@ -91,7 +101,7 @@ at::Tensor ViewMaker::make(const at::Tensor& base) const {
     // The same window: one more name for it.
     made = detached ? from : from.view(geometry_.sizes);
   } else {
-    made = from.as_strided(
+    made = covering(from).as_strided(
         geometry_.sizes, geometry_.strides, from.storage_offset() + geometry_.offset);
   }
   // What a chain makes of a detached base is a view of that, which nobody else knows.

@@ -172,6 +172,15 @@ std::size_t number(const char* name, std::size_t absent) {
   return text != nullptr ? static_cast<std::size_t>(std::atoll(text)) : absent;
 }
 
+// What such programs do and what is refused. `y.mul_(y)` leaves a tensor that autograd itself keeps
+// alive for good: y's node has saved y.
+bool is_refused(const WritingProgram& program) {
+  const auto error = testing::detail::error_of(
+      [&] { (void)trace_joint(program, program.inputs(true).arguments); });
+  return error && (error->find("views of a detached tensor that is not returned") != error->npos ||
+                   error->find("the function keeps what aten") != error->npos);
+}
+
 // Traced at each call, with writes in the graph or outside, and run by the interpreter.
 TensorFunction interpreted(const TensorFunction& function, bool keep_mutations_in_graph) {
   return [=](const Tensors& arguments) {
@@ -190,14 +199,20 @@ TensorFunction interpreted(const TensorFunction& function, bool keep_mutations_i
 TEST_CASE("random programs that write what they train through are like eager",
           "[autograd-dispatch][writes]") {
   const std::size_t first = number("KILN_WRITES_FIRST", 1);
-  const std::size_t count = number("KILN_WRITES_PROGRAMS", 60);
+  const std::size_t count = number("KILN_WRITES_PROGRAMS", 500);
+  std::size_t refused = 0;
   for (std::size_t seed = first; seed < first + count; ++seed) {
     const WritingProgram program = random_writes(seed);
     INFO("seed " << seed << "\n" << program.text());
+    if (is_refused(program)) {
+      ++refused;
+      continue;
+    }
     const auto inputs = [&] { return program.inputs(true); };
     testing::check_like_eager(program, interpreted(program, true), inputs);
     testing::check_like_eager(program, interpreted(program, false), inputs);
   }
+  CHECK(refused <= 1 + count / 50);
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ inline std::vector<std::string> relations(const Side& side) {
       if (all[i].is_alias_of(all[j])) {
         line += ", on the memory of " + std::to_string(j);
       }
-      if (its_base.defined() && base(all[j]).defined() && its_base.is_same(base(all[j]))) {
+      if (its_base.defined() && base(all[j]).defined() && its_base.is_same(base(all[j])) &&
+          !all[i].is_same(all[j])) {
         line += ", view of the same as " + std::to_string(j);
       }
     }
