@@ -28,6 +28,14 @@ TEST_CASE("what does not fit stays divided", "[codegen][index]") {
   CHECK_FALSE(floor_div(i * 16 + j, 16, extents).factor_of(1).has_value());
 }
 
+TEST_CASE("what counts down is divided without becoming negative", "[codegen][index]") {
+  const std::vector<Expr> extents{25};
+  const Index down = Index(24) + i * -1;
+
+  CHECK(floor_div(down, 5, extents) == Index(4) + i * -1 + floor_div(i * 4 + Index(4), 5, extents));
+  CHECK(mod(down, 5, extents) == mod(i * 4 + Index(4), 5, extents));
+}
+
 TEST_CASE("a quotient and its remainder join again", "[codegen][index]") {
   const std::vector<Expr> extents{60};
   const std::vector<Expr> sizes{3, 4, 5};

@@ -67,7 +67,7 @@ bool is_below(const Index& index, const Expr& limit, Extents extents) {
 
 struct Split {
   Index quotient;   // What the divisor divides evenly, divided.
-  Index remainder;  // The rest, undivided.
+  Index remainder;  // The rest, undivided; not negative if its atoms are not.
 };
 
 Split split(const Index& index, const Expr& divisor) {
@@ -75,8 +75,13 @@ Split split(const Index& index, const Expr& divisor) {
   Split result{whole, index.constant() - whole * divisor};
   for (const Index::Term& term : index.terms()) {
     const Expr factor = floor_div(term.factor, divisor);
+    const auto number = term.factor.constant();
     if (factor * divisor == term.factor) {
       result.quotient = result.quotient + Index::of(term.atom) * factor;
+    } else if (number && *number < 0 && divisor.constant()) {
+      // Kernels divide towards zero, so what they divide must not be negative.
+      result.quotient = result.quotient + Index::of(term.atom) * factor;
+      result.remainder = result.remainder + Index::of(term.atom) * (term.factor - factor * divisor);
     } else {
       result.remainder = result.remainder + Index::of(term.atom) * term.factor;
     }
