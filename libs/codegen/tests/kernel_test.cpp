@@ -15,7 +15,17 @@ using testing::KernelCase;
 using testing::KernelResult;
 using testing::run_cases;
 
+// The same as CUDA kernels, whose threads are played on the CPU.
+void check_cuda(const std::vector<KernelCase>& cases) {
+  const std::vector<KernelResult> results = testing::run_cuda_cases(cases);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO("CUDA: " << cases[i].text);
+    CHECK(results[i].mismatch == "");
+  }
+}
+
 void check(const std::vector<KernelCase>& cases) {
+  check_cuda(cases);
   const std::vector<KernelResult> results = run_cases(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
@@ -220,6 +230,12 @@ TEST_CASE("views compose without kernels of their own", "[codegen][kernel]") {
       {graph("  input %w: f32[5, 4] user\n  input %i: i64[5, 2] user\n",
              "  %e: f32[5, 2] = aten.gather.default(%w, 1, %i, false)\n",
              "  output %e user\n")},
+      {graph("  input %a: f32[5, 1, 5]{0, 5, 1} user\n",
+             "  %v: f32[5, 5]{0, 1} = aten._reshape_alias.default(%a, [5, 5], [0, 1]) view(0:0)\n"
+             "  %c: f32[5, 5] = aten.clone.default(%v, contiguous_format)\n"
+             "  %w: f32[25] = aten._unsafe_view.default(%c, [25]) view(0:0)\n"
+             "  %f: f32[25] = aten.flip.default(%w, [0])\n",
+             "  output %f user\n")},
       {graph("",
              "  %r: i64[19] = aten.arange.start_step(3, 60, 3, i64, none, none, none)\n"
              "  %f: f32[19] = aten.full.default([19], 2.5, f32, none, none, none)\n"
@@ -227,6 +243,7 @@ TEST_CASE("views compose without kernels of their own", "[codegen][kernel]") {
              "  output %y user\n  output %r user\n")},
   };
   const std::vector<KernelResult> results = run_cases(cases);
+  check_cuda(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
@@ -255,6 +272,7 @@ TEST_CASE("what goes in order is one kernel with what it reads", "[codegen][kern
           "  output %y user\n")},
   };
   const std::vector<KernelResult> results = run_cases(cases);
+  check_cuda(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
@@ -289,6 +307,7 @@ TEST_CASE("functions of long rows are computed for several vectors in turns", "[
        1e-4},
   };
   const std::vector<KernelResult> results = run_cases(cases);
+  check_cuda(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
@@ -365,6 +384,7 @@ TEST_CASE("softmax and its relatives are one kernel each", "[codegen][kernel]") 
                    2,
                    2});
   const std::vector<KernelResult> results = run_cases(cases);
+  check_cuda(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");

@@ -93,7 +93,7 @@ TEST_CASE("a linker that works is tried once, and links models", "[codegen][link
 
   (void)compile(small_graph(), directory.path() / "model.so", options);
 
-  const Compiler& compiler = find_compiler({}, std::chrono::minutes(1));
+  const Compiler compiler = find_compiler({}, std::chrono::minutes(1));
   const Linker& linker = find_linker(compiler, std::chrono::minutes(1));
   CHECK(&linker == &find_linker(compiler, std::chrono::minutes(1)));
   CHECK(linker.name == linker_name(options));

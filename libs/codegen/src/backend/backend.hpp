@@ -59,6 +59,9 @@ struct KernelSource {
   /// the word KILN_KERNEL is replaced by a name made of the text's digest, so equal kernels are
   /// one.
   std::string source;
+  /// For a device: `source` defines what runs there, and this the function above, which takes the
+  /// stream as its last argument.
+  std::string launcher = {};
   std::string comment = {};  ///< The ops and module paths it came from.
   /// After its operands it takes an `int*` and sets it to 1 if it finds an index out of range.
   bool checks_indices = false;

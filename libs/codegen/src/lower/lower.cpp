@@ -37,10 +37,11 @@ void check(const ir::Graph& graph, const ir::Node& node) {
   }
   for (const ir::ValueId result : node.results) {
     if (result.valid() && graph.value(result).is_tensor() &&
-        graph.tensor(result).device.type != ir::DeviceType::kCpu) {
+        graph.tensor(result).device.type != ir::DeviceType::kCpu &&
+        graph.tensor(result).device.type != ir::DeviceType::kCuda) {
       throw Error(ErrorCode::kUnsupported,
                   node.target + " is on " + to_string(graph.tensor(result).device) +
-                      ": only the CPU has kernels");
+                      ": only CPUs and CUDA have kernels");
     }
   }
 }

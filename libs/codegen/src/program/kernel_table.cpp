@@ -45,7 +45,7 @@ class KernelWriter {
     std::vector<std::string> sources;
     for (std::size_t target = 0; target < backend_.target_count(); ++target) {
       versions.push_back(source_of(call, target, use.sizes));
-      sources.push_back(versions.back().source);
+      sources.push_back(versions.back().source + versions.back().launcher);
       ensure(versions.back().checks_indices == versions[0].checks_indices,
              "what a kernel checks depends on its target");
     }

@@ -64,7 +64,8 @@ class Scheduler {
       if (meta.device.type != backend_.device()) {
         throw Error(ErrorCode::kUnsupported,
                     "input %" + graph_.value(input.value).name + " is on " +
-                        to_string(meta.device) + ": only the CPU has kernels");
+                        to_string(meta.device) + ", and the program is compiled for " +
+                        to_string(ir::Device{backend_.device(), -1}));
       }
       const TensorId tensor = *program_.of_value[input.value.index()];
       buffers_[tensor.index()] =

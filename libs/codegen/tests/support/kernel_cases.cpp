@@ -5,19 +5,26 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <memory_resource>
 #include <random>
 #include <sstream>
 
 #include "backend/cpu/cpu_backend.hpp"
+#include "backend/cuda/cuda_backend.hpp"
+#include "backend/cuda/emit/types.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 #include "kiln/base/subprocess.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/ir/parse.hpp"
 #include "lower/lowering.hpp"
+#include "support/cuda_device.hpp"
+#include "toolchain/nvrtc.hpp"
 
 namespace kiln::codegen::testing {
 
@@ -25,7 +32,7 @@ using ir::DType;
 
 namespace {
 
-using Function = void (*)(void* const*, const long long*);
+using Function = void (*)(void* const*, const long long*, void* stream);
 
 std::string replace_all(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos;
@@ -128,12 +135,14 @@ class Machine {
   Machine(const KernelCase& test,
           KernelResult& result,
           const std::vector<Function>& kernels,
-          std::uint32_t seed)
+          std::uint32_t seed,
+          std::pmr::memory_resource* memory)
       : test_(test),
         result_(result),
         kernels_(kernels),
         program_(lower(result.graph)),
-        random_(seed) {
+        random_(seed),
+        out_of_range_(1, 0, memory) {
     for (const Buffer& buffer : result_.schedule.buffers) {
       std::int64_t last = 0;
       const std::vector<std::int64_t> sizes = constants(buffer.sizes);
@@ -144,7 +153,8 @@ class Machine {
       // A few more, filled with a pattern: whoever writes there is found out.
       memory_.emplace_back(
           static_cast<std::size_t>((last + 1 + kGuard) * ir::size_of(buffer.dtype)),
-          std::byte{0x5a});
+          std::byte{0x5a},
+          memory);
     }
   }
 
@@ -265,10 +275,9 @@ class Machine {
     for (const ir::Expr& size : use.sizes) {
       sizes.push_back(size.constant().value());
     }
-    int out_of_range = 0;
-    operands.push_back(&out_of_range);
-    kernels_[use.kernel](operands.data(), sizes.data());
-    ensure(out_of_range == 0, "a kernel found an index out of range");
+    operands.push_back(out_of_range_.data());
+    kernels_[use.kernel](operands.data(), sizes.data(), nullptr);
+    ensure(out_of_range_[0] == 0, "a kernel found an index out of range");
   }
 
   void run_extern(const ir::Node& node) {
@@ -320,7 +329,8 @@ class Machine {
   LoopProgram program_;
   std::mt19937 random_;
   Evaluator* evaluator_ = nullptr;
-  std::vector<std::vector<std::byte>> memory_;
+  std::vector<std::pmr::vector<std::byte>> memory_;
+  std::pmr::vector<int> out_of_range_;
 };
 
 }  // namespace
@@ -337,64 +347,141 @@ std::vector<KernelSource> kernels_of(const ir::Graph& graph, const Target& targe
   return write_kernels(graph, schedule(graph, backend, false), backend).kernels();
 }
 
-std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const Target& target) {
-  std::vector<KernelResult> results;
-  const TemporaryDirectory directory("kiln-kernels");
-  const std::string source = (directory.path() / "kernels.cpp").string();
-  const std::string library = (directory.path() / "kernels.so").string();
-  std::ofstream file(source);
-  const auto name_of = [](std::size_t test, std::size_t kernel) {
-    return "kernel_" + std::to_string(test) + "_" + std::to_string(kernel);
-  };
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    ir::Graph graph = ir::parse(cases[i].text);
-    const CpuBackend backend({target});
-    Schedule plan = schedule(graph, backend, false);
-    KernelTable table = write_kernels(graph, plan, backend);
-    for (std::size_t k = 0; k < table.kernels().size(); ++k) {
-      file << replace_all(table.kernels()[k].source, "KILN_KERNEL", name_of(i, k)) << "\n";
+namespace {
+
+ir::Graph on_device(ir::Graph graph, ir::DeviceType device) {
+  for (std::size_t i = 0; i < graph.values().size(); ++i) {
+    if (graph.value(ir::ValueId(i)).is_tensor()) {
+      graph.value(ir::ValueId(i)).tensor().device = {device, -1};
     }
-    results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
   }
-  file.close();
-  std::vector<std::string> command{"g++",
-                                   "-O2",
-                                   "-fno-math-errno",
-                                   "-fno-trapping-math",
-                                   "-ffp-contract=fast",
-                                   "-fopenmp",
-                                   "-shared",
-                                   "-fPIC",
-                                   "-w",
-                                   source,
-                                   "-o",
-                                   library,
-                                   "-lm"};
-  std::istringstream flags(target.compiler_flags);
-  for (std::string flag; flags >> flag;) {
-    command.push_back(flag);
-  }
+  return graph;
+}
+
+// How kernels are compiled and where they run.
+struct Machinery {
+  std::string preamble = {};
+  std::vector<std::string> flags = {};
+  CudaDevice* gpu = nullptr;                   // What is behind the launchers is compiled for it.
+  std::vector<std::string> compiled_for = {};  // By NVRTC, though it does not run.
+};
+
+CudaDevice* launching = nullptr;
+
+// What launchers call, with a GPU.
+void launch_on_gpu(const char* kernel,
+                   long long grid_x,
+                   long long grid_y,
+                   unsigned width,
+                   unsigned rows,
+                   void* arguments) {
+  launching->launch(kernel, grid_x, grid_y, width, rows, arguments);
+}
+
+void* compile_library(const std::filesystem::path& directory,
+                      const std::string& text,
+                      const std::vector<std::string>& flags) {
+  const std::string source = (directory / "kernels.cpp").string();
+  const std::string library = (directory / "kernels.so").string();
+  std::ofstream(source) << text;
+  std::vector<std::string> command{"g++", "-shared", "-fPIC", "-w", source, "-o", library, "-lm"};
+  command.insert(command.end(), flags.begin(), flags.end());
   const ProcessResult compiled = run_process(command);
   if (!compiled.ok()) {
-    std::ifstream again(source);
-    std::ostringstream text;
-    text << again.rdbuf();
     throw Error(ErrorCode::kInternal,
                 "kernels do not compile: " + compiled.error.substr(0, 4000) + "\n" +
-                    text.str().substr(0, 100000));
+                    text.substr(0, 100000));
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW);
   if (handle == nullptr) {
     throw Error(ErrorCode::kInternal, std::string("kernels do not load: ") + dlerror());
+  }
+  return handle;
+}
+
+// Compiles `cases` for `backend` as one library and runs them.
+std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
+                                       const Backend& backend,
+                                       const Machinery& machinery) {
+  std::vector<KernelResult> results;
+  std::string host = machinery.preamble, device = cuda::prelude();
+  const auto name_of = [](std::size_t test, std::size_t kernel) {
+    return "kernel_" + std::to_string(test) + "_" + std::to_string(kernel);
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    ir::Graph graph = on_device(ir::parse(cases[i].text), backend.device());
+    Schedule plan = schedule(graph, backend, false);
+    KernelTable table = write_kernels(graph, plan, backend);
+    for (std::size_t k = 0; k < table.kernels().size(); ++k) {
+      const KernelSource& kernel = table.kernels()[k];
+      const std::string source = replace_all(kernel.source, "KILN_KERNEL", name_of(i, k)) + "\n";
+      device += source;
+      host += machinery.gpu == nullptr ? source : "";
+      host += replace_all(kernel.launcher, "KILN_KERNEL", name_of(i, k)) + "\n";
+    }
+    results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
+  }
+  for (const std::string& architecture : machinery.compiled_for) {
+    static_cast<void>(compile_cuda(device, architecture, KILN_TEST_NVRTC));
+  }
+  const TemporaryDirectory directory("kiln-kernels");
+  void* const handle = compile_library(directory.path(), host, machinery.flags);
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+  if (machinery.gpu != nullptr) {
+    machinery.gpu->load(compile_cuda(device, machinery.gpu->architecture()));
+    launching = machinery.gpu;
+    memory = machinery.gpu;
+    *static_cast<decltype(&launch_on_gpu)*>(dlsym(handle, "launch")) = launch_on_gpu;
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     std::vector<Function> kernels;
     for (std::size_t k = 0; k < results[i].kernels().size(); ++k) {
       kernels.push_back(reinterpret_cast<Function>(dlsym(handle, name_of(i, k).c_str())));
     }
-    Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1)).run();
+    Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1), memory).run();
   }
   return results;
+}
+
+constexpr const char* kLaunchOnGpu = R"(
+template <int buffer_count, int size_count>
+struct Arguments {
+  void* buffers[buffer_count];
+  long long sizes[size_count];
+};
+extern "C" void (*launch)(const char*, long long, long long, unsigned, unsigned, void*);
+void (*launch)(const char*, long long, long long, unsigned, unsigned, void*) = nullptr;
+#define KILN_LAUNCH(kernel, grid_x, grid_y, width, rows) \
+  if ((grid_x) > 0 && (grid_y) > 0) launch(#kernel, grid_x, grid_y, width, rows, &arguments)
+)";
+
+}  // namespace
+
+std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases, const Target& target) {
+  std::vector<std::string> flags{
+      "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp"};
+  std::istringstream more(target.compiler_flags);
+  for (std::string flag; more >> flag;) {
+    flags.push_back(flag);
+  }
+  return run_compiled(cases, CpuBackend({target}), {.flags = flags});
+}
+
+std::vector<KernelResult> run_cuda_cases(const std::vector<KernelCase>& cases) {
+  if (std::getenv("KILN_TEST_GPU") != nullptr) {
+    CudaDevice gpu;
+    return run_compiled(
+        cases, CudaBackend({gpu.architecture()}), {.preamble = kLaunchOnGpu, .gpu = &gpu});
+  }
+  std::vector<std::string> architectures;
+  if (*KILN_TEST_NVRTC != '\0') {
+    architectures = {"sm_80", "sm_90"};
+  }
+  return run_compiled(cases,
+                      CudaBackend({"sm_90"}),
+                      {.preamble = read_file(KILN_CUDA_EMULATION) + cuda::prelude(),
+                       .flags = {"-O1", "-std=c++20"},
+                       .compiled_for = architectures});
 }
 
 }  // namespace kiln::codegen::testing

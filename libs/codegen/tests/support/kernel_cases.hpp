@@ -55,6 +55,10 @@ struct KernelResult {
 [[nodiscard]] std::vector<KernelResult> run_cases(const std::vector<KernelCase>& cases,
                                                   const Target& target = resolve_target("native"));
 
+/// The same for CUDA kernels: on the GPU, if the environment variable KILN_TEST_GPU is set, and
+/// else on the CPU, where their threads run one after the other, each as far as the next barrier.
+[[nodiscard]] std::vector<KernelResult> run_cuda_cases(const std::vector<KernelCase>& cases);
+
 /// How many of the schedule's steps are kernels.
 [[nodiscard]] std::size_t kernel_count(const Schedule& schedule);
 

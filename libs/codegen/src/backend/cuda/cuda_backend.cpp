@@ -1,0 +1,51 @@
+#include "backend/cuda/cuda_backend.hpp"
+
+#include <utility>
+
+#include "backend/cuda/emit/emit_nest.hpp"
+#include "kiln/base/error.hpp"
+
+namespace kiln::codegen {
+
+CudaBackend::CudaBackend(std::vector<std::string> architectures)
+    : architectures_(std::move(architectures)) {
+  ensure(!architectures_.empty(), "a backend has no target");
+}
+
+ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool /*bind_constants*/) const {
+  return graph;
+}
+
+std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
+                                               const ir::Node& /*node*/) const {
+  return std::nullopt;  // Products, convolutions and attention are libtorch's.
+}
+
+FusionLimits CudaBackend::fusion_limits() const {
+  return {.operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
+}
+
+KernelSource CudaBackend::emit(const LoopProgram& program,
+                               const LoopNest& nest,
+                               std::size_t /*target*/,
+                               std::vector<ir::Expr>& sizes) const {
+  return cuda::emit_nest(program, nest, sizes);
+}
+
+KernelSource CudaBackend::emit(const LibraryCall& call, std::size_t /*target*/) const {
+  throw Error(ErrorCode::kInternal, "the CUDA backend has no kernel " + call.operation);
+}
+
+DeviceOperations CudaBackend::operations() const {
+  return {.device_type = 1, .device_name = "cuda", .stream = "call.stream"};
+}
+
+KernelUnits CudaBackend::units(std::span<const KernelSource> kernels,
+                               std::size_t /*target*/,
+                               std::size_t /*often*/) const {
+  KernelUnits units;
+  units.distinct = static_cast<int>(kernels.size());
+  return units;
+}
+
+}  // namespace kiln::codegen

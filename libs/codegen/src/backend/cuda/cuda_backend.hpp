@@ -1,0 +1,40 @@
+// GPUs of NVIDIA: loop nests as CUDA C++ that NVRTC compiles; everything else is libtorch's.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace kiln::codegen {
+
+class CudaBackend final : public Backend {
+ public:
+  /// Kernels are written once and compiled for each of `architectures`, "sm_90" say.
+  explicit CudaBackend(std::vector<std::string> architectures);
+
+  [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCuda; }
+  [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
+  [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
+                                                  const ir::Node& node) const override;
+  [[nodiscard]] FusionLimits fusion_limits() const override;
+  [[nodiscard]] std::size_t target_count() const override { return architectures_.size(); }
+  [[nodiscard]] std::string features(std::size_t target) const override {
+    return architectures_[target];
+  }
+  [[nodiscard]] KernelSource emit(const LoopProgram& program,
+                                  const LoopNest& nest,
+                                  std::size_t target,
+                                  std::vector<ir::Expr>& sizes) const override;
+  [[nodiscard]] KernelSource emit(const LibraryCall& call, std::size_t target) const override;
+  [[nodiscard]] DeviceOperations operations() const override;
+  [[nodiscard]] KernelUnits units(std::span<const KernelSource> kernels,
+                                  std::size_t target,
+                                  std::size_t often) const override;
+
+ private:
+  std::vector<std::string> architectures_;
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,286 @@
+#include "backend/cuda/emit/nest_emitter.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "backend/cuda/emit/emit_nest.hpp"
+#include "loop/loop_depth.hpp"
+
+namespace kiln::codegen::cuda {
+
+using ir::DType;
+using ir::Expr;
+
+namespace {
+
+constexpr int kThreads = 256;
+// Numbers below this may be added to each other in 32 bits.
+constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
+
+bool is_narrow(const std::vector<Expr>& sizes, const std::vector<Expr>& strides) {
+  std::int64_t last = 1;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto size = sizes[i].constant(), stride = strides[i].constant();
+    if (!size || !stride || *size >= kNarrow || *stride >= kNarrow) {
+      return false;
+    }
+    last += *size * *stride;
+    if (last >= kNarrow) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+}  // namespace
+
+NestEmitter::NestEmitter(const LoopProgram& program, const LoopNest& nest, std::vector<Expr>& sizes)
+    : program_(program), nest_(nest), text_{program, nest, body_, sizes} {
+  const auto note = [&](ScalarId root) {
+    text_.checks_indices = text_.checks_indices || checks_index(program.pool, root);
+  };
+  const auto note_address = [&](const Index& address) { for_each_computed(address, note); };
+  for (const LoopNest::Reduce& reduce : nest.reduces) {
+    note(reduce.body);
+  }
+  for (const LoopNest::Store& store : nest.stores) {
+    note(store.value);
+    note_address(store.address);
+  }
+  for (const Segment& segment : nest.segments) {
+    std::for_each(segment.values.begin(), segment.values.end(), note);
+  }
+  if (nest.scan) {
+    note(nest.scan->body);
+  }
+  if (nest.update) {
+    note(nest.update->value);
+    note_address(nest.update->address);
+  }
+}
+
+KernelSource NestEmitter::run() {
+  if (nest_.scan) {
+    emit_in_order(*nest_.scan);
+  } else if (nest_.stores.empty() && nest_.reduces.empty()) {
+    // Nothing but updates.
+  } else if (has(IterationDomain::kRow)) {
+    emit_rows();
+  } else if (!has(IterationDomain::kColumn)) {
+    emit_elements();
+  } else if (has(IterationDomain::kSingle)) {
+    emit_rows();
+  } else {
+    emit_columns();
+  }
+  if (nest_.has_epilogue()) {
+    emit_totals();
+  }
+  if (nest_.update) {
+    emit_update(*nest_.update);
+  }
+  const std::size_t buffers =
+      nest_.operands.size() + nest_.scratch().size() + (text_.checks_indices ? 1 : 0);
+  const std::string arguments = "Arguments<" + std::to_string(buffers) + ", " +
+                                std::to_string(std::max<std::size_t>(text_.sizes.size(), 1)) + ">";
+  SourceText launcher;
+  launcher.block(
+      "extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes, void* stream)");
+  launcher.line(arguments + " arguments;");
+  launcher.line("for (int i = 0; i < " + std::to_string(buffers) +
+                "; ++i) arguments.buffers[i] = buffers[i];");
+  launcher.line("for (int i = 0; i < " + std::to_string(text_.sizes.size()) +
+                "; ++i) arguments.sizes[i] = sizes[i];");
+  launcher.verbatim(launches_.text());
+  launcher.close();
+
+  KernelSource result;
+  for (const std::string& op : nest_.ops) {
+    result.source += (result.source.empty() ? "// " : ", ") + op;
+  }
+  result.source += "\n" + replaced(body_.text(), "KILN_ARGUMENTS", arguments);
+  result.launcher = launcher.text();
+  result.checks_indices = text_.checks_indices;
+  return result;
+}
+
+std::string NestEmitter::index_type() const {
+  bool narrow = is_narrow(nest_.extents, {1, 1, 1});
+  Expr count = 1;
+  for (const Expr& extent : nest_.extents) {
+    count = count * extent;
+  }
+  narrow = narrow && is_narrow({count}, {1});
+  if (nest_.update) {
+    Expr updates = 1;
+    for (const Expr& extent : nest_.update->extents) {
+      updates = updates * extent;
+    }
+    narrow = narrow && is_narrow({updates}, {1});
+  }
+  for (const LoopNest::Operand& operand : nest_.operands) {
+    const Tensor& tensor = program_[operand.tensor];
+    narrow = narrow && is_narrow(tensor.sizes, tensor.strides);
+  }
+  return narrow ? "int" : "long long";
+}
+
+bool NestEmitter::has(IterationDomain domain) const {
+  return std::ranges::any_of(nest_.reduces,
+                             [&](const auto& reduce) { return reduce.result == domain; }) ||
+         (domain == IterationDomain::kRow &&
+          std::ranges::any_of(nest_.stores,
+                              [&](const auto& store) { return store.domain == domain; }));
+}
+
+int NestEmitter::phase_count() const {
+  int phases = 1;
+  for (const LoopNest::Reduce& reduce : nest_.reduces) {
+    phases = std::max(phases, reduce.phase + 1);
+  }
+  for (const LoopNest::Store& store : nest_.stores) {
+    phases = std::max(phases, store.domain == IterationDomain::kFull ? store.phase + 1 : 1);
+  }
+  return phases;
+}
+
+std::string NestEmitter::extent(int variable) const {
+  return text_.size(nest_.extents[static_cast<std::size_t>(variable)]);
+}
+
+std::string NestEmitter::row_length() const {
+  return text_.size(nest_.extents[kMiddle] * nest_.extents[kInner]);
+}
+
+// Choices.
+
+bool NestEmitter::is_packed(const Index& address) const {
+  const int vector = block_.vector;
+  const auto is_multiple = [&](const Expr& expr) {
+    return expr.constant() && *expr.constant() % vector == 0;
+  };
+  if (vector == 1 || !is_multiple(address.constant())) {
+    return false;
+  }
+  LoopDepths depths(program_.pool, nest_);
+  bool along_inner = false;
+  for (const Index::Term& term : address.terms()) {
+    const Atom& atom = *term.atom;
+    if (atom.kind == Atom::Kind::kVariable && atom.variable == kInner) {
+      along_inner = term.factor == Expr(1);
+      if (!along_inner) {
+        return false;
+      }
+    } else if (depths.of(Index::of(term.atom)) == LoopDepth::kInner || !is_multiple(term.factor)) {
+      return false;
+    }
+  }
+  return along_inner;
+}
+
+// As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.
+int NestEmitter::choose_vector() const {
+  const std::optional<std::int64_t> inner = nest_.extents[kInner].constant();
+  if (!inner) {
+    return 1;
+  }
+  std::int64_t smallest = 8;
+  for (const LoopNest::Operand& operand : nest_.operands) {
+    smallest = std::min<std::int64_t>(smallest, ir::size_of(program_[operand.tensor].dtype));
+  }
+  std::int64_t vector = std::min<std::int64_t>(8, 16 / smallest);
+  while (*inner % vector != 0) {
+    vector /= 2;
+  }
+  return static_cast<int>(vector);
+}
+
+BlockShape NestEmitter::choose_rows() const {
+  BlockShape shape{.vector = choose_vector()};
+  const std::optional<std::int64_t> row =
+      (nest_.extents[kMiddle] * nest_.extents[kInner]).constant();
+  if (!row) {
+    return shape;
+  }
+  const auto vectors = static_cast<std::uint64_t>(std::max<std::int64_t>(*row / shape.vector, 1));
+  // Four vectors a thread hide latencies; a row needs no more threads than that.
+  const std::uint64_t wanted = std::bit_ceil((vectors + 3) / 4);
+  shape.width = static_cast<int>(
+      std::clamp<std::uint64_t>(wanted, std::min<std::uint64_t>(32, std::bit_ceil(vectors)), 1024));
+  shape.rows = std::max(1, kThreads / shape.width);
+  const auto trips =
+      static_cast<std::int64_t>((vectors + static_cast<std::uint64_t>(shape.width) - 1) /
+                                static_cast<std::uint64_t>(shape.width));
+  shape.trips = trips <= 8 ? static_cast<int>(trips) : 0;
+  if (shape.trips == 0 && has(IterationDomain::kColumn)) {
+    shape.rows = 1;  // Its totals are in memory, which one row at a time adds to.
+  }
+  return shape;
+}
+
+BlockShape NestEmitter::choose_columns() const {
+  BlockShape shape{.vector = choose_vector(), .trips = 1};
+  const std::optional<std::int64_t> row =
+      (nest_.extents[kMiddle] * nest_.extents[kInner]).constant();
+  const auto vectors = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(row.value_or(32 * shape.vector) / shape.vector, 1));
+  shape.width = static_cast<int>(std::min<std::uint64_t>(32, std::bit_ceil(vectors)));
+  shape.rows = kThreads / shape.width;
+  return shape;
+}
+
+// Kernels and launches.
+
+void NestEmitter::open_kernel(const std::string& name, int threads) {
+  body_.block("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) +
+              ") KILN_KERNEL_" + name + "(const KILN_ARGUMENTS arguments)");
+  body_.line("typedef " + index_type() + " Int;");
+  body_.line("const long long* const sizes = arguments.sizes;");
+  const auto name_buffer = [&](const std::string& type, const std::string& buffer, std::size_t i) {
+    body_.line(type + "* const " + buffer + " = (" + type + "*)arguments.buffers[" +
+               std::to_string(i) + "];");
+  };
+  std::string packed;
+  for (std::uint32_t i = 0; i < nest_.operands.size(); ++i) {
+    const std::string type(memory_type(text_.dtype(i)));
+    name_buffer((nest_.operands[i].written ? "" : "const ") + type, text_.operand(i), i);
+    packed +=
+        (packed.empty() ? "(unsigned long long)" : " | (unsigned long long)") + text_.operand(i);
+  }
+  std::size_t next = nest_.operands.size();
+  for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
+    if (nest_.reduces[i].result != IterationDomain::kRow) {
+      name_buffer(
+          std::string(compute_type(nest_.reduces[i].dtype)), "partial" + std::to_string(i), next++);
+    }
+  }
+  if (text_.checks_indices) {
+    name_buffer("int", "failed", next);
+  }
+  if (block_.vector > 1) {
+    body_.line("const bool aligned = ((" + packed + ") & 15) == 0;");
+  }
+}
+
+void NestEmitter::add_launch(const std::string& kernel,
+                             const std::string& grid_x,
+                             const std::string& grid_y,
+                             int width,
+                             int rows) {
+  launches_.line("  KILN_LAUNCH(KILN_KERNEL_" + kernel + ", " + grid_x + ", " + grid_y + ", " +
+                 std::to_string(width) + ", " + std::to_string(rows) + ");");
+}
+
+KernelSource emit_nest(const LoopProgram& program, const LoopNest& nest, std::vector<Expr>& sizes) {
+  return NestEmitter(program, nest, sizes).run();
+}
+
+}  // namespace kiln::codegen::cuda

@@ -1,0 +1,105 @@
+// Writes the kernels of one nest. What differs between them is how threads share the elements:
+//
+//   elements   each thread takes some, wherever they are; nothing but totals of everything is
+//              reduced
+//   rows       a row is shared by a power of two of threads, which reduce it in phases; values that
+//              several phases read stay in registers if the row is short
+//   columns    a block takes a strip of columns through every so many-th row
+//   in order   one thread walks along the middle loop: running totals, updates
+//
+// Totals over the rows or over everything go through scratch memory, one for each chunk of rows,
+// and a second kernel adds the chunks up, always in the same order.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "backend/cuda/emit/scalar_writer.hpp"
+#include "backend/cuda/emit/types.hpp"
+#include "loop/loop_nest.hpp"
+
+namespace kiln::codegen::cuda {
+
+/// How a block's threads are laid out over rows.
+struct BlockShape {
+  int width = 256;  ///< Threads along a row, a power of two.
+  int rows = 1;     ///< Rows that it takes at a time.
+  int vector = 1;   ///< Elements that a thread takes at a time.
+  int trips = 0;    ///< How often, until the row is over; 0: unknown, or too often for registers.
+};
+
+/// Up to so many bytes a thread keeps in registers between the phases of a row.
+inline constexpr std::int64_t kKeptRowBytes = 256;
+
+class NestEmitter {
+ public:
+  NestEmitter(const LoopProgram& program, const LoopNest& nest, std::vector<ir::Expr>& sizes);
+
+  KernelSource run();
+
+ private:
+  // A load or store of elements that lie side by side along the inner loop.
+  [[nodiscard]] bool is_packed(const Index& address) const;
+  [[nodiscard]] int choose_vector() const;
+  [[nodiscard]] BlockShape choose_rows() const;
+  [[nodiscard]] BlockShape choose_columns() const;
+  [[nodiscard]] std::string index_type() const;
+
+  void emit_elements();
+  void emit_rows();
+  void emit_columns();
+  void emit_in_order(const LoopNest::Scan& scan);
+  void emit_update(const LoopNest::Update& update);
+  void emit_totals();
+
+  // Opens a kernel and names its operands.
+  void open_kernel(const std::string& name, int threads);
+  void add_launch(const std::string& kernel,
+                  const std::string& grid_x,
+                  const std::string& grid_y,
+                  int width,
+                  int rows);
+
+  // What of the nest happens at one visit of its elements.
+  struct Work {
+    int phase = 0;
+    std::string trip = {};  // The number of the visit, if registers are kept for each.
+  };
+  // Writes what happens at `block_.vector` elements from the inner index `first` on.
+  void visit(const Work& work, const std::string& first);
+  void load_vectors(const Work& work);
+  void visit_element(const Work& work);
+  void write_stores(const Work& work, ScalarWriter& element);
+  void store_vectors(const Work& work);
+  void row_stores(int phase);
+  void assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value);
+  void set_position(const std::string& linear);
+  void choose_kept();
+  void declare_totals(IterationDomain domain);
+  void write_partials();
+
+  [[nodiscard]] bool totals_in_memory() const;
+  [[nodiscard]] int first_phase_of(ScalarId load) const;
+  [[nodiscard]] std::vector<ScalarId> roots(int phase) const;
+  [[nodiscard]] int phase_count() const;
+  [[nodiscard]] std::string extent(int variable) const;
+  [[nodiscard]] std::string row_length() const;
+  [[nodiscard]] std::string total(std::size_t reduce) const { return "r" + std::to_string(reduce); }
+  [[nodiscard]] std::string column_total(std::size_t reduce) const;
+  [[nodiscard]] bool has(IterationDomain domain) const;
+
+  const LoopProgram& program_;
+  const LoopNest& nest_;
+  SourceText body_, launches_;
+  NestText text_;
+  BlockShape block_;
+  std::string trip_;                   // Of the visit that is being written.
+  std::unordered_set<ScalarId> kept_;  // Packed loads that stay in registers between phases.
+};
+
+}  // namespace kiln::codegen::cuda

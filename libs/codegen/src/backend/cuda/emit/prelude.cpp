@@ -1,0 +1,180 @@
+#include "backend/cuda/emit/types.hpp"
+
+namespace kiln::codegen::cuda {
+
+const std::string& prelude() {
+  static const std::string text = R"(
+#ifdef __CUDACC_RTC__
+#define kNan __longlong_as_double(0x7ff8000000000000LL)
+#define kInfinity __longlong_as_double(0x7ff0000000000000LL)
+#endif
+template <int buffer_count, int size_count>
+struct Arguments {
+  void* buffers[buffer_count];
+  long long sizes[size_count];
+};
+
+struct Half { unsigned short bits; };
+struct BFloat16 { unsigned short bits; };
+
+static __device__ float value(Half x) {
+#ifdef __CUDACC_RTC__
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+#else
+  return kiln_half_to_float(x.bits);
+#endif
+}
+static __device__ float value(BFloat16 x) { return __int_as_float((int)((unsigned)x.bits << 16)); }
+template <class T>
+static __device__ T value(T x) {
+  return x;
+}
+
+template <class T>
+struct Stored {
+  template <class From>
+  static __device__ T of(From x) {
+    return (T)x;
+  }
+};
+template <>
+struct Stored<Half> {
+  static __device__ Half of(float x) {
+    Half result;
+#ifdef __CUDACC_RTC__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+#else
+    result.bits = kiln_float_to_half(x);
+#endif
+    return result;
+  }
+};
+template <>
+struct Stored<BFloat16> {
+  static __device__ BFloat16 of(float x) {
+    BFloat16 result;
+#ifdef __CUDACC_RTC__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+#else
+    result.bits = kiln_float_to_bfloat16(x);
+#endif
+    return result;
+  }
+};
+template <class T, class From>
+static __device__ T stored(From x) {
+  return Stored<T>::of(x);
+}
+
+// NaN if either is.
+template <class T>
+static __device__ T maximum(T a, T b) {
+  return a != a || a > b ? a : b;
+}
+template <class T>
+static __device__ T minimum(T a, T b) {
+  return a != a || a < b ? a : b;
+}
+template <class T>
+static __device__ T sign(T x) {
+  return (T)((x > 0) - (x < 0));
+}
+static __device__ long long check_index(long long index, long long extent, bool& ok) {
+  const bool inside = index >= 0 && index < extent;
+  ok = ok && inside;
+  return inside ? index : 0;
+}
+
+struct Sum {
+  template <class T> static __device__ T of(T a, T b) { return (T)(a + b); }
+};
+struct Product {
+  template <class T> static __device__ T of(T a, T b) { return (T)(a * b); }
+};
+struct Maximum {
+  template <class T> static __device__ T of(T a, T b) { return maximum(a, b); }
+};
+struct Minimum {
+  template <class T> static __device__ T of(T a, T b) { return minimum(a, b); }
+};
+struct Any {
+  template <class T> static __device__ T of(T a, T b) { return (T)(a | b); }
+};
+struct All {
+  template <class T> static __device__ T of(T a, T b) { return (T)(a & b); }
+};
+
+template <class T>
+static __device__ T shuffle(T x, int distance) {
+  return (T)__shfl_xor_sync(~0u, (int)x, distance);
+}
+static __device__ float shuffle(float x, int distance) {
+  return __shfl_xor_sync(~0u, x, distance);
+}
+static __device__ double shuffle(double x, int distance) {
+  return __shfl_xor_sync(~0u, x, distance);
+}
+static __device__ long long shuffle(long long x, int distance) {
+  return __shfl_xor_sync(~0u, x, distance);
+}
+
+// Of the `width` threads of a row, a power of two, in a block of `rows` rows. Every thread gets it.
+template <class Combine, int width, int rows, class T>
+static __device__ T reduce_row(T x) {
+  for (int distance = (width < 32 ? width : 32) / 2; distance > 0; distance /= 2) {
+    x = Combine::of(x, shuffle(x, distance));
+  }
+  if (width > 32) {
+    constexpr int warps = width > 32 ? width / 32 : 1;
+    __shared__ T parts[rows][warps];
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.y][threadIdx.x / 32] = x;
+    __syncthreads();
+    x = parts[threadIdx.y][0];
+    for (int i = 1; i < warps; ++i) x = Combine::of(x, parts[threadIdx.y][i]);
+  }
+  return x;
+}
+// Of the threads of a block that differ in y. Every thread gets it.
+template <class Combine, int width, int rows, class T>
+static __device__ T reduce_column(T x) {
+  if (rows == 1) return x;
+  __shared__ T parts[rows][width];
+  __syncthreads();
+  parts[threadIdx.y][threadIdx.x] = x;
+  __syncthreads();
+  x = parts[0][threadIdx.x];
+  for (int i = 1; i < rows; ++i) x = Combine::of(x, parts[i][threadIdx.x]);
+  return x;
+}
+
+// Elements that lie side by side, in accesses of 16 bytes if they are `aligned` to them.
+struct alignas(16) Bytes16 { unsigned words[4]; };
+struct alignas(8) Bytes8 { unsigned words[2]; };
+struct alignas(4) Bytes4 { unsigned words[1]; };
+template <class Chunk, int bytes>
+static __device__ void copy_chunks(void* to, const void* from) {
+#pragma unroll
+  for (int i = 0; i < bytes / (int)sizeof(Chunk); ++i) ((Chunk*)to)[i] = ((const Chunk*)from)[i];
+}
+template <int count, class T>
+static __device__ void copy_vector(T* to, const T* from, bool aligned) {
+  constexpr int bytes = count * (int)sizeof(T);
+  if (aligned && bytes % 16 == 0) {
+    copy_chunks<Bytes16, bytes>(to, from);
+  } else if (aligned && bytes % 8 == 0) {
+    copy_chunks<Bytes8, bytes>(to, from);
+  } else if (aligned && bytes % 4 == 0) {
+    copy_chunks<Bytes4, bytes>(to, from);
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+)";
+  return text;
+}
+
+}  // namespace kiln::codegen::cuda

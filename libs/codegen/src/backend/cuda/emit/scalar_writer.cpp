@@ -1,0 +1,251 @@
+#include "backend/cuda/emit/scalar_writer.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "backend/cuda/emit/types.hpp"
+#include "kiln/base/error.hpp"
+
+namespace kiln::codegen::cuda {
+
+using ir::DType;
+using ir::Expr;
+
+std::string NestText::size(const Expr& expr) const {
+  if (const auto constant = expr.constant()) {
+    return std::to_string(*constant);
+  }
+  auto found = std::find(sizes.begin(), sizes.end(), expr);
+  if (found == sizes.end()) {
+    found = sizes.insert(found, expr);
+  }
+  return "sizes[" + std::to_string(found - sizes.begin()) + "]";
+}
+
+std::string NestText::operand(std::uint32_t number) const {
+  return (nest.operands[number].written ? "out" : "in") + std::to_string(number);
+}
+
+namespace {
+
+std::string_view infix_of(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd: return " + ";
+    case ScalarOp::kSubtract: return " - ";
+    case ScalarOp::kMultiply: return " * ";
+    case ScalarOp::kDivide:
+    case ScalarOp::kTruncateDivide: return " / ";
+    case ScalarOp::kFmod: return " % ";
+    case ScalarOp::kAnd: return " & ";
+    case ScalarOp::kOr: return " | ";
+    case ScalarOp::kXor: return " ^ ";
+    case ScalarOp::kEqual: return " == ";
+    case ScalarOp::kNotEqual: return " != ";
+    case ScalarOp::kLess: return " < ";
+    case ScalarOp::kLessEqual: return " <= ";
+    default: return {};
+  }
+}
+
+// The function of CUDA's and C's mathematical library.
+std::string_view function_of(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kPower: return "pow";
+    case ScalarOp::kSqrt: return "sqrt";
+    case ScalarOp::kFloor: return "floor";
+    case ScalarOp::kCeil: return "ceil";
+    case ScalarOp::kRound: return "rint";
+    case ScalarOp::kTruncate: return "trunc";
+    case ScalarOp::kExp: return "exp";
+    case ScalarOp::kExp2: return "exp2";
+    case ScalarOp::kExpm1: return "expm1";
+    case ScalarOp::kLog: return "log";
+    case ScalarOp::kLog2: return "log2";
+    case ScalarOp::kLog10: return "log10";
+    case ScalarOp::kLog1p: return "log1p";
+    case ScalarOp::kSin: return "sin";
+    case ScalarOp::kCos: return "cos";
+    case ScalarOp::kTanh: return "tanh";
+    case ScalarOp::kErf: return "erf";
+    default: return {};
+  }
+}
+
+template <class Visit>
+void for_each_operand(const Scalar& scalar, const Visit& visit) {
+  std::for_each(scalar.operands.begin(), scalar.operands.end(), visit);
+  for (const Index& index : scalar.indices) {
+    for_each_computed(index, visit);
+  }
+}
+
+}  // namespace
+
+std::string ScalarWriter::value(ScalarId id) {
+  if (const auto found = names_.find(id); found != names_.end()) {
+    return found->second;
+  }
+  const Scalar& scalar = text_.scalar(id);
+  if (scalar.op == ScalarOp::kConstant) {
+    return literal(scalar);
+  }
+  if (scalar.op == ScalarOp::kReduced) {
+    return "r" + std::to_string(scalar.integer);
+  }
+  std::string name;
+  if (scalar.op == ScalarOp::kWhere && (loads(scalar.operands[1]) || loads(scalar.operands[2]))) {
+    name = choose(scalar);
+  } else {
+    const std::string expression = compute(scalar);
+    name = "s" + std::to_string(next_++);
+    text_.out.line("const " + std::string(compute_type(scalar.dtype)) + " " + name + " = " +
+                   expression + ";");
+  }
+  names_[id] = name;
+  return name;
+}
+
+bool ScalarWriter::loads(ScalarId id) {
+  if (const auto found = loads_.find(id); found != loads_.end()) {
+    return found->second;
+  }
+  const Scalar& scalar = text_.scalar(id);
+  bool any = scalar.op == ScalarOp::kLoad || scalar.op == ScalarOp::kCheckIndex;
+  for_each_operand(scalar, [&](ScalarId operand) { any = any || loads(operand); });
+  loads_[id] = any;
+  return any;
+}
+
+std::string ScalarWriter::choose(const Scalar& scalar) {
+  const std::string condition = value(scalar.operands[0]);
+  const std::string name = "s" + std::to_string(next_++);
+  text_.out.line(std::string(compute_type(scalar.dtype)) + " " + name + ";");
+  const std::unordered_map<ScalarId, std::string> outside = names_;
+  text_.out.block("if (" + condition + ")");
+  text_.out.line(name + " = " + value(scalar.operands[1]) + ";");
+  names_ = outside;
+  text_.out.close();
+  text_.out.block("else");
+  text_.out.line(name + " = " + value(scalar.operands[2]) + ";");
+  names_ = outside;
+  text_.out.close();
+  return name;
+}
+
+std::string ScalarWriter::load(const Scalar& scalar) {
+  const auto operand = static_cast<std::uint32_t>(scalar.integer);
+  bool is_computed = false;
+  for_each_computed(scalar.indices[0], [&](ScalarId) { is_computed = true; });
+  const std::string element =
+      "value(" + text_.operand(operand) + "[" + index(scalar.indices[0]) + "])";
+  return is_computed && text_.checks_indices ? "ok ? " + element + " : 0" : element;
+}
+
+std::string ScalarWriter::compute(const Scalar& scalar) {
+  if (scalar.op == ScalarOp::kIndex) {
+    return index(scalar.indices[0]);
+  }
+  if (scalar.op == ScalarOp::kLoad) {
+    return load(scalar);
+  }
+  std::vector<std::string> operands;
+  for (const ScalarId operand : scalar.operands) {
+    operands.push_back(value(operand));
+  }
+  return operation(scalar, operands);
+}
+
+std::string ScalarWriter::operation(const Scalar& scalar,
+                                    const std::vector<std::string>& operands) const {
+  const std::string type(compute_type(scalar.dtype));
+  const bool is_real = ir::is_floating_point(scalar.dtype);
+  const std::string& a = operands[0];
+  const std::string suffix = scalar.dtype == DType::kFloat64 ? "" : "f";
+  if (const std::string_view symbol = infix_of(scalar.op); !symbol.empty()) {
+    return "(" + type + ")(" + a + std::string(symbol) + operands[1] + ")";
+  }
+  if (const std::string_view function = function_of(scalar.op); !function.empty()) {
+    return std::string(function) + suffix + "(" + a +
+           (operands.size() > 1 ? ", " + operands[1] : "") + ")";
+  }
+  switch (scalar.op) {
+    case ScalarOp::kCast: return scalar.dtype == DType::kBool ? a + " != 0" : "(" + type + ")" + a;
+    case ScalarOp::kWhere: return a + " ? " + operands[1] + " : " + operands[2];
+    case ScalarOp::kCheckIndex: return "check_index(" + a + ", " + operands[1] + ", ok)";
+    case ScalarOp::kMaximum: return "maximum(" + a + ", " + operands[1] + ")";
+    case ScalarOp::kMinimum: return "minimum(" + a + ", " + operands[1] + ")";
+    case ScalarOp::kNot: return scalar.dtype == DType::kBool ? "!" + a : "(" + type + ")~" + a;
+    case ScalarOp::kNegate: return "(" + type + ")-" + a;
+    case ScalarOp::kAbsolute:
+      return is_real ? "fabs" + suffix + "(" + a + ")"
+                     : "(" + type + ")(" + a + " < 0 ? -" + a + " : " + a + ")";
+    case ScalarOp::kSign: return "sign(" + a + ")";
+    case ScalarOp::kReciprocal: return "1 / " + a;
+    case ScalarOp::kRsqrt: return "1 / sqrt" + suffix + "(" + a + ")";
+    case ScalarOp::kGelu:
+      return "(" + type + ")0.5 * " + a + " * (1 + erf" + suffix + "(" + a + " * (" + type +
+             ")0.70710678118654752))";
+    case ScalarOp::kSigmoid: return "1 / (1 + exp" + suffix + "(-" + a + "))";
+    case ScalarOp::kDivideByOnePlusExp:
+      return a + " / (1 + exp" + suffix + "(" + operands[1] + "))";
+    case ScalarOp::kIsNan: return a + " != " + a;
+    case ScalarOp::kRoundToHalf: return "value(stored<Half>(" + a + "))";
+    case ScalarOp::kRoundToBFloat16: return "value(stored<BFloat16>(" + a + "))";
+    default:
+      throw Error(ErrorCode::kInternal, "no CUDA text for " + std::string(to_string(scalar.op)));
+  }
+}
+
+std::string ScalarWriter::atom(const Atom& atom) {
+  switch (atom.kind) {
+    case Atom::Kind::kVariable: return std::string(1, "omj"[atom.variable]);
+    case Atom::Kind::kComputed: return "(Int)" + value(atom.scalar);
+    case Atom::Kind::kQuotient:
+      return "(" + index(atom.operand) + ") / " + text_.size(atom.divisor);
+    case Atom::Kind::kRemainder:
+      return "(" + index(atom.operand) + ") % " + text_.size(atom.divisor);
+  }
+  return {};
+}
+
+std::string ScalarWriter::index(const Index& index) {
+  std::string sum;
+  for (const Index::Term& term : index.terms()) {
+    const std::string factor = text_.size(term.factor);
+    sum += (sum.empty() ? "" : " + ");
+    sum += factor == "1" ? atom(*term.atom) : "(" + atom(*term.atom) + ") * " + factor;
+  }
+  const std::string constant = text_.size(index.constant());
+  if (sum.empty()) {
+    return "(Int)" + constant;
+  }
+  return constant == "0" ? sum : sum + " + " + constant;
+}
+
+void collect_unconditional_loads(const ScalarPool& pool,
+                                 ScalarId root,
+                                 std::unordered_set<ScalarId>& seen,
+                                 std::vector<ScalarId>& loads) {
+  if (!seen.insert(root).second) {
+    return;
+  }
+  const Scalar& scalar = pool[root];
+  if (scalar.op == ScalarOp::kLoad) {
+    loads.push_back(root);
+  }
+  if (scalar.op == ScalarOp::kWhere) {
+    collect_unconditional_loads(pool, scalar.operands[0], seen, loads);
+    return;
+  }
+  for_each_operand(
+      scalar, [&](ScalarId operand) { collect_unconditional_loads(pool, operand, seen, loads); });
+}
+
+bool checks_index(const ScalarPool& pool, ScalarId root) {
+  const Scalar& scalar = pool[root];
+  bool any = scalar.op == ScalarOp::kCheckIndex;
+  for_each_operand(scalar, [&](ScalarId operand) { any = any || checks_index(pool, operand); });
+  return any;
+}
+
+}  // namespace kiln::codegen::cuda

@@ -1,0 +1,253 @@
+// What happens at the elements that a thread visits.
+
+#include <algorithm>
+
+#include "backend/cuda/emit/nest_emitter.hpp"
+
+namespace kiln::codegen::cuda {
+namespace {
+
+std::string vector_of(ScalarId load) {
+  return "l" + std::to_string(load.index());
+}
+
+}  // namespace
+
+std::string NestEmitter::column_total(std::size_t reduce) const {
+  const std::string name = "c" + std::to_string(reduce);
+  return trip_.empty() ? name + "[v]" : name + "[" + trip_ + "][v]";
+}
+
+// The expressions that a phase computes for every element.
+std::vector<ScalarId> NestEmitter::roots(int phase) const {
+  std::vector<ScalarId> roots;
+  for (const LoopNest::Reduce& reduce : nest_.reduces) {
+    if (reduce.phase == phase) {
+      roots.push_back(reduce.body);
+    }
+  }
+  for (const LoopNest::Store& store : nest_.stores) {
+    if (store.domain == IterationDomain::kFull && store.phase == phase && nest_.segments.empty()) {
+      roots.push_back(store.value);
+    }
+  }
+  return roots;
+}
+
+// Names `m` and the first `j` of the elements at position `linear` of a row.
+void NestEmitter::set_position(const std::string& linear) {
+  if (nest_.extents[kMiddle] == ir::Expr(1)) {
+    body_.line("const Int m = 0, j = " + linear + ";");
+  } else {
+    body_.line("const Int m = " + linear + " / " + extent(kInner) + ", j = " + linear + " % " +
+               extent(kInner) + ";");
+  }
+}
+
+void NestEmitter::visit(const Work& work, const std::string& first) {
+  if (text_.checks_indices) {
+    body_.line("bool ok = true;");
+  }
+  trip_ = work.trip;
+  load_vectors(work);
+  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+    const LoopNest::Store& store = nest_.stores[i];
+    if (store.domain == IterationDomain::kFull && store.phase == work.phase &&
+        is_packed(store.address)) {
+      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(store.operand))) + " y" +
+                 std::to_string(i) + "[" + std::to_string(block_.vector) + "];");
+    }
+  }
+  if (block_.vector > 1) {
+    body_.line("const Int j0 = " + first + ";");
+    body_.directive("#pragma unroll");
+    body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
+    body_.line("const Int j = j0 + v;");
+  } else {
+    body_.block("");
+    body_.line("constexpr int v = 0;");
+  }
+  visit_element(work);
+  body_.close();
+  store_vectors(work);
+  if (text_.checks_indices) {
+    body_.line("if (!ok) *failed = 1;");
+  }
+}
+
+void NestEmitter::load_vectors(const Work& work) {
+  ScalarWriter outside(text_);
+  std::unordered_set<ScalarId> seen;
+  std::vector<ScalarId> loads;
+  for (const ScalarId root : roots(work.phase)) {
+    collect_unconditional_loads(program_.pool, root, seen, loads);
+  }
+  for (const ScalarId load : loads) {
+    const Scalar& scalar = text_.scalar(load);
+    if (!is_packed(scalar.indices[0])) {
+      continue;
+    }
+    const auto operand = static_cast<std::uint32_t>(scalar.integer);
+    const bool kept = kept_.contains(load);
+    std::string vector = vector_of(load) + (kept ? "[" + work.trip + "]" : "");
+    if (kept && first_phase_of(load) < work.phase) {
+      continue;
+    }
+    if (!kept) {
+      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " + vector +
+                 "[" + std::to_string(block_.vector) + "];");
+    }
+    const std::string address = outside.index(scalar.indices[0]);
+    body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") +
+               std::to_string(block_.vector) + ">(" + vector + ", " + text_.operand(operand) +
+               " + (" + address + "), aligned);");
+  }
+}
+
+int NestEmitter::first_phase_of(ScalarId load) const {
+  for (int phase = 0; phase < phase_count(); ++phase) {
+    std::unordered_set<ScalarId> seen;
+    std::vector<ScalarId> loads;
+    for (const ScalarId root : roots(phase)) {
+      collect_unconditional_loads(program_.pool, root, seen, loads);
+    }
+    if (std::find(loads.begin(), loads.end(), load) != loads.end()) {
+      return phase;
+    }
+  }
+  return 0;
+}
+
+// Short rows: packed loads of more than one phase, as many as there are registers for.
+void NestEmitter::choose_kept() {
+  if (block_.trips == 0) {
+    return;
+  }
+  std::unordered_map<ScalarId, int> uses;
+  std::vector<ScalarId> order;
+  for (int phase = 0; phase < phase_count(); ++phase) {
+    std::unordered_set<ScalarId> seen;
+    std::vector<ScalarId> loads;
+    for (const ScalarId root : roots(phase)) {
+      collect_unconditional_loads(program_.pool, root, seen, loads);
+    }
+    for (const ScalarId load : loads) {
+      if (is_packed(text_.scalar(load).indices[0]) && ++uses[load] == 2) {
+        order.push_back(load);
+      }
+    }
+  }
+  std::int64_t bytes = 0;
+  for (const ScalarId load : order) {
+    const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
+    bytes += std::int64_t{block_.trips} * block_.vector * ir::size_of(dtype);
+    if (bytes <= kKeptRowBytes) {
+      kept_.insert(load);
+      body_.line("alignas(16) " + std::string(memory_type(dtype)) + " " + vector_of(load) + "[" +
+                 std::to_string(block_.trips) + "][" + std::to_string(block_.vector) + "];");
+    }
+  }
+}
+
+void NestEmitter::visit_element(const Work& work) {
+  ScalarWriter element(text_);
+  std::unordered_set<ScalarId> seen;
+  std::vector<ScalarId> loads;
+  for (const ScalarId root : roots(work.phase)) {
+    collect_unconditional_loads(program_.pool, root, seen, loads);
+  }
+  for (const ScalarId load : loads) {
+    if (is_packed(text_.scalar(load).indices[0])) {
+      element.set(
+          load,
+          "value(" + vector_of(load) + (kept_.contains(load) ? "[" + work.trip + "][v])" : "[v])"));
+    }
+  }
+  for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
+    const LoopNest::Reduce& reduce = nest_.reduces[i];
+    if (reduce.phase != work.phase) {
+      continue;
+    }
+    const std::string value = element.value(reduce.body);
+    const std::string combine = std::string(combiner(reduce.reduction)) + "::of";
+    const std::string type = "(" + std::string(compute_type(reduce.dtype)) + ")";
+    const std::string to =
+        reduce.result != IterationDomain::kColumn ? total(i)
+        : totals_in_memory()
+            ? "partial" + std::to_string(i) + "[blockIdx.x * (Int)" + row_length() + " + p + v]"
+            : column_total(i);
+    body_.line(to + " = " + combine + "(" + to + ", " + type + value + ");");
+  }
+  write_stores(work, element);
+}
+
+void NestEmitter::assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value) {
+  const std::string type(memory_type(text_.dtype(store.operand)));
+  const std::string computed = writer.value(value);
+  const std::string address = writer.index(store.address);
+  body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(store.operand) + "[" +
+             address + "] = stored<" + type + ">(" + computed + ");");
+}
+
+void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
+  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+    const LoopNest::Store& store = nest_.stores[i];
+    if (store.domain != IterationDomain::kFull || store.phase != work.phase) {
+      continue;
+    }
+    const bool packed = is_packed(store.address);
+    const std::string type(memory_type(text_.dtype(store.operand)));
+    const auto assign = [&](ScalarWriter& writer, ScalarId value) {
+      if (packed) {
+        const std::string computed = writer.value(value);
+        body_.line("y" + std::to_string(i) + "[v] = stored<" + type + ">(" + computed + ");");
+      } else {
+        assign_at(writer, store, value);
+      }
+    };
+    if (nest_.segments.empty()) {
+      assign(element, store.value);
+      continue;
+    }
+    for (const Segment& segment : nest_.segments) {
+      body_.block("if (j >= " + std::to_string(segment.begin) + " && j < " +
+                  std::to_string(segment.end) + ")");
+      ScalarWriter inside = element;
+      assign(inside, segment.values[i]);
+      body_.close();
+    }
+  }
+}
+
+void NestEmitter::store_vectors(const Work& work) {
+  ScalarWriter outside(text_);
+  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+    const LoopNest::Store& store = nest_.stores[i];
+    if (store.domain != IterationDomain::kFull || store.phase != work.phase ||
+        !is_packed(store.address)) {
+      continue;
+    }
+    const std::string address = outside.index(store.address);
+    body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") +
+               std::to_string(block_.vector) + ">(" + text_.operand(store.operand) + " + (" +
+               address + "), y" + std::to_string(i) + ", aligned);");
+  }
+}
+
+// What is written once for each row, when the reductions of `phase` are there.
+void NestEmitter::row_stores(int phase) {
+  for (const LoopNest::Store& store : nest_.stores) {
+    if (store.domain == IterationDomain::kRow && std::max(store.phase, 1) == phase + 1) {
+      body_.block("if (live && threadIdx.x == 0)");
+      body_.line("const Int m = 0, j = 0;");
+      if (text_.checks_indices) {
+        body_.line("bool ok = true;");
+      }
+      ScalarWriter writer(text_);
+      assign_at(writer, store, store.value);
+      body_.close();
+    }
+  }
+}
+
+}  // namespace kiln::codegen::cuda
