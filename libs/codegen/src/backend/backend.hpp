@@ -51,6 +51,10 @@ struct FusionLimits {
   std::int64_t row_elements = 0;  ///< Longer rows of reductions do not stay in the cache.
   int loads = 0;                  ///< Of one expression, before it is cut.
   int recomputed_cost = 0;        ///< Up to so many operations a value is computed again.
+  /// Totals over rows are added up in at most so many parts of their own, and no more accumulators.
+  int chunks = 16;
+  std::int64_t accumulators = std::int64_t{1} << 62;
+  bool splits_rows = false;  ///< Parts of what is reduced to one number need not be whole rows.
 };
 
 /// A kernel as source text.

@@ -14,10 +14,6 @@ using ir::Expr;
 
 namespace {
 
-// Chunks of rows that have accumulators of their own: enough for any number of threads, and always
-// the same, so that sums do not depend on how many threads there are.
-constexpr std::int64_t kMostChunks = 16;
-
 enum class Places { kFixed, kComputed };
 
 // Whether every load and store is at a fixed stride along the inner loop, or repeats what is. With
@@ -91,21 +87,33 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   return extents;
 }
 
-int choose_chunks(const LoopNest& kernel) {
+int choose_chunks(const LoopNest& kernel, const FusionLimits& limits) {
   const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
   const std::optional<std::int64_t> row =
       (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
   if (!rows || !row || *rows * *row < 1 << 15) {
     return 1;
   }
-  return static_cast<int>(std::clamp<std::int64_t>(*rows / 8, 1, kMostChunks));
+  const auto reduces_to = [&](IterationDomain domain) {
+    return std::ranges::any_of(kernel.reduces,
+                               [&](const auto& reduce) { return reduce.result == domain; });
+  };
+  const bool has_columns = reduces_to(IterationDomain::kColumn);
+  const bool any_part = limits.splits_rows && !has_columns && !reduces_to(IterationDomain::kRow);
+  const std::int64_t parts = any_part ? *rows * *row / 4096 : *rows / 8;
+  std::int64_t most = limits.chunks;
+  if (has_columns) {
+    most = std::min(most, std::max<std::int64_t>(8, limits.accumulators / *row));
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(parts, 1, most));
 }
 
 }  // namespace
 
 std::optional<LoopNest> shape_nest(LoopProgram& program,
                                    const FusionPlan& plan,
-                                   const FusionGroup& group) {
+                                   const FusionGroup& group,
+                                   const FusionLimits& limits) {
   // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
   // along the three channels of a picture, costs less than dividing every element's number.
   constexpr std::int64_t kShortest = 8;
@@ -115,7 +123,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     Inliner expander(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
     std::optional<LoopNest> kernel = expander.expand(plan.kept);
     if (kernel) {
-      kernel->chunks = choose_chunks(*kernel);
+      kernel->chunks = choose_chunks(*kernel, limits);
       kernel->segments = find_segments(program.pool, *kernel);
     }
     return kernel;

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "backend/backend.hpp"
 #include "loop/loop_nest.hpp"
 #include "schedule/fusion.hpp"
 
@@ -13,6 +14,7 @@ namespace kiln::codegen {
 /// The kernel of `group` with its loops chosen; nothing if its members do not fit together.
 [[nodiscard]] std::optional<LoopNest> shape_nest(LoopProgram& program,
                                                  const FusionPlan& plan,
-                                                 const FusionGroup& group);
+                                                 const FusionGroup& group,
+                                                 const FusionLimits& limits);
 
 }  // namespace kiln::codegen

@@ -160,7 +160,7 @@ class Scheduler {
   }
 
   void add_kernel(const FusionPlan& plan, const FusionGroup& group) {
-    std::optional<LoopNest> kernel = shape_nest(program_, plan, group);
+    std::optional<LoopNest> kernel = shape_nest(program_, plan, group, backend_.fusion_limits());
     ensure(kernel.has_value(), "a group that fits does not expand");
     const bool empty =
         std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });

@@ -22,7 +22,13 @@ std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
 }
 
 FusionLimits CudaBackend::fusion_limits() const {
-  return {.operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
+  return {.operands = 24,
+          .row_elements = 1 << 17,
+          .loads = 24,
+          .recomputed_cost = 3,
+          .chunks = 1056,  // Eight blocks for each multiprocessor of an H200.
+          .accumulators = 1 << 18,
+          .splits_rows = true};
 }
 
 KernelSource CudaBackend::emit(const LoopProgram& program,

@@ -1,5 +1,6 @@
 // The kernels of a nest: how threads share its elements.
 
+#include <algorithm>
 #include <string>
 
 #include "backend/cuda/emit/nest_emitter.hpp"
@@ -147,6 +148,59 @@ void NestEmitter::emit_columns() {
              divided_up(row_length(), std::to_string(block_.width * block_.vector)),
              block_.width,
              block_.rows);
+}
+
+void NestEmitter::emit_tiles() {
+  block_ = {};
+  std::int64_t smallest = 8;
+  for (const ScalarId load : nest_.transposed_loads) {
+    const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
+    smallest = std::min<std::int64_t>(smallest, ir::size_of(dtype));
+  }
+  const int side = smallest < 4 ? 64 : 32, rows = 256 / side;
+  const std::string length = std::to_string(side), step = std::to_string(rows);
+  open_kernel("tiles", 256);
+  ScalarWriter element(text_);
+  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
+    const auto operand =
+        static_cast<std::uint32_t>(text_.scalar(nest_.transposed_loads[i]).integer);
+    body_.line("__shared__ " + std::string(memory_type(text_.dtype(operand))) + " tile" +
+               std::to_string(i) + "[" + length + "][" + length + " + 1];");
+  }
+  const std::string across = "((" + extent(kInner) + " + " + length + " - 1) / " + length + ")";
+  const std::string down = "((" + extent(kMiddle) + " + " + length + " - 1) / " + length + ")";
+  body_.line("const Int q = (Int)blockIdx.x / " + across + ", o = q / " + down + ";");
+  body_.line("const Int m0 = q % " + down + " * " + length + ", j0 = (Int)blockIdx.x % " + across +
+             " * " + length + ";");
+  body_.block("for (int r = threadIdx.y; r < " + length + "; r += " + step + ")");
+  body_.line("const Int m = m0 + threadIdx.x, j = j0 + r;");
+  body_.block("if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
+  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
+    const Scalar& load = text_.scalar(nest_.transposed_loads[i]);
+    ScalarWriter outside(text_);
+    const std::string address = outside.index(load.indices[0]);
+    body_.line("tile" + std::to_string(i) + "[r][threadIdx.x] = " +
+               text_.operand(static_cast<std::uint32_t>(load.integer)) + "[" + address + "];");
+    element.set(nest_.transposed_loads[i], "value(tile" + std::to_string(i) + "[threadIdx.x][r])");
+  }
+  body_.close();
+  body_.close();
+  body_.line("__syncthreads();");
+  body_.block("for (int r = threadIdx.y; r < " + length + "; r += " + step + ")");
+  body_.line("const Int m = m0 + r, j = j0 + threadIdx.x;");
+  body_.block("if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
+  if (text_.checks_indices) {
+    body_.line("bool ok = true;");
+  }
+  write_stores({}, element);
+  if (text_.checks_indices) {
+    body_.line("if (!ok) *failed = 1;");
+  }
+  body_.close();
+  body_.close();
+  body_.close();
+  add_launch(
+      "tiles", "(long long)" + across + " * " + down + " * " + extent(kOuter), "1", side, rows);
 }
 
 // What the threads of a block have added up, as the block's part of each total.

@@ -44,6 +44,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 NestEmitter::NestEmitter(const LoopProgram& program, const LoopNest& nest, std::vector<Expr>& sizes)
     : program_(program), nest_(nest), text_{program, nest, body_, sizes} {
+  const auto is_half = [&](std::uint32_t operand) {
+    return text_.dtype(operand) == DType::kFloat16 || text_.dtype(operand) == DType::kBFloat16;
+  };
+  text_.is_approximate =
+      !nest.update && std::ranges::all_of(nest.stores, [&](const LoopNest::Store& store) {
+        return is_half(store.operand);
+      });
   const auto note = [&](ScalarId root) {
     text_.checks_indices = text_.checks_indices || checks_index(program.pool, root);
   };
@@ -72,6 +79,8 @@ KernelSource NestEmitter::run() {
     emit_in_order(*nest_.scan);
   } else if (nest_.stores.empty() && nest_.reduces.empty()) {
     // Nothing but updates.
+  } else if (!nest_.transposed_loads.empty() && nest_.reduces.empty()) {
+    emit_tiles();
   } else if (has(IterationDomain::kRow)) {
     emit_rows();
   } else if (!has(IterationDomain::kColumn)) {
@@ -211,8 +220,8 @@ BlockShape NestEmitter::choose_rows() const {
     return shape;
   }
   const auto vectors = static_cast<std::uint64_t>(std::max<std::int64_t>(*row / shape.vector, 1));
-  // Four vectors a thread hide latencies; a row needs no more threads than that.
-  const std::uint64_t wanted = std::bit_ceil((vectors + 3) / 4);
+  // Sixteen elements a thread hide latencies; a row needs no more threads than that.
+  const std::uint64_t wanted = std::bit_ceil((static_cast<std::uint64_t>(*row) + 15) / 16);
   shape.width = static_cast<int>(
       std::clamp<std::uint64_t>(wanted, std::min<std::uint64_t>(32, std::bit_ceil(vectors)), 1024));
   shape.rows = std::max(1, kThreads / shape.width);

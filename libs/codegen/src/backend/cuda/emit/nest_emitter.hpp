@@ -5,6 +5,8 @@
 //   rows       a row is shared by a power of two of threads, which reduce it in phases; values that
 //              several phases read stay in registers if the row is short
 //   columns    a block takes a strip of columns through every so many-th row
+//   tiles      a block takes a square of the middle and the inner loop; what lies along the middle
+//              one is read along it, and turned in shared memory
 //   in order   one thread walks along the middle loop: running totals, updates
 //
 // Totals over the rows or over everything go through scratch memory, one for each chunk of rows,
@@ -53,6 +55,7 @@ class NestEmitter {
   void emit_elements();
   void emit_rows();
   void emit_columns();
+  void emit_tiles();
   void emit_in_order(const LoopNest::Scan& scan);
   void emit_update(const LoopNest::Update& update);
   void emit_totals();

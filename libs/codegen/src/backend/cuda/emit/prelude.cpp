@@ -68,6 +68,28 @@ static __device__ T stored(From x) {
   return Stored<T>::of(x);
 }
 
+#ifdef __CUDACC_RTC__
+static __device__ float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+static __device__ float approximate_quotient(float a, float b) {
+  float result;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+static __device__ float approximate_exp(float x) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
+  return result;
+}
+#else
+static float reciprocal(float x) { return 1 / x; }
+static float approximate_quotient(float a, float b) { return a / b; }
+static float approximate_exp(float x) { return expf(x); }
+#endif
+
 // NaN if either is.
 template <class T>
 static __device__ T maximum(T a, T b) {

@@ -56,7 +56,6 @@ std::string_view function_of(ScalarOp op) {
     case ScalarOp::kCeil: return "ceil";
     case ScalarOp::kRound: return "rint";
     case ScalarOp::kTruncate: return "trunc";
-    case ScalarOp::kExp: return "exp";
     case ScalarOp::kExp2: return "exp2";
     case ScalarOp::kExpm1: return "expm1";
     case ScalarOp::kLog: return "log";
@@ -161,6 +160,15 @@ std::string ScalarWriter::operation(const Scalar& scalar,
   const bool is_real = ir::is_floating_point(scalar.dtype);
   const std::string& a = operands[0];
   const std::string suffix = scalar.dtype == DType::kFloat64 ? "" : "f";
+  const bool is_float = scalar.dtype == DType::kFloat32;
+  const bool is_approximate = is_float && text_.is_approximate;
+  const std::string exponential = is_approximate ? "approximate_exp(" : "exp" + suffix + "(";
+  if (is_approximate && scalar.op == ScalarOp::kDivide) {
+    return "approximate_quotient(" + a + ", " + operands[1] + ")";
+  }
+  if (scalar.op == ScalarOp::kExp) {
+    return exponential + a + ")";
+  }
   if (const std::string_view symbol = infix_of(scalar.op); !symbol.empty()) {
     return "(" + type + ")(" + a + std::string(symbol) + operands[1] + ")";
   }
@@ -185,9 +193,13 @@ std::string ScalarWriter::operation(const Scalar& scalar,
     case ScalarOp::kGelu:
       return "(" + type + ")0.5 * " + a + " * (1 + erf" + suffix + "(" + a + " * (" + type +
              ")0.70710678118654752))";
-    case ScalarOp::kSigmoid: return "1 / (1 + exp" + suffix + "(-" + a + "))";
+    // The divisor is 1 or more, so its reciprocal is at most one unit off.
+    case ScalarOp::kSigmoid:
+      return is_float ? "reciprocal(1 + " + exponential + "-" + a + "))"
+                      : "1 / (1 + " + exponential + "-" + a + "))";
     case ScalarOp::kDivideByOnePlusExp:
-      return a + " / (1 + exp" + suffix + "(" + operands[1] + "))";
+      return is_float ? a + " * reciprocal(1 + " + exponential + operands[1] + "))"
+                      : a + " / (1 + " + exponential + operands[1] + "))";
     case ScalarOp::kIsNan: return a + " != " + a;
     case ScalarOp::kRoundToHalf: return "value(stored<Half>(" + a + "))";
     case ScalarOp::kRoundToBFloat16: return "value(stored<BFloat16>(" + a + "))";

@@ -20,7 +20,9 @@ struct NestText {
   const LoopNest& nest;
   SourceText& out;
   std::vector<ir::Expr>& sizes;  ///< Numbers that a kernel is told: `sizes[i]` in it.
-  bool checks_indices = false;   ///< Some kernel has a `bool ok`, false once an index was outside.
+  /// Everything that is stored has 16 bits: a few units of a float more or less do not show.
+  bool is_approximate = false;
+  bool checks_indices = false;  ///< Some kernel has a `bool ok`, false once an index was outside.
 
   [[nodiscard]] const Scalar& scalar(ScalarId id) const { return program.pool[id]; }
   [[nodiscard]] ir::DType dtype(std::uint32_t operand) const {
