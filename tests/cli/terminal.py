@@ -11,6 +11,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,27 @@ def test_colours_are_for_terminals_and_can_be_refused(folder):
     coloured = ESCAPE + "1;31mkiln:" + ESCAPE + "0m"
     assert coloured in on_terminal(*command, folder=folder)[0]
     assert coloured not in on_terminal(*command, folder=folder, NO_COLOR="1")[0]
+
+
+def test_the_doctor_calls_nothing_good_that_is_not_there(folder):
+    tools = pathlib.Path(folder) / "tools"  # A PATH with a compiler, but without nvcc and dot.
+    tools.mkdir()
+    for name in ["g++", "as", "ld", "ld.gold"]:
+        if found := shutil.which(name):
+            (tools / name).symlink_to(found)
+
+    result = plain("doctor", folder=folder, PATH=str(tools))
+
+    assert re.search(r"^none  CUDA: there is no nvcc", result.stdout, re.M), result.stdout
+    assert re.search(r"^none  graphviz: ", result.stdout, re.M), result.stdout
+
+
+def test_only_devices_that_work_are_offered(folder):
+    assert "cuda" not in plain("compile", "--help", folder=folder).stdout
+
+    refused = plain("compile", MODEL, "-o", f"{folder}/out.pt2", "--device", "cuda", folder=folder)
+
+    assert refused.returncode != 0 and "use cpu" in refused.stderr, refused.stderr
 
 
 def test_help_has_examples_and_exit_codes(folder):

@@ -118,7 +118,7 @@ void add_compile(CLI::App& app, Session& session) {
   command
       ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
       ->required();
-  command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--device", arguments->device, "Only cpu so far")->capture_default_str();
   command->add_option(
       "--instances",
       arguments->instances,

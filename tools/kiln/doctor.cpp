@@ -1,4 +1,5 @@
-// kiln doctor: whether a compile can work here, and how to mend what is missing.
+// kiln doctor: whether a compile can work here, and how to mend what is missing. What is there is
+// "good", what is needed and missing is "BAD", and what one can do without is "none".
 
 #include <torch/version.h>
 
@@ -48,14 +49,14 @@ std::vector<Finding> examine() {
   const auto dot = find_program("dot");
   findings.push_back({"graphviz",
                       dot.has_value(),
-                      dot ? dot->string() : "absent: install graphviz for pictures",
+                      dot ? dot->string() : "there is no dot; install graphviz for pictures",
                       false});
   const auto nvcc = find_program("nvcc");
-  findings.push_back(
-      {"CUDA",
-       true,
-       nvcc ? nvcc->string() + " (kernels for CUDA are not generated yet)" : "absent",
-       false});
+  findings.push_back({"CUDA",
+                      nvcc.has_value(),
+                      (nvcc ? nvcc->string() : "there is no nvcc") +
+                          " (not needed: kernels for CUDA are not generated yet)",
+                      false});
   return findings;
 }
 
@@ -65,9 +66,13 @@ int report_findings(bool json) {
   for (const Finding& finding : examine()) {
     usable = usable && (finding.good || !finding.needed);
     if (json) {
-      rows.push_back({{"what", finding.what}, {"good", finding.good}, {"detail", finding.detail}});
+      rows.push_back({{"what", finding.what},
+                      {"good", finding.good},
+                      {"needed", finding.needed},
+                      {"detail", finding.detail}});
     } else {
-      std::cout << (finding.good ? "good  " : "BAD   ") << finding.what << ": " << finding.detail
+      const char* const missing = finding.needed ? "BAD   " : "none  ";
+      std::cout << (finding.good ? "good  " : missing) << finding.what << ": " << finding.detail
                 << "\n";
     }
   }
