@@ -45,6 +45,9 @@ FOLDERS = {
 }
 FOLDERS["codegen"]["driver"] = set(FOLDERS["codegen"])
 
+RETIRED_WORDS = "tests/style/retired_words.txt"
+RETIRED_WORDS_EXEMPT = (RETIRED_WORDS, "tests/style/rules_test.py")
+
 WITHOUT_TORCH = ("base", "ir", "autograd-cache", "partitioner", "codegen")
 
 violations: list[str] = []
@@ -200,6 +203,30 @@ def check_text(files: list[str]) -> None:
             report(name, 1, "a header begins with a comment: what it is for, and what it is not")
 
 
+def retired_words(text: str) -> dict[str, str]:
+    """What stands in retired_words.txt: each word or phrase with what to use instead."""
+    entries = (line.partition("  # ") for line in text.splitlines() if not line.startswith("#"))
+    return {word.strip(): instead.strip() for word, _, instead in entries if word.strip()}
+
+
+def check_retired_words(files: list[str], words: dict[str, str]) -> None:
+    # A phrase may be broken over two lines, in code with the marks of a comment between them.
+    gap = r"(?:\s|//|#)+"
+    patterns = {word: gap.join(map(re.escape, word.split())) for word in words}
+    any_word = re.compile(rf"(?<!\w)(?:{'|'.join(patterns.values())})(?!\w)")
+    for name in select(files, r"^(libs/|tools/|tests/|docs/|README\.md$|dev$)"):
+        if name in RETIRED_WORDS_EXEMPT or name.endswith(".svg"):
+            continue
+        try:
+            text = (ROOT / name).read_text()
+        except UnicodeDecodeError:
+            continue
+        for match in any_word.finditer(text):
+            word = next(word for word, pattern in patterns.items() if re.fullmatch(pattern, match.group()))
+            line = text.count("\n", 0, match.start()) + 1
+            report(name, line, f"'{word}' is retired: {words[word]}")
+
+
 def main() -> int:
     files = tracked_files()
     check_includes(files)
@@ -208,6 +235,7 @@ def main() -> int:
     check_libraries(files)
     check_folders(files)
     check_text(files)
+    check_retired_words(files, retired_words((ROOT / RETIRED_WORDS).read_text()))
     for violation in violations:
         print(violation)
     print(f"{len(files)} files, {len(violations)} violations")

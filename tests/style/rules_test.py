@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of rules.py: what the table of folders forbids is found, and what it allows is not."""
+"""Tests of rules.py: what the tables of folders and of retired words forbid is found, and the rest is not."""
 
 import tempfile
 import unittest
@@ -8,16 +8,22 @@ from pathlib import Path
 import rules
 
 
+def violations_in(files: dict[str, str], check) -> list[str]:
+    """What `check` reports of a workspace that has only `files`."""
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in files.items():
+            path = Path(directory) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        rules.ROOT, rules.violations = Path(directory), []
+        check(sorted(files))
+        return rules.violations
+
+
 class FolderRules(unittest.TestCase):
     def violations(self, files: dict[str, str], folders: dict[str, set[str]]) -> list[str]:
-        with tempfile.TemporaryDirectory() as directory:
-            for name, text in files.items():
-                path = Path(directory) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
-            rules.ROOT, rules.FOLDERS, rules.violations = Path(directory), {"x": folders}, []
-            rules.check_folders(sorted(files))
-            return rules.violations
+        rules.FOLDERS = {"x": folders}
+        return violations_in(files, rules.check_folders)
 
     def test_an_edge_that_is_not_in_the_table_is_found(self):
         files = {
@@ -52,6 +58,37 @@ class FolderRules(unittest.TestCase):
 
         self.assertEqual(len(found), 1)
         self.assertIn("stands in no folder", found[0])
+
+
+class RetiredWords(unittest.TestCase):
+    def violations(self, files: dict[str, str], text: str) -> list[str]:
+        return violations_in(files, lambda names: rules.check_retired_words(names, rules.retired_words(text)))
+
+    def test_a_retired_word_is_found_with_its_line_and_what_to_use(self):
+        found = self.violations({"libs/x/src/a.cpp": "int a;\nRung b;\n"}, "# Names\nRung  # CallPath\n")
+
+        self.assertEqual(found, ["libs/x/src/a.cpp:2: 'Rung' is retired: CallPath"])
+
+    def test_words_are_matched_whole_and_by_case(self):
+        found = self.violations({"docs/a.md": "rung, Rungs, a_Rung"}, "Rung  # CallPath\n")
+
+        self.assertEqual(found, [])
+
+    def test_a_phrase_is_found_across_lines_and_comment_marks(self):
+        files = {"docs/a.md": "which OpenBLAS loses\nitself on\n", "tools/b.cpp": "// loses\n// itself\n"}
+
+        found = self.violations(files, "loses itself  # handles poorly\n")
+
+        self.assertEqual(len(found), 2)
+        self.assertIn("docs/a.md:1:", found[0])
+        self.assertIn("tools/b.cpp:1:", found[1])
+
+    def test_only_the_project_s_own_text_is_looked_at(self):
+        files = {"CHANGELOG.md": "Rung\n", "tests/style/retired_words.txt": "Rung  # CallPath\n", "dev": "Rung\n"}
+
+        found = self.violations(files, "Rung  # CallPath\n")
+
+        self.assertEqual(found, ["dev:1: 'Rung' is retired: CallPath"])
 
 
 if __name__ == "__main__":
