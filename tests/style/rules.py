@@ -203,6 +203,16 @@ def check_text(files: list[str]) -> None:
             report(name, 1, "a header begins with a comment: what it is for, and what it is not")
 
 
+def check_documents(files: list[str]) -> None:
+    """Prose is wrapped. A table row cannot be, and a block shows what a command printed."""
+    for name in select(files, r"\.md$"):
+        in_block = False
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            in_block ^= line.lstrip().startswith("```")
+            if len(line) >= 120 and not in_block and not line.startswith("|"):
+                report(name, number, "a line of Markdown ends before column 120")
+
+
 def retired_words(text: str) -> dict[str, str]:
     """What stands in retired_words.txt: each word or phrase with what to use instead."""
     entries = (line.partition("  # ") for line in text.splitlines() if not line.startswith("#"))
@@ -235,6 +245,7 @@ def main() -> int:
     check_libraries(files)
     check_folders(files)
     check_text(files)
+    check_documents(files)
     check_retired_words(files, retired_words((ROOT / RETIRED_WORDS).read_text()))
     for violation in violations:
         print(violation)

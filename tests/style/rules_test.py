@@ -60,6 +60,16 @@ class FolderRules(unittest.TestCase):
         self.assertIn("stands in no folder", found[0])
 
 
+class Documents(unittest.TestCase):
+    def test_long_lines_of_prose_are_found_and_those_of_blocks_and_tables_are_not(self):
+        long = "word " * 30
+        files = {"docs/a.md": f"short\n\n```\n{long}\n```\n\n| {long} |\n\n{long}\n"}
+
+        found = violations_in(files, rules.check_documents)
+
+        self.assertEqual(found, ["docs/a.md:9: a line of Markdown ends before column 120"])
+
+
 class RetiredWords(unittest.TestCase):
     def violations(self, files: dict[str, str], text: str) -> list[str]:
         return violations_in(files, lambda names: rules.check_retired_words(names, rules.retired_words(text)))
