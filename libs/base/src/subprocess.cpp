@@ -142,7 +142,7 @@ class RunningProcesses {
   pid_t add(Start&& start) {
     const std::lock_guard lock(mutex_);
     if (ended_) {
-      throw Error(ErrorCode::kIo, "no program is started any more: this one is being ended");
+      throw Error(ErrorCode::kIo, "cannot start a subprocess during shutdown");
     }
     const pid_t id = start();
     ids_.insert(id);

@@ -28,7 +28,7 @@ struct Digest {
   auto operator<=>(const Digest&) const = default;  ///< By bytes.
 };
 
-/// Computes a digest piece by piece.
+/// Computes a digest incrementally.
 class Hasher {
  public:
   Hasher();

@@ -19,7 +19,7 @@ enum class Durability {
   kEventual,  ///< Leave it torn. Far quicker; for files that are checked when they are read.
 };
 
-/// Writes `bytes` to a temporary beside `path` and renames it to `path`.
+/// Writes `bytes` to a temporary next to `path` and renames it to `path`.
 ///
 /// Creates missing parent directories. Throws `Error` with `kIo`; `path` is then as it was.
 void write_file_atomically(const std::filesystem::path& path,

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Owns what open(2) and its like return; a negative number stands for nothing.
+/// Owns what open(2) and its like return; a negative number means none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
