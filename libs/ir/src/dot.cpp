@@ -128,7 +128,7 @@ class Picture {
     }
   }
 
-  /// Element type and sizes: strides would only fill the picture.
+  /// Element type and sizes: strides would only clutter the drawing.
   [[nodiscard]] std::string short_type(ValueId id) const {
     if (!graph_.value(id).is_tensor()) {
       return print_type(graph_.value(id).meta);

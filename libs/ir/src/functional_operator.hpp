@@ -15,7 +15,7 @@ struct FunctionalOperator {
   std::string target;
   /// An `out=` call: the functional form has no such arguments.
   bool drops_mutated = false;
-  /// How its result lies in memory.
+  /// The layout of its result.
   enum class Order {
     kLikeArgument,  ///< Dense, in the order of the argument it stands for.
     kRowMajor,      ///< Whatever the argument's strides were.

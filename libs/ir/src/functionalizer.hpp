@@ -38,7 +38,7 @@ class Functionalizer {
     std::unordered_multimap<std::size_t, ValueId> places = {};  // By hash of geometry.
   };
 
-  /// How an old value lies in its memory, and which new value holds its elements.
+  /// The layout of an old value in its memory, and which new value holds its elements.
   struct Place {
     std::uint32_t memory = kUntracked;
     ValueId same = {};          // The first old value at this place, which leads the way.

@@ -70,7 +70,7 @@ bool may_overlap(const TensorMeta& meta) {
       continue;
     }
     if (!size.is_constant() || !stride.is_constant()) {
-      // Symbolic strides are products of sizes: they step over what is further in.
+      // Symbolic strides are products of sizes: they step over the inner dimensions.
       if (stride == Expr(0)) {
         return true;
       }
@@ -164,7 +164,8 @@ std::optional<std::vector<Expr>> view_strides(const TensorMeta& meta, std::span<
   if (element_count(meta.sizes) == Expr(0)) {
     return contiguous_strides(sizes);
   }
-  // Runs of dimensions that are contiguous among themselves can be cut anew, but not across a gap.
+  // Runs of dimensions that are contiguous among themselves can be split differently, but not
+  // across a gap.
   std::vector<Expr> strides(sizes.size());
   std::size_t next = sizes.size();
   Expr chunk_size = 1;

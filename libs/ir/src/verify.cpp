@@ -232,7 +232,7 @@ class Verifier {
     }
   }
 
-  /// Whether this is the half of a joint graph that computes gradients.
+  /// Whether this is the backward graph of a partition.
   [[nodiscard]] bool is_backward() const {
     return std::all_of(graph_.inputs().begin(), graph_.inputs().end(), [](const Input& input) {
       return input.kind == InputKind::kSaved || input.kind == InputKind::kTangent ||

@@ -168,7 +168,7 @@ bool fill_diagonal(const Graph& graph, const Node& node, const TensorMeta& base,
   return true;
 }
 
-/// One piece of a split, as a slice: the pieces before it say where it begins.
+/// One chunk of a split, as a slice: the sizes of those before it give its start.
 bool fill_piece(const Graph& graph,
                 const Node& node,
                 std::uint32_t result,

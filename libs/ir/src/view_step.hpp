@@ -49,7 +49,7 @@ struct ViewStep {
                                  std::uint32_t argument);
 
 /// The metadata of `step` applied to `base`, where `recorded` is what the view was when it ran on
-/// `recorded_base`. Nothing if the base must be copied or laid out anew first.
+/// `recorded_base`. Nothing if the base must be copied to another layout first.
 [[nodiscard]] std::optional<TensorMeta> replay_meta(const ViewStep& step,
                                                     const TensorMeta& recorded,
                                                     const TensorMeta& recorded_base,

@@ -1,4 +1,4 @@
-// Reductions, norms and products of vectors and matrices.
+// Reductions, norms, dot products and matrix products.
 
 #include <cmath>
 #include <limits>
@@ -83,7 +83,7 @@ Expanded all_of(Expansion& e) {
   return one(!e.compute("aten.any.default", {none.id}, meta));
 }
 
-/// Row-major results of a product of matrices.
+/// Row-major results of a matrix product.
 Term product(Expansion& e, const char* target, Term a, Term b) {
   TensorMeta meta = a.meta();
   meta.sizes.back() = b.meta().sizes.back();

@@ -20,7 +20,7 @@ Term comparison(const char* name, Term a, Argument b) {
       std::string("aten.") + name + overload, {a.id, std::move(b)}, DType::kBool);
 }
 
-/// A number beside `a`: an integer stays one beside integers.
+/// A number combined with `a`: an integer stays one if `a` holds integers.
 Argument literal(const Term& a, double number) {
   const auto whole = static_cast<std::int64_t>(number);
   if (!is_floating_point(a.meta().dtype) && static_cast<double>(whole) == number) {
@@ -300,7 +300,7 @@ Term cat(std::span<const Term> parts, std::size_t dimension) {
   }
   meta.strides = contiguous_strides(meta.sizes);
   meta.offset = 0;
-  // Whether the result is row-major depends on the parts; laid out anew, they are, and it is.
+  // Whether the result is row-major depends on the parts; copied to row-major, they are, and it is.
   for (std::size_t i = 0; i < parts.size(); ++i) {
     TensorMeta row_major = parts[i].meta();
     row_major.strides = contiguous_strides(row_major.sizes);

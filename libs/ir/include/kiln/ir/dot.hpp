@@ -1,4 +1,4 @@
-// A picture of a graph, for Graphviz: `kiln-opt --emit=dot graph.kir | dot -Tsvg`.
+// A graph as a drawing, for Graphviz: `kiln-opt --emit=dot graph.kir | dot -Tsvg`.
 
 #pragma once
 

@@ -35,7 +35,7 @@ using StorageId = Id<Storage>;
 /// Everything about a tensor but its elements.
 struct TensorMeta {
   DType dtype = DType::kFloat32;   ///< Of its elements.
-  Device device = {};              ///< Where it lies.
+  Device device = {};              ///< Where its memory is.
   std::vector<Expr> sizes = {};    ///< One per dimension.
   std::vector<Expr> strides = {};  ///< In elements.
   Expr offset = 0;                 ///< In elements, from the start of the storage.
@@ -196,7 +196,7 @@ class Graph {
   /// Adds an output at the end of the list.
   void add_output(Output output) { outputs_.push_back(std::move(output)); }
 
-  /// Makes room for so many nodes and values in all; a matter of speed only.
+  /// Reserves memory for so many nodes and values in all; a matter of speed only.
   void reserve(std::size_t nodes, std::size_t values);
 
   /// Keeps `graph` for a node's `SubgraphRef` and returns its position.
