@@ -12,7 +12,7 @@
 
 namespace kiln::partitioner {
 
-/// A graph in the making, and which of its values stands for which of the source's.
+/// A graph under construction, and which of its values replaces which of the source's.
 class Copier {
  public:
   Copier(const ir::Graph& source, std::string name)

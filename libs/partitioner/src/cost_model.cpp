@@ -59,8 +59,8 @@ class Sizes {
   ir::Bindings hints_;
 };
 
-// Multiplications and additions of a product: twice the result's elements times the elements that
-// each of them sums over.
+// Multiplications and additions of a matrix product: twice the result's elements times the elements
+// that each of them sums over.
 double operations(const Sizes& sizes, const ir::Graph& graph, const ir::Node& node) {
   std::vector<const ir::TensorMeta*> operands;
   ir::for_each_operand(node, [&](ir::ValueId operand) {

@@ -183,7 +183,7 @@ class Flow {
  public:
   explicit Flow(const Network& network) {
     const std::vector<Edge>& edges = network.edges();
-    // Places by counting: the edges that leave a vertex lie together.
+    // Counting sort: the edges that leave a vertex are contiguous.
     std::vector<std::uint32_t> start(network.size() + 1);
     for (const Edge& edge : edges) {
       ++start[edge.from + 1];

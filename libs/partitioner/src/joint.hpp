@@ -17,7 +17,7 @@ namespace kiln::partitioner {
 /// Inputs, then results.
 [[nodiscard]] std::vector<ir::ValueId> program_order(const ir::Graph& graph);
 
-/// A joint graph that has been checked, with its nodes told apart.
+/// A joint graph that has been checked, with its nodes classified.
 struct Joint {
   /// Throws `Error` with `kInvalidArgument` if `joint` breaks the rules of partition.hpp.
   explicit Joint(const ir::Graph& joint);

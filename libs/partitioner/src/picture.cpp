@@ -43,7 +43,7 @@ std::string short_name(const std::string& target) {
   return std::string(family.starts_with("aten.") ? family.substr(5) : family);
 }
 
-// One half of a partition: which vertices it has.
+// The forward or the backward of a partition: which vertices it has.
 class Half {
  public:
   Half(const ir::Graph& graph, std::string prefix, const CostModel& cost)
@@ -206,7 +206,7 @@ class Picture {
     forward_.for_each_use([&](ir::ValueId operand, const std::string& user) {
       draw(forward_.vertex(operand), user, "");
     });
-    // The backward grows upwards, so that each of its nodes stands beside what it belongs to.
+    // The backward grows upwards, so that each of its nodes is next to its forward node.
     backward_.for_each_use([&](ir::ValueId operand, const std::string& user) {
       const auto found = bundle_of_.find(backward_.seen(operand));
       if (found != bundle_of_.end()) {

@@ -1,6 +1,6 @@
 // Every file of tests/filetests/partitioner: a joint graph and the two graphs it is split into.
 //
-// With KILN_UPDATE_FILETESTS set in the environment the expectations are written anew.
+// With KILN_UPDATE_FILETESTS set in the environment the expectations are rewritten.
 
 #include <cstdlib>
 #include <filesystem>

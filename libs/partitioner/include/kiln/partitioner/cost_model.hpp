@@ -23,8 +23,8 @@ struct CostModel {
   /// Whether `node` shares a kernel with fusible neighbours, so that values between them never
   /// reach memory.
   std::function<bool(const ir::Graph& graph, ir::NodeId node)> is_fusible;
-  /// Whether `node` is one of the few that dominate a program's time: products, convolutions,
-  /// attention.
+  /// Whether `node` is one of the few that dominate a program's time: matrix products,
+  /// convolutions, attention.
   std::function<bool(const ir::Graph& graph, ir::NodeId node)> is_compute_intensive;
   /// Whether `node` only looks at memory of its operands in another way.
   std::function<bool(const ir::Graph& graph, ir::NodeId node)> is_view;

@@ -1,4 +1,4 @@
-// A partition for people: what is saved and why, as data, as a table and as a picture.
+// A partition for people: what is saved and why, as data, as a table and as a drawing.
 
 #pragma once
 

@@ -18,9 +18,9 @@ struct MinCutOptions {
   CostModel cost = aten_cost_model();  ///< What operators cost.
 
   /// Share of the activations that may be saved, 1: all that is worth saving, 0: only what cannot
-  /// be computed from the inputs. Below 1, products are recomputed too, the cheapest per byte
-  /// first. A smaller budget never raises the simulated peak (memory.hpp): where recomputing would,
-  /// the choice of a larger budget stands. Counted in steps of 0.02.
+  /// be computed from the inputs. Below 1, matrix products are recomputed too, the cheapest per
+  /// byte first. A smaller budget never raises the simulated peak (memory.hpp): where recomputing
+  /// would, the choice of a larger budget stands. Counted in steps of 0.02.
   double memory_budget = 1.0;
 
   /// Nodes of the joint graph whose results are saved if the backward needs them, and nodes that

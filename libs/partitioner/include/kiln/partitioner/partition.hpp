@@ -15,8 +15,8 @@
 
 namespace kiln::partitioner {
 
-/// The two halves. What the forward hands over are its outputs of kind `kSaved`, which are the
-/// backward's inputs of kind `kSaved`.
+/// A forward and a backward graph. What the forward hands over are its outputs of kind `kSaved`,
+/// which are the backward's inputs of kind `kSaved`.
 ///
 /// Forward: all primals in order -> the joint graph's non-gradient outputs in order, saved tensors,
 /// saved integers. Backward: saved integers, saved tensors, all tangents in order -> the gradients
