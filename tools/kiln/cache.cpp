@@ -95,13 +95,13 @@ int list(bool as_json) {
   return report(as_json, rows, text.empty() ? "the cache is empty" : text);
 }
 
-// A key of the cache, or the beginning of one; LAST is what was looked for in vain.
+// A key of the cache, or the beginning of one; LAST is that of the last miss.
 Key find_key(const Cache& cache, const std::string& text) {
   std::optional<Key> key;
   if (text == "LAST") {
     key = cache.last_miss();
     if (!key) {
-      throw Error(ErrorCode::kInvalidArgument, "nothing was looked for in vain so far");
+      throw Error(ErrorCode::kInvalidArgument, "no cache miss has been recorded");
     }
     return *key;
   }

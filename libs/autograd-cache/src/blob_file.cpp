@@ -38,7 +38,7 @@ Digest checksum(const Digest& key, std::span<const std::byte> file) {
       .finish();
 }
 
-// A file with room for the header and the packed blob, or nothing if packing does not pay.
+// A file with the header's bytes and the compressed blob, or nothing if that is not smaller.
 std::vector<std::byte> pack(std::span<const std::byte> blob) {
   if (blob.size() < kSmallestPacked) {
     return {};

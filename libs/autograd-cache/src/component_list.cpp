@@ -18,7 +18,7 @@ void write_components(ByteWriter& writer, std::span<const KeyComponent> componen
 }
 
 std::vector<KeyComponent> read_components(ByteReader& reader) {
-  // Counts are not trusted with memory: each element must be there before room is made for it.
+  // Counts are not trusted: each element must be there before memory is allocated for it.
   std::vector<KeyComponent> components;
   for (auto count = reader.number<std::uint64_t>(); count > 0; --count) {
     std::string name(reader.text());

@@ -28,7 +28,7 @@ constexpr std::string_view kMark = "kiln: digests of pieces of 256 KiB";
 // More of them would wait for memory.
 constexpr std::size_t kMostThreads = 4;
 
-// What the pieces' digests are put in; false if a piece cannot be had.
+// Digests one piece; false if it cannot be read.
 using DigestPiece = std::function<bool(std::size_t piece, Digest& digest)>;
 
 bool digest_pieces(std::vector<Digest>& digests, const DigestPiece& digest_piece) {

@@ -12,7 +12,8 @@
 namespace kiln::autograd_cache {
 
 /// Up to a mebibyte the SHA-256 of `bytes`. Of more, that of a mark, the size and the SHA-256 of
-/// each piece, which threads take side by side: a processor gets through about a gigabyte a second.
+/// each piece, which threads compute in parallel: a processor gets through about a gigabyte a
+/// second.
 [[nodiscard]] Digest content_digest(std::span<const std::byte> bytes);
 
 /// Of the plain file `path`, which is no link; nothing if it cannot be read.

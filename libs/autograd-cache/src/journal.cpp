@@ -36,7 +36,7 @@ std::string frame(const Key& key) {
   return writer.take();
 }
 
-// Nothing where the bytes are torn: what follows cannot be told apart any more.
+// Nothing where the bytes are torn: what follows cannot be parsed.
 std::optional<KeyComponents> next_frame(ByteReader& reader) {
   try {
     const Digest expected = reader.digest();

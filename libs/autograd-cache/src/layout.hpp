@@ -1,4 +1,4 @@
-// Where things lie under a store's root:
+// The directory layout of a store:
 //
 //   blobs/ab/cdef…            a blob under the key abcdef…
 //   files/ab/cdef…/<content>  a plain file under that key; its name is its checksum

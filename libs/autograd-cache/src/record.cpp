@@ -73,7 +73,7 @@ Record parse_record(std::span<const std::byte> bytes) {
     file.content = reader.digest();
     file.extension = reader.text();
     if (!is_plain_extension(file.extension)) {
-      throw Error(ErrorCode::kCorrupt, "a cache record asks for a strange file name");
+      throw Error(ErrorCode::kCorrupt, "a cache record has an invalid file extension");
     }
     insert_in_order(record.files, name, std::move(file));
   }

@@ -1,7 +1,7 @@
 // How many bytes a store takes, without counting them at each write.
 //
 // One small file holds the sum; every process adds to it under a lock. A process that is killed
-// between its write and its addition leaves the sum a little low; each eviction counts anew.
+// between its write and its addition leaves the sum a little low; each eviction recounts.
 
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace kiln::autograd_cache {
 
-/// Adds `counters` to what `root` remembers. What is damaged there begins anew.
+/// Adds `counters` to what `root` remembers. What is damaged there starts from zero.
 void add_to_totals(const std::filesystem::path& root, const Counters& counters);
 
 /// What `root` remembers.

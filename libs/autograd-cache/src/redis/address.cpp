@@ -16,7 +16,7 @@ namespace {
               why + "; a remote cache is redis://[[user]:password@]host[:port][/database]");
 }
 
-// Takes what stands before `mark` off `text`; without a mark, all or nothing of it.
+// Removes what precedes `mark` from `text`; without a mark, all or nothing of it.
 std::optional<std::string_view> take_until(std::string_view& text, char mark) {
   const std::size_t position = text.find(mark);
   if (position == std::string_view::npos) {

@@ -1,4 +1,4 @@
-// The disk half of the cache: bytes by digest, nothing else.
+// The disk tier of the cache: bytes by digest, nothing else.
 //
 // The store does not know what a graph or a kernel is. Whoever uses it computes the keys (key.hpp)
 // and gives the bytes their meaning (record.hpp).
@@ -45,7 +45,7 @@ enum class Verdict { kTake, kSkip, kDrop };
 struct StoreStats {
   std::uint64_t blobs = 0;     ///< Small values.
   std::uint64_t files = 0;     ///< What must be a file, such as a library.
-  std::uint64_t variants = 0;  ///< Entries; several may lie under one key.
+  std::uint64_t variants = 0;  ///< Entries; a key may have several.
   std::uint64_t bytes = 0;     ///< Of all of them, on disk.
 };
 
@@ -105,12 +105,12 @@ class ArtifactStore {
   /// Dropped variants are removed. What `judge` throws passes through.
   [[nodiscard]] std::optional<MappedBlob> find_variant(
       const Digest& key, const std::function<Verdict(std::span<const std::byte>)>& judge) const;
-  /// Stores `variant` beside the others under `key`. Returns whether it was stored.
+  /// Stores `variant` in addition to the others under `key`. Returns whether it was stored.
   bool put_variant(const Digest& key, std::span<const std::byte> variant);
 
   /// One stored variant, as `visit_variants` shows it.
   struct Variant {
-    Digest key;                                 ///< What it lies under.
+    Digest key;                                 ///< The key it is stored under.
     std::uint64_t bytes_on_disk;                ///< After compression.
     std::filesystem::file_time_type last_used;  ///< When it was last taken.
     std::span<const std::byte> content;         ///< As it was put.

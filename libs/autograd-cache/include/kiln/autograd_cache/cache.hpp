@@ -1,4 +1,4 @@
-// Compile once, anywhere: entries by key, told apart by guards.
+// Compile once, anywhere: entries by key, distinguished by guards.
 
 #pragma once
 
@@ -93,7 +93,8 @@ class Cache {
   /// Returns the most recently used entry under `key` whose guards hold. No predicate takes any.
   [[nodiscard]] std::optional<Entry> find(const Key& key, const GuardPredicate& holds = {});
 
-  /// Stores `entry`, and copies of its files, under `key` beside entries with other guards.
+  /// Stores `entry`, and copies of its files, under `key`, in addition to entries with other
+  /// guards.
   ///
   /// Returns whether it was stored. Throws `Error` with `kIo` in `Mode::kStrict` only.
   bool put(const Key& key, const Entry& entry);
@@ -141,7 +142,7 @@ class Cache {
   /// The same, but only among the last hundred or so keys that were saved: quick enough for a
   /// compile.
   [[nodiscard]] std::optional<Explanation> explain_quickly(const Key& key) const;
-  /// The key that was last looked for in vain, by whichever process.
+  /// The key of the last cache miss, of whichever process.
   [[nodiscard]] std::optional<Key> last_miss() const;
   /// The key of a stored entry, with its components, or nothing.
   [[nodiscard]] std::optional<Key> stored_key(const Digest& digest) const;

@@ -13,7 +13,7 @@ namespace kiln::autograd_cache {
 /// that use it are cached under it. Callable from many threads.
 void declare_identity(std::string name, std::string identity);
 
-/// What was declared for `name`, else for what stands before its "::"; nothing if neither was.
+/// What was declared for `name`, else for the namespace before its "::"; nothing if neither was.
 [[nodiscard]] std::optional<std::string> identity_of(std::string_view name);
 
 }  // namespace kiln::autograd_cache

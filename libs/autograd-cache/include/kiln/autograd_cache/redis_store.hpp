@@ -1,7 +1,7 @@
 // The remote tier on a Redis server (or anything that speaks its protocol).
 //
 // Its own client, on a socket and OpenSSL: every call has one deadline for all of it, however the
-// server dribbles, and no length that a server claims is trusted with memory.
+// server dribbles, and no memory is allocated for a length that a server merely claims.
 
 #pragma once
 
