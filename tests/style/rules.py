@@ -213,6 +213,32 @@ def check_documents(files: list[str]) -> None:
                 report(name, number, "a line of Markdown ends before column 120")
 
 
+def anchor_of(heading: str) -> str:
+    """What GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def without_blocks(path: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.S | re.M)
+
+
+def check_links(files: list[str]) -> None:
+    """Links of Markdown within the repository lead somewhere, those with an anchor to a heading."""
+    for name in select(files, r"\.md$"):
+        page = ROOT / name
+        for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page)):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if not target.exists():
+                report(name, 1, f"the link {link} leads nowhere")
+            elif anchor and target.suffix == ".md":
+                headings = re.findall(r"^#+ (.*)$", without_blocks(target), re.M)
+                if anchor not in map(anchor_of, headings):
+                    report(name, 1, f"the link {link} names no heading")
+
+
 def retired_words(text: str) -> dict[str, str]:
     """What stands in retired_words.txt: each word or phrase with what to use instead."""
     entries = (line.partition("  # ") for line in text.splitlines() if not line.startswith("#"))
@@ -246,6 +272,7 @@ def main() -> int:
     check_folders(files)
     check_text(files)
     check_documents(files)
+    check_links(files)
     check_retired_words(files, retired_words((ROOT / RETIRED_WORDS).read_text()))
     for violation in violations:
         print(violation)

@@ -70,6 +70,18 @@ class Documents(unittest.TestCase):
         self.assertEqual(found, ["docs/a.md:7: a line of Markdown ends before column 120"])
 
 
+    def test_links_that_lead_nowhere_are_found(self):
+        files = {
+            "README.md": "[a](docs/a.md#the-first-one) [b](docs/b.md) [c](docs/a.md#second) [d](https://d.org/x)\n",
+            "docs/a.md": "# The `first` one\n\n[up](../README.md) [here](#the-first-one)\n\n```\n# second\n```\n",
+        }
+
+        found = violations_in(files, rules.check_links)
+
+        self.assertEqual(found, ["README.md:1: the link docs/b.md leads nowhere",
+                                 "README.md:1: the link docs/a.md#second names no heading"])
+
+
 class RetiredWords(unittest.TestCase):
     def violations(self, files: dict[str, str], text: str) -> list[str]:
         return violations_in(files, lambda names: rules.check_retired_words(names, rules.retired_words(text)))
