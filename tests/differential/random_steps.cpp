@@ -45,7 +45,9 @@ at::Tensor window(Call& call, const at::Tensor& x) {
   }
   const std::int64_t dim = call.dim(x);
   switch (call.below(4)) {
-    case 0: return x.select(dim, call.below(x.size(dim)));
+    case 0:
+      TORCH_CHECK(x.size(dim) > 0, "there is nothing to choose from");
+      return x.select(dim, call.below(x.size(dim)));
     case 1: return x.slice(dim, call.below(2), x.size(dim), 1 + call.below(2));
     case 2: return x.transpose(dim, 0);
     default: return x;
