@@ -82,7 +82,7 @@ inline ScheduledProgram schedule_by_hand(const ir::Graph& graph, bool bind_const
     call.operands.push_back({from.buffer, from.offset, false});
     use.kernel = static_cast<std::uint32_t>(program.kernels.kernels().size());
     use.sizes.push_back(ir::element_count(to.sizes));
-    program.kernels.by_target[0].push_back({kReluKernel, "aten.relu.default"});
+    program.kernels.by_target[0].push_back({.source = kReluKernel, .comment = "aten.relu.default"});
     schedule.steps.emplace_back(std::move(call));
   }
   return program;
