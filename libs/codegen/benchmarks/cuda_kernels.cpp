@@ -26,37 +26,9 @@ namespace kiln::codegen {
 namespace {
 
 using testing::CudaDevice;
-
-constexpr const char* kLauncherPreamble = R"(
-template <int buffer_count, int size_count>
-struct Arguments {
-  void* buffers[buffer_count];
-  long long sizes[size_count];
-};
-extern "C" void (*launch)(const char*, long long, long long, unsigned, unsigned, void*);
-void (*launch)(const char*, long long, long long, unsigned, unsigned, void*) = nullptr;
-#define KILN_LAUNCH(kernel, grid_x, grid_y, width, rows) \
-  if ((grid_x) > 0 && (grid_y) > 0) launch(#kernel, grid_x, grid_y, width, rows, &arguments)
-)";
+using testing::with_kernel_name;
 
 CudaDevice* device = nullptr;
-
-void launch_kernel(const char* kernel,
-                   long long grid_x,
-                   long long grid_y,
-                   unsigned width,
-                   unsigned rows,
-                   void* arguments) {
-  device->enqueue(kernel, grid_x, grid_y, width, rows, arguments);
-}
-
-std::string named(std::string text, const std::string& name) {
-  const std::string from = "KILN_KERNEL";
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
-    text.replace(at, from.size(), name);
-  }
-  return text;
-}
 
 std::int64_t bytes_of(const std::vector<ir::Expr>& sizes,
                       const std::vector<ir::Expr>& strides,
@@ -72,19 +44,14 @@ std::int64_t bytes_of(const std::vector<ir::Expr>& sizes,
 using Launcher = void (*)(void* const*, const long long*, void*);
 
 void run(const std::filesystem::path& file) {
-  ir::Graph graph = ir::parse(read_file(file));
-  for (std::size_t i = 0; i < graph.values().size(); ++i) {
-    if (graph.value(ir::ValueId(i)).is_tensor()) {
-      graph.value(ir::ValueId(i)).tensor().device = {ir::DeviceType::kCuda, -1};
-    }
-  }
+  const ir::Graph graph = testing::on_device(ir::parse(read_file(file)), ir::DeviceType::kCuda);
   const CudaBackend backend({device->architecture()});
   const Schedule plan = schedule(graph, backend, false);
   const KernelTable table = write_kernels(graph, plan, backend);
-  std::string source = cuda::prelude(), host = kLauncherPreamble;
+  std::string source = cuda::prelude(), host = testing::kLauncherPreamble;
   for (std::size_t k = 0; k < table.kernels().size(); ++k) {
-    source += named(table.kernels()[k].source, "k" + std::to_string(k));
-    host += named(table.kernels()[k].launcher, "k" + std::to_string(k));
+    source += with_kernel_name(table.kernels()[k].source, "k" + std::to_string(k));
+    host += with_kernel_name(table.kernels()[k].launcher, "k" + std::to_string(k));
   }
   if (std::getenv("KILN_SHOW_SOURCE") != nullptr) {
     std::cerr << source.substr(cuda::prelude().size()) << host << '\n';
@@ -104,7 +71,7 @@ void run(const std::filesystem::path& file) {
   ensure(compiled.ok(), "the launchers do not compile");
   void* const handle = dlopen(library.c_str(), RTLD_NOW);
   ensure(handle != nullptr, "the launchers do not load");
-  *static_cast<decltype(&launch_kernel)*>(dlsym(handle, "launch")) = launch_kernel;
+  testing::bind_launchers(handle, *device);
 
   std::vector<char*> buffers;
   for (const Buffer& buffer : plan.buffers) {

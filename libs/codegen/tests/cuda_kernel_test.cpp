@@ -3,12 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/cuda_backend.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/kernel_cases.hpp"
 
 namespace kiln::codegen {
 namespace {
 
+using kiln::testing::contains;
 using testing::graph;
 using testing::KernelCase;
 using testing::KernelResult;
@@ -74,6 +76,57 @@ TEST_CASE("totals over rows and over everything are added up in chunks", "[codeg
                      1e-3});
   }
   check(cases);
+}
+
+TEST_CASE("operands that are not aligned are read and written element by element",
+          "[codegen][cuda]") {
+  check({{graph("  input %x: f32[6, 64]{65, 1}@1 user\n",
+                "  %s: f32[6, 64] = aten.exp.default(%x)\n",
+                "  output %s user\n")},
+         {graph("  input %x: f32[5, 64] user\n",
+                "  %a: f32[4, 64]@64 = aten.slice.Tensor(%x, 0, 1, 5, 1) view(0:0)\n"
+                "  %b: f32[4, 63]{64, 1}@65 = aten.slice.Tensor(%a, 1, 1, 64, 1) view(0:0)\n"
+                "  %y: f32[4] = aten.sum.dim_IntList(%b, [1], false, none)\n",
+                "  output %y user\n")}});
+}
+
+TEST_CASE("a CUDA kernel that meets an index out of range says so", "[codegen][cuda]") {
+  KernelCase gather{graph("  input %w: f32[3, 64] user\n  input %i: i64[40] user\n",
+                          "  %e: f32[40, 64] = aten.embedding.default(%w, %i, -1, false, false)\n",
+                          "  output %e user\n")};
+  gather.integer_end = 3;
+  check({gather});
+
+  gather.integer_end = 9;
+  CHECK_THROWS_WITH(run_cuda_cases({gather}), contains("found an index out of range"));
+}
+
+std::string source_of(const std::string& nodes) {
+  const KernelCase test{graph("  input %x: bf16[8, 16] user\n  input %y: bf16[8, 16] user\n",
+                              nodes,
+                              "  output %z user\n"),
+                        1e-2};
+  const std::vector<KernelResult> results = run_cuda_cases({test});
+  CHECK(results[0].mismatch == "");
+  return results[0].kernels()[0].source;
+}
+
+TEST_CASE("quotients are approximate where only a half type can show it", "[codegen][cuda]") {
+  const std::string quotient = "  %q: bf16[8, 16] = aten.div.Tensor(%x, %y)\n";
+
+  CHECK_THAT(source_of(quotient + "  %z: bf16[8, 16] = aten.neg.default(%q)\n"),
+             contains("approximate_quotient"));
+  CHECK_THAT(source_of(quotient + "  %z: bf16[8, 16] = aten.floor.default(%q)\n"),
+             !contains("approximate_quotient"));
+  CHECK_THAT(source_of(quotient + "  %z: bool[8, 16] = aten.gt.Scalar(%q, 1.0)\n"),
+             !contains("approximate_quotient"));
+}
+
+TEST_CASE("no program is made for CUDA yet, and the backend says so", "[codegen][cuda]") {
+  const CudaBackend backend({"sm_90"});
+
+  CHECK_THROWS_WITH((void)backend.operations(), contains("no program for CUDA"));
+  CHECK_THROWS_WITH((void)backend.units({}, 0, 0), contains("no program for CUDA"));
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ Element ScalarEvaluator::operation(const Scalar& s, const Point& point) {
                 : Element{0, integer_unary(s.op, s.dtype, a.integer)};
   }
   const Element b = scalar(s.operands[1], point);
-  if (s.op >= ScalarOp::kEqual && s.op <= ScalarOp::kLessEqual) {
+  if (is_comparison(s.op)) {
     return {0, real ? compare(s.op, a.real, b.real) : compare(s.op, a.integer, b.integer)};
   }
   return real ? Element{real_binary(s.op, a.real, b.real), 0}

@@ -65,6 +65,25 @@ std::string_view to_string(ScalarOp op) {
   return kNames[static_cast<std::size_t>(op)];
 }
 
+std::string_view infix_operator(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd: return " + ";
+    case ScalarOp::kSubtract: return " - ";
+    case ScalarOp::kMultiply: return " * ";
+    case ScalarOp::kDivide:
+    case ScalarOp::kTruncateDivide: return " / ";
+    case ScalarOp::kFmod: return " % ";
+    case ScalarOp::kAnd: return " & ";
+    case ScalarOp::kOr: return " | ";
+    case ScalarOp::kXor: return " ^ ";
+    case ScalarOp::kEqual: return " == ";
+    case ScalarOp::kNotEqual: return " != ";
+    case ScalarOp::kLess: return " < ";
+    case ScalarOp::kLessEqual: return " <= ";
+    default: return {};
+  }
+}
+
 int operation_cost(ScalarOp op) {
   switch (op) {
     case ScalarOp::kConstant:

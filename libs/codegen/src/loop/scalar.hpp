@@ -81,6 +81,14 @@ enum class ScalarOp : std::uint8_t {
 /// "add", "exp", …
 [[nodiscard]] std::string_view to_string(ScalarOp op);
 
+/// The operator of C that `op` is, blanks round it: " + "; empty if it is none.
+[[nodiscard]] std::string_view infix_operator(ScalarOp op);
+
+/// Whether `op` compares its operands, and so gives a bool.
+[[nodiscard]] constexpr bool is_comparison(ScalarOp op) {
+  return op >= ScalarOp::kEqual && op <= ScalarOp::kLessEqual;
+}
+
 /// Vector operations it takes to compute one element of `op`, roughly.
 [[nodiscard]] int operation_cost(ScalarOp op);
 

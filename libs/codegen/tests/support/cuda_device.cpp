@@ -133,14 +133,8 @@ void CudaDevice::enqueue(const char* kernel,
                   kernel);
 }
 
-void CudaDevice::launch(const char* kernel,
-                        long long grid_x,
-                        long long grid_y,
-                        unsigned width,
-                        unsigned rows,
-                        void* argument) {
-  enqueue(kernel, grid_x, grid_y, width, rows, argument);
-  require_success(driver_.synchronize(), kernel);
+void CudaDevice::synchronize() {
+  require_success(driver_.synchronize(), "a kernel failed");
 }
 
 void* CudaDevice::allocate_zeros(std::size_t bytes) {
@@ -184,6 +178,57 @@ void* CudaDevice::do_allocate(std::size_t bytes, std::size_t /*alignment*/) {
 
 void CudaDevice::do_deallocate(void* memory, std::size_t /*bytes*/, std::size_t /*alignment*/) {
   driver_.free_host(memory);
+}
+
+const char* const kLauncherPreamble = R"(
+template <int buffer_count, int size_count>
+struct Arguments {
+  void* buffers[buffer_count];
+  long long sizes[size_count];
+};
+extern "C" void (*launch)(const char*, long long, long long, unsigned, unsigned, void*);
+void (*launch)(const char*, long long, long long, unsigned, unsigned, void*) = nullptr;
+#define KILN_LAUNCH(kernel, grid_x, grid_y, width, rows) \
+  if ((grid_x) > 0 && (grid_y) > 0) launch(#kernel, grid_x, grid_y, width, rows, &arguments)
+)";
+
+namespace {
+
+CudaDevice* bound_device = nullptr;
+
+void launch_on_bound_device(const char* kernel,
+                            long long grid_x,
+                            long long grid_y,
+                            unsigned width,
+                            unsigned rows,
+                            void* arguments) {
+  bound_device->enqueue(kernel, grid_x, grid_y, width, rows, arguments);
+}
+
+}  // namespace
+
+void bind_launchers(void* library, CudaDevice& device) {
+  bound_device = &device;
+  *static_cast<decltype(&launch_on_bound_device)*>(dlsym(library, "launch")) =
+      launch_on_bound_device;
+}
+
+std::string with_kernel_name(std::string text, const std::string& name) {
+  const std::string from = "KILN_KERNEL";
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + name.size())) {
+    text.replace(at, from.size(), name);
+  }
+  return text;
+}
+
+ir::Graph on_device(ir::Graph graph, ir::DeviceType device) {
+  for (std::size_t i = 0; i < graph.values().size(); ++i) {
+    if (graph.value(ir::ValueId(i)).is_tensor()) {
+      graph.value(ir::ValueId(i)).tensor().device = {device, -1};
+    }
+  }
+  return graph;
 }
 
 }  // namespace kiln::codegen::testing

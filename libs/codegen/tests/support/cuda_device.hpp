@@ -7,6 +7,8 @@
 #include <memory_resource>
 #include <string>
 
+#include "kiln/ir/graph.hpp"
+
 namespace kiln::codegen::testing {
 
 /// The first GPU, with kernels loaded and memory that both it and the CPU address.
@@ -35,13 +37,8 @@ class CudaDevice final : public std::pmr::memory_resource {
   /// The microseconds that what `work` enqueues takes: the least of several rounds, each long
   /// enough to be measured.
   [[nodiscard]] double time(const std::function<void()>& work);
-  /// Runs a kernel of one argument and waits for it.
-  void launch(const char* kernel,
-              long long grid_x,
-              long long grid_y,
-              unsigned width,
-              unsigned rows,
-              void* argument);
+  /// Waits for everything that is enqueued. Throws `Error` if a kernel failed.
+  void synchronize();
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
@@ -55,5 +52,17 @@ class CudaDevice final : public std::pmr::memory_resource {
   void* module_ = nullptr;
   int device_ = 0;
 };
+
+/// `text` with KILN_KERNEL replaced by `name`.
+[[nodiscard]] std::string with_kernel_name(std::string text, const std::string& name);
+
+/// What launchers need in front of them to run their kernels on a `CudaDevice`.
+extern const char* const kLauncherPreamble;
+
+/// Makes the launchers of a loaded library enqueue their kernels on `device`.
+void bind_launchers(void* library, CudaDevice& device);
+
+/// `graph` with all of its tensors on `device`.
+[[nodiscard]] ir::Graph on_device(ir::Graph graph, ir::DeviceType device);
 
 }  // namespace kiln::codegen::testing

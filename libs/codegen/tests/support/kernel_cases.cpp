@@ -34,14 +34,6 @@ namespace {
 
 using Function = void (*)(void* const*, const long long*, void* stream);
 
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 float from_half(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const double mantissa = bits & 1023;
@@ -136,13 +128,14 @@ class Machine {
           KernelResult& result,
           const std::vector<Function>& kernels,
           std::uint32_t seed,
-          std::pmr::memory_resource* memory)
+          CudaDevice* gpu)
       : test_(test),
         result_(result),
         kernels_(kernels),
         program_(lower(result.graph)),
         random_(seed),
-        out_of_range_(1, 0, memory) {
+        gpu_(gpu),
+        out_of_range_(1, 0, memory()) {
     for (const Buffer& buffer : result_.schedule.buffers) {
       std::int64_t last = 0;
       const std::vector<std::int64_t> sizes = constants(buffer.sizes);
@@ -154,7 +147,7 @@ class Machine {
       memory_.emplace_back(
           static_cast<std::size_t>((last + 1 + kGuard) * ir::size_of(buffer.dtype)),
           std::byte{0x5a},
-          memory);
+          memory());
     }
   }
 
@@ -277,7 +270,12 @@ class Machine {
     }
     operands.push_back(out_of_range_.data());
     kernels_[use.kernel](operands.data(), sizes.data(), nullptr);
-    ensure(out_of_range_[0] == 0, "a kernel found an index out of range");
+    if (gpu_ != nullptr) {
+      gpu_->synchronize();
+    }
+    if (out_of_range_[0] != 0) {
+      throw Error(ErrorCode::kInvalidArgument, "a kernel found an index out of range");
+    }
   }
 
   void run_extern(const ir::Node& node) {
@@ -323,12 +321,18 @@ class Machine {
     }
   }
 
+  // What kernels reach, wherever they run.
+  [[nodiscard]] std::pmr::memory_resource* memory() const {
+    return gpu_ != nullptr ? gpu_ : std::pmr::get_default_resource();
+  }
+
   const KernelCase& test_;
   KernelResult& result_;
   const std::vector<Function>& kernels_;
   LoopProgram program_;
   std::mt19937 random_;
   Evaluator* evaluator_ = nullptr;
+  CudaDevice* gpu_;
   std::vector<std::pmr::vector<std::byte>> memory_;
   std::pmr::vector<int> out_of_range_;
 };
@@ -349,15 +353,6 @@ std::vector<KernelSource> kernels_of(const ir::Graph& graph, const Target& targe
 
 namespace {
 
-ir::Graph on_device(ir::Graph graph, ir::DeviceType device) {
-  for (std::size_t i = 0; i < graph.values().size(); ++i) {
-    if (graph.value(ir::ValueId(i)).is_tensor()) {
-      graph.value(ir::ValueId(i)).tensor().device = {device, -1};
-    }
-  }
-  return graph;
-}
-
 // How kernels are compiled and where they run.
 struct Machinery {
   std::string preamble = {};
@@ -365,18 +360,6 @@ struct Machinery {
   CudaDevice* gpu = nullptr;                   // What is behind the launchers is compiled for it.
   std::vector<std::string> compiled_for = {};  // By NVRTC, though it does not run.
 };
-
-CudaDevice* launching = nullptr;
-
-// What launchers call, with a GPU.
-void launch_on_gpu(const char* kernel,
-                   long long grid_x,
-                   long long grid_y,
-                   unsigned width,
-                   unsigned rows,
-                   void* arguments) {
-  launching->launch(kernel, grid_x, grid_y, width, rows, arguments);
-}
 
 void* compile_library(const std::filesystem::path& directory,
                       const std::string& text,
@@ -414,10 +397,10 @@ std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
     KernelTable table = write_kernels(graph, plan, backend);
     for (std::size_t k = 0; k < table.kernels().size(); ++k) {
       const KernelSource& kernel = table.kernels()[k];
-      const std::string source = replace_all(kernel.source, "KILN_KERNEL", name_of(i, k)) + "\n";
+      const std::string source = with_kernel_name(kernel.source, name_of(i, k)) + "\n";
       device += source;
       host += machinery.gpu == nullptr ? source : "";
-      host += replace_all(kernel.launcher, "KILN_KERNEL", name_of(i, k)) + "\n";
+      host += with_kernel_name(kernel.launcher, name_of(i, k)) + "\n";
     }
     results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
   }
@@ -426,34 +409,19 @@ std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
   }
   const TemporaryDirectory directory("kiln-kernels");
   void* const handle = compile_library(directory.path(), host, machinery.flags);
-  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   if (machinery.gpu != nullptr) {
     machinery.gpu->load(compile_cuda(device, machinery.gpu->architecture()));
-    launching = machinery.gpu;
-    memory = machinery.gpu;
-    *static_cast<decltype(&launch_on_gpu)*>(dlsym(handle, "launch")) = launch_on_gpu;
+    bind_launchers(handle, *machinery.gpu);
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     std::vector<Function> kernels;
     for (std::size_t k = 0; k < results[i].kernels().size(); ++k) {
       kernels.push_back(reinterpret_cast<Function>(dlsym(handle, name_of(i, k).c_str())));
     }
-    Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1), memory).run();
+    Machine(cases[i], results[i], kernels, static_cast<std::uint32_t>(i + 1), machinery.gpu).run();
   }
   return results;
 }
-
-constexpr const char* kLaunchOnGpu = R"(
-template <int buffer_count, int size_count>
-struct Arguments {
-  void* buffers[buffer_count];
-  long long sizes[size_count];
-};
-extern "C" void (*launch)(const char*, long long, long long, unsigned, unsigned, void*);
-void (*launch)(const char*, long long, long long, unsigned, unsigned, void*) = nullptr;
-#define KILN_LAUNCH(kernel, grid_x, grid_y, width, rows) \
-  if ((grid_x) > 0 && (grid_y) > 0) launch(#kernel, grid_x, grid_y, width, rows, &arguments)
-)";
 
 }  // namespace
 
@@ -471,7 +439,7 @@ std::vector<KernelResult> run_cuda_cases(const std::vector<KernelCase>& cases) {
   if (std::getenv("KILN_TEST_GPU") != nullptr) {
     CudaDevice gpu;
     return run_compiled(
-        cases, CudaBackend({gpu.architecture()}), {.preamble = kLaunchOnGpu, .gpu = &gpu});
+        cases, CudaBackend({gpu.architecture()}), {.preamble = kLauncherPreamble, .gpu = &gpu});
   }
   std::vector<std::string> architectures;
   if (*KILN_TEST_NVRTC != '\0') {

@@ -6,6 +6,12 @@
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {
+namespace {
+
+constexpr const char* kNoPrograms =
+    "there are CUDA kernels, but no program for CUDA that calls them yet: compile for the CPU";
+
+}  // namespace
 
 CudaBackend::CudaBackend(std::vector<std::string> architectures)
     : architectures_(std::move(architectures)) {
@@ -43,15 +49,13 @@ KernelSource CudaBackend::emit(const LibraryCall& call, std::size_t /*target*/) 
 }
 
 DeviceOperations CudaBackend::operations() const {
-  return {.device_type = 1, .device_name = "cuda", .stream = "call.stream"};
+  throw Error(ErrorCode::kUnsupported, kNoPrograms);
 }
 
-KernelUnits CudaBackend::units(std::span<const KernelSource> kernels,
+KernelUnits CudaBackend::units(std::span<const KernelSource> /*kernels*/,
                                std::size_t /*target*/,
                                std::size_t /*often*/) const {
-  KernelUnits units;
-  units.distinct = static_cast<int>(kernels.size());
-  return units;
+  throw Error(ErrorCode::kUnsupported, kNoPrograms);
 }
 
 }  // namespace kiln::codegen

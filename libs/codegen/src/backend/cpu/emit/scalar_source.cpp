@@ -224,33 +224,6 @@ std::string Block::compute(ScalarId id, bool is_vector) {
   }
 }
 
-namespace {
-
-std::string_view infix(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd: return " + ";
-    case ScalarOp::kSubtract: return " - ";
-    case ScalarOp::kMultiply: return " * ";
-    case ScalarOp::kDivide:
-    case ScalarOp::kTruncateDivide: return " / ";
-    case ScalarOp::kFmod: return " % ";
-    case ScalarOp::kAnd: return " & ";
-    case ScalarOp::kOr: return " | ";
-    case ScalarOp::kXor: return " ^ ";
-    case ScalarOp::kEqual: return " == ";
-    case ScalarOp::kNotEqual: return " != ";
-    case ScalarOp::kLess: return " < ";
-    case ScalarOp::kLessEqual: return " <= ";
-    default: return {};
-  }
-}
-
-bool is_comparison(ScalarOp op) {
-  return op >= ScalarOp::kEqual && op <= ScalarOp::kLessEqual;
-}
-
-}  // namespace
-
 std::string Block::cast_vector(const Scalar& scalar) {
   const ScalarId source = scalar.operands[0];
   const DType from = context_.scalar(source).dtype;
@@ -288,7 +261,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
   for (const ScalarId operand : scalar.operands) {
     operands.push_back(vector(operand));
   }
-  if (const std::string_view symbol = infix(scalar.op); !symbol.empty()) {
+  if (const std::string_view symbol = infix_operator(scalar.op); !symbol.empty()) {
     const DType compared = context_.scalar(scalar.operands[0]).dtype;
     // Bools are masks, in which true is -1.
     if ((scalar.op == ScalarOp::kLess || scalar.op == ScalarOp::kLessEqual) &&
@@ -341,7 +314,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
     operands.push_back(value(operand));
   }
   const std::string type(scalar_type(scalar.dtype));
-  if (const std::string_view symbol = infix(scalar.op); !symbol.empty()) {
+  if (const std::string_view symbol = infix_operator(scalar.op); !symbol.empty()) {
     const std::string text = operands[0] + std::string(symbol) + operands[1];
     return scalar.dtype == DType::kBool ? text : "(" + type + ")(" + text + ")";
   }

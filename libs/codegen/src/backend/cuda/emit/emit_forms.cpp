@@ -43,7 +43,7 @@ void NestEmitter::declare_totals(IterationDomain domain) {
       body_.block("for (Int p = threadIdx.x * " + std::to_string(block_.vector) + "; p < " +
                   row_length() + "; p += " + step + ")");
       body_.line("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v) partial" +
-                 std::to_string(i) + "[blockIdx.x * (Int)" + row_length() + " + p + v] = " + begin +
+                 std::to_string(i) + "[chunk * (Int)" + row_length() + " + p + v] = " + begin +
                  ";");
       body_.close();
     }
@@ -56,6 +56,7 @@ void NestEmitter::emit_elements() {
   const std::string vector = std::to_string(block_.vector);
   const std::string total_count = text_.size(count) + " / " + vector;
   open_kernel("elements", block_.width);
+  body_.line("const Int chunk = blockIdx.x;");
   declare_totals(IterationDomain::kSingle);
   body_.block("for (Int i = (Int)blockIdx.x * 256 + threadIdx.x; i < " + total_count +
               "; i += (Int)gridDim.x * 256)");
@@ -67,8 +68,7 @@ void NestEmitter::emit_elements() {
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const std::string combine(combiner(nest_.reduces[i].reduction));
     body_.line(total(i) + " = reduce_row<" + combine + ", 256, 1>(" + total(i) + ");");
-    body_.line("if (threadIdx.x == 0) partial" + std::to_string(i) + "[blockIdx.x] = " + total(i) +
-               ";");
+    body_.line("if (threadIdx.x == 0) partial" + std::to_string(i) + "[chunk] = " + total(i) + ";");
   }
   body_.close();
   add_launch("elements",
@@ -84,6 +84,7 @@ void NestEmitter::emit_rows() {
   const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
   const std::string vector = std::to_string(block_.vector);
   open_kernel("rows", block_.width * block_.rows);
+  body_.line("const Int chunk = blockIdx.x, strip = 0;");
   declare_totals(IterationDomain::kSingle);
   declare_totals(IterationDomain::kColumn);
   body_.block("for (Int first = (Int)blockIdx.x * " + rows + "; first < " + extent(kOuter) +
@@ -130,22 +131,23 @@ void NestEmitter::emit_columns() {
   const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
   const std::string vector = std::to_string(block_.vector);
   open_kernel("columns", block_.width * block_.rows);
+  body_.line("const Int chunk = blockIdx.y, strip = blockIdx.x;");
   declare_totals(IterationDomain::kColumn);
-  body_.line("const Int p = ((Int)blockIdx.y * " + width + " + threadIdx.x) * " + vector + ";");
+  body_.line("const Int p = (strip * " + width + " + threadIdx.x) * " + vector + ";");
   body_.line("const bool live = p < " + row_length() + ";");
   body_.line("constexpr int t = 0;");
   body_.block("if (live)");
   set_position("p");
-  body_.block("for (Int o = (Int)blockIdx.x * " + rows + " + threadIdx.y; o < " + extent(kOuter) +
-              "; o += (Int)gridDim.x * " + rows + ")");
+  body_.block("for (Int o = chunk * " + rows + " + threadIdx.y; o < " + extent(kOuter) +
+              "; o += (Int)gridDim.y * " + rows + ")");
   visit({.trip = "t"}, "j");
   body_.close();
   body_.close();
   write_partials();
   body_.close();
   add_launch("columns",
-             std::to_string(nest_.chunks),
              divided_up(row_length(), std::to_string(block_.width * block_.vector)),
+             std::to_string(nest_.chunks),
              block_.width,
              block_.rows);
 }
@@ -214,19 +216,19 @@ void NestEmitter::write_partials() {
     if (reduce.result == IterationDomain::kSingle) {
       body_.line(total(i) + " = reduce_row<" + combine + shape + total(i) + ");");
       body_.line(total(i) + " = reduce_column<" + combine + shape + total(i) + ");");
-      body_.line("if (threadIdx.x == 0 && threadIdx.y == 0) " + partial +
-                 "[blockIdx.x] = " + total(i) + ";");
+      body_.line("if (threadIdx.x == 0 && threadIdx.y == 0) " + partial + "[chunk] = " + total(i) +
+                 ";");
     } else if (reduce.result == IterationDomain::kColumn && !totals_in_memory()) {
       const std::string element = "c" + std::to_string(i) + "[t][v]";
       body_.directive("#pragma unroll");
       body_.block("for (int t = 0; t < " + std::to_string(block_.trips) + "; ++t)");
-      body_.line("const Int p = (((Int)blockIdx.y * " + std::to_string(block_.trips) + " + t) * " +
-                 width + " + threadIdx.x) * " + std::to_string(block_.vector) + ";");
+      body_.line("const Int p = ((strip * " + std::to_string(block_.trips) + " + t) * " + width +
+                 " + threadIdx.x) * " + std::to_string(block_.vector) + ";");
       body_.directive("#pragma unroll");
       body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
       body_.line(element + " = reduce_column<" + combine + shape + element + ");");
-      body_.line("if (p < " + row_length() + " && threadIdx.y == 0) " + partial +
-                 "[blockIdx.x * (Int)" + row_length() + " + p + v] = " + element + ";");
+      body_.line("if (p < " + row_length() + " && threadIdx.y == 0) " + partial + "[chunk * (Int)" +
+                 row_length() + " + p + v] = " + element + ";");
       body_.close();
       body_.close();
     }

@@ -52,6 +52,7 @@ NestEmitter::NestEmitter(const LoopProgram& program, const LoopNest& nest, std::
         return is_half(store.operand);
       });
   const auto note = [&](ScalarId root) {
+    text_.is_approximate = text_.is_approximate && !needs_exact_values(program.pool, root);
     text_.checks_indices = text_.checks_indices || checks_index(program.pool, root);
   };
   const auto note_address = [&](const Index& address) { for_each_computed(address, note); };

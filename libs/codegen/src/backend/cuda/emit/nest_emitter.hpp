@@ -6,7 +6,7 @@
 //              several phases read stay in registers if the row is short
 //   columns    a block takes a strip of columns through every so many-th row
 //   tiles      a block takes a square of the middle and the inner loop; what lies along the middle
-//              one is read along it, and turned in shared memory
+//              one is read along it, and transposed in shared memory
 //   in order   one thread walks along the middle loop: running totals, updates
 //
 // Totals over the rows or over everything go through scratch memory, one for each chunk of rows,
@@ -87,6 +87,7 @@ class NestEmitter {
   void write_partials();
 
   [[nodiscard]] bool totals_in_memory() const;
+  [[nodiscard]] std::vector<ScalarId> packed_loads(int phase) const;
   [[nodiscard]] int first_phase_of(ScalarId load) const;
   [[nodiscard]] std::vector<ScalarId> roots(int phase) const;
   [[nodiscard]] int phase_count() const;

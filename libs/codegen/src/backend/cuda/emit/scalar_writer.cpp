@@ -28,25 +28,6 @@ std::string NestText::operand(std::uint32_t number) const {
 
 namespace {
 
-std::string_view infix_of(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd: return " + ";
-    case ScalarOp::kSubtract: return " - ";
-    case ScalarOp::kMultiply: return " * ";
-    case ScalarOp::kDivide:
-    case ScalarOp::kTruncateDivide: return " / ";
-    case ScalarOp::kFmod: return " % ";
-    case ScalarOp::kAnd: return " & ";
-    case ScalarOp::kOr: return " | ";
-    case ScalarOp::kXor: return " ^ ";
-    case ScalarOp::kEqual: return " == ";
-    case ScalarOp::kNotEqual: return " != ";
-    case ScalarOp::kLess: return " < ";
-    case ScalarOp::kLessEqual: return " <= ";
-    default: return {};
-  }
-}
-
 // The function of CUDA's and C's mathematical library.
 std::string_view function_of(ScalarOp op) {
   switch (op) {
@@ -169,7 +150,7 @@ std::string ScalarWriter::operation(const Scalar& scalar,
   if (scalar.op == ScalarOp::kExp) {
     return exponential + a + ")";
   }
-  if (const std::string_view symbol = infix_of(scalar.op); !symbol.empty()) {
+  if (const std::string_view symbol = infix_operator(scalar.op); !symbol.empty()) {
     return "(" + type + ")(" + a + std::string(symbol) + operands[1] + ")";
   }
   if (const std::string_view function = function_of(scalar.op); !function.empty()) {
@@ -251,6 +232,42 @@ void collect_unconditional_loads(const ScalarPool& pool,
   }
   for_each_operand(
       scalar, [&](ScalarId operand) { collect_unconditional_loads(pool, operand, seen, loads); });
+}
+
+namespace {
+
+bool leaps(const ScalarPool& pool, const Scalar& scalar) {
+  switch (scalar.op) {
+    case ScalarOp::kSign:
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil:
+    case ScalarOp::kRound:
+    case ScalarOp::kTruncate: return true;
+    case ScalarOp::kCast:
+      return ir::is_floating_point(pool[scalar.operands[0]].dtype) &&
+             !ir::is_floating_point(scalar.dtype);
+    default: return is_comparison(scalar.op);
+  }
+}
+
+bool has_approximate_parts(const ScalarPool& pool, ScalarId root) {
+  const Scalar& scalar = pool[root];
+  bool any = scalar.op == ScalarOp::kDivide || scalar.op == ScalarOp::kExp ||
+             scalar.op == ScalarOp::kSigmoid || scalar.op == ScalarOp::kDivideByOnePlusExp ||
+             scalar.op == ScalarOp::kReduced;
+  for_each_operand(scalar,
+                   [&](ScalarId operand) { any = any || has_approximate_parts(pool, operand); });
+  return any;
+}
+
+}  // namespace
+
+bool needs_exact_values(const ScalarPool& pool, ScalarId root) {
+  const Scalar& scalar = pool[root];
+  bool any = leaps(pool, scalar) && has_approximate_parts(pool, root);
+  for_each_operand(scalar,
+                   [&](ScalarId operand) { any = any || needs_exact_values(pool, operand); });
+  return any;
 }
 
 bool checks_index(const ScalarPool& pool, ScalarId root) {

@@ -20,7 +20,8 @@ struct NestText {
   const LoopNest& nest;
   SourceText& out;
   std::vector<ir::Expr>& sizes;  ///< Numbers that a kernel is told: `sizes[i]` in it.
-  /// Everything that is stored has 16 bits: a few units of a float more or less do not show.
+  /// Quotients and exponentials may be a few units of a float off: whatever is stored has 16 bits,
+  /// and nothing on the way there leaps.
   bool is_approximate = false;
   bool checks_indices = false;  ///< Some kernel has a `bool ok`, false once an index was outside.
 
@@ -67,6 +68,10 @@ void collect_unconditional_loads(const ScalarPool& pool,
                                  ScalarId root,
                                  std::unordered_set<ScalarId>& seen,
                                  std::vector<ScalarId>& loads);
+
+/// Whether a small error of a quotient or an exponential may become a large one of `root`: it is
+/// compared, rounded to an integer or taken apart into bits.
+[[nodiscard]] bool needs_exact_values(const ScalarPool& pool, ScalarId root);
 
 /// Whether `root` checks an index.
 [[nodiscard]] bool checks_index(const ScalarPool& pool, ScalarId root);

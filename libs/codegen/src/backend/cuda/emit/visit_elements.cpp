@@ -77,16 +77,8 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
 
 void NestEmitter::load_vectors(const Work& work) {
   ScalarWriter outside(text_);
-  std::unordered_set<ScalarId> seen;
-  std::vector<ScalarId> loads;
-  for (const ScalarId root : roots(work.phase)) {
-    collect_unconditional_loads(program_.pool, root, seen, loads);
-  }
-  for (const ScalarId load : loads) {
+  for (const ScalarId load : packed_loads(work.phase)) {
     const Scalar& scalar = text_.scalar(load);
-    if (!is_packed(scalar.indices[0])) {
-      continue;
-    }
     const auto operand = static_cast<std::uint32_t>(scalar.integer);
     const bool kept = kept_.contains(load);
     std::string vector = vector_of(load) + (kept ? "[" + work.trip + "]" : "");
@@ -104,18 +96,23 @@ void NestEmitter::load_vectors(const Work& work) {
   }
 }
 
-int NestEmitter::first_phase_of(ScalarId load) const {
-  for (int phase = 0; phase < phase_count(); ++phase) {
-    std::unordered_set<ScalarId> seen;
-    std::vector<ScalarId> loads;
-    for (const ScalarId root : roots(phase)) {
-      collect_unconditional_loads(program_.pool, root, seen, loads);
-    }
-    if (std::find(loads.begin(), loads.end(), load) != loads.end()) {
-      return phase;
-    }
+// Loads that every element of a phase needs, and that lie side by side.
+std::vector<ScalarId> NestEmitter::packed_loads(int phase) const {
+  std::unordered_set<ScalarId> seen;
+  std::vector<ScalarId> loads;
+  for (const ScalarId root : roots(phase)) {
+    collect_unconditional_loads(program_.pool, root, seen, loads);
   }
-  return 0;
+  std::erase_if(loads, [&](ScalarId load) { return !is_packed(text_.scalar(load).indices[0]); });
+  return loads;
+}
+
+int NestEmitter::first_phase_of(ScalarId load) const {
+  int phase = 0;
+  while (!std::ranges::count(packed_loads(phase), load)) {
+    ++phase;
+  }
+  return phase;
 }
 
 // Short rows: packed loads of more than one phase, as many as there are registers for.
@@ -126,13 +123,8 @@ void NestEmitter::choose_kept() {
   std::unordered_map<ScalarId, int> uses;
   std::vector<ScalarId> order;
   for (int phase = 0; phase < phase_count(); ++phase) {
-    std::unordered_set<ScalarId> seen;
-    std::vector<ScalarId> loads;
-    for (const ScalarId root : roots(phase)) {
-      collect_unconditional_loads(program_.pool, root, seen, loads);
-    }
-    for (const ScalarId load : loads) {
-      if (is_packed(text_.scalar(load).indices[0]) && ++uses[load] == 2) {
+    for (const ScalarId load : packed_loads(phase)) {
+      if (++uses[load] == 2) {
         order.push_back(load);
       }
     }
@@ -151,17 +143,9 @@ void NestEmitter::choose_kept() {
 
 void NestEmitter::visit_element(const Work& work) {
   ScalarWriter element(text_);
-  std::unordered_set<ScalarId> seen;
-  std::vector<ScalarId> loads;
-  for (const ScalarId root : roots(work.phase)) {
-    collect_unconditional_loads(program_.pool, root, seen, loads);
-  }
-  for (const ScalarId load : loads) {
-    if (is_packed(text_.scalar(load).indices[0])) {
-      element.set(
-          load,
-          "value(" + vector_of(load) + (kept_.contains(load) ? "[" + work.trip + "][v])" : "[v])"));
-    }
+  for (const ScalarId load : packed_loads(work.phase)) {
+    const std::string trip = kept_.contains(load) ? "[" + work.trip + "]" : "";
+    element.set(load, "value(" + vector_of(load) + trip + "[v])");
   }
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = nest_.reduces[i];
@@ -171,11 +155,10 @@ void NestEmitter::visit_element(const Work& work) {
     const std::string value = element.value(reduce.body);
     const std::string combine = std::string(combiner(reduce.reduction)) + "::of";
     const std::string type = "(" + std::string(compute_type(reduce.dtype)) + ")";
-    const std::string to =
-        reduce.result != IterationDomain::kColumn ? total(i)
-        : totals_in_memory()
-            ? "partial" + std::to_string(i) + "[blockIdx.x * (Int)" + row_length() + " + p + v]"
-            : column_total(i);
+    const std::string to = reduce.result != IterationDomain::kColumn ? total(i)
+                           : totals_in_memory() ? "partial" + std::to_string(i) + "[chunk * (Int)" +
+                                                      row_length() + " + p + v]"
+                                                : column_total(i);
     body_.line(to + " = " + combine + "(" + to + ", " + type + value + ");");
   }
   write_stores(work, element);
