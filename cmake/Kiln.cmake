@@ -19,12 +19,16 @@ enable_language(C)
 
 # The settings travel with the launcher, so that a build started without ./dev hits the same cache.
 # Precompiled headers need the two kinds of sloppiness; the base directory lets clones share objects.
+# CCACHE_DEPEND compares the headers' bytes. Preprocessed text has no comments, so a precompiled header
+# made before a comment changed would be taken, and g++, which compares bytes for #pragma once, would
+# then read the header again.
 find_program(KILN_CCACHE ccache)
 mark_as_advanced(KILN_CCACHE)
 if (KILN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
     "${CMAKE_COMMAND}" -E env
-    "CCACHE_BASEDIR=${KILN_ROOT_DIR}" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+    "CCACHE_BASEDIR=${KILN_ROOT_DIR}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros
     "${KILN_CCACHE}")
 endif ()
 

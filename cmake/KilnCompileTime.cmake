@@ -18,7 +18,7 @@ function (kiln_precompile_torch target)
     _kiln_sanitize(kiln-precompiled-torch)
     set_target_properties(kiln-precompiled-torch PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_precompile_headers(kiln-precompiled-torch PRIVATE
-      <algorithm> <functional> <map> <memory> <optional> <set> <span> <sstream> <string> <string_view>
+      <algorithm> <array> <functional> <map> <memory> <optional> <set> <span> <sstream> <string> <string_view>
       <unordered_map> <unordered_set> <utility> <variant> <vector>
       <ATen/Functions.h> <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
       <ATen/core/ivalue.h> <c10/core/GradMode.h> <kiln/ir/graph.hpp>)
