@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "kiln/capture/identity.hpp"
 #include "kiln/ir/print.hpp"
@@ -14,26 +13,6 @@ namespace {
 using Difference = std::optional<std::string>;
 
 Difference between(const ir::Graph& first, const ir::Graph& second);
-
-// "operator 3, aten.mul.Scalar at model.cpp:42 in encoder.layer.0"
-std::string place_of(std::size_t position, const ir::Node& node) {
-  const std::string& source = node.provenance.source;
-  const std::string& module = node.provenance.module_path;
-  return "operator " + std::to_string(position) + ", " + node.target +
-         (source.empty() ? "" : " at " + source) + (module.empty() ? "" : " in " + module);
-}
-
-// The name of an argument in "Tensor self,Scalar alpha->Tensor", or its position.
-std::string name_of_argument(const ir::Node& node, std::size_t position) {
-  std::string_view rest = std::string_view(node.signature).substr(0, node.signature.find("->"));
-  for (std::size_t i = 0; i < position && !rest.empty(); ++i) {
-    rest.remove_prefix(std::min(rest.size(), rest.find(',') + 1));
-  }
-  const std::string_view argument = rest.substr(0, rest.find(','));
-  const std::size_t space = argument.rfind(' ');
-  return space == std::string_view::npos ? std::to_string(position)
-                                         : std::string(argument.substr(space + 1));
-}
 
 bool same_geometry(const ir::ValueMeta& a, const ir::ValueMeta& b) {
   if (!std::holds_alternative<ir::TensorMeta>(a) || !std::holds_alternative<ir::TensorMeta>(b)) {
@@ -57,15 +36,15 @@ Difference between_arguments(const ir::Graph& first,
     if (body != nullptr && other_body != nullptr) {
       const ir::Graph& nested = first.subgraphs()[body->index];
       if (auto within = between(nested, second.subgraphs()[other_body->index])) {
-        return place_of(position, node) + ", " + nested.name() + ": " + *within;
+        return ir::print_place(first, position) + ", " + nested.name() + ": " + *within;
       }
       continue;
     }
     const std::string was = ir::print_argument(first, node.arguments[i]);
     const std::string is = ir::print_argument(second, other.arguments[i]);
     if (was != is) {
-      return place_of(position, node) + ": the argument " + name_of_argument(node, i) + " was " +
-             was + " and is " + is;
+      return ir::print_place(first, position) + ": the argument " + ir::argument_name(node, i) +
+             " was " + was + " and is " + is;
     }
   }
   return std::nullopt;
@@ -74,9 +53,9 @@ Difference between_arguments(const ir::Graph& first,
 Difference between_nodes(const ir::Graph& first, const ir::Graph& second, std::size_t position) {
   const ir::Node& node = first.nodes()[position];
   const ir::Node& other = second.nodes()[position];
-  const std::string place = place_of(position, node);
+  const std::string place = ir::print_place(first, position);
   if (node.target != other.target || node.arguments.size() != other.arguments.size()) {
-    return place + ", is " + place_of(position, other) + " instead";
+    return place + ", is " + ir::print_place(second, position) + " instead";
   }
   if (node.grad_mode != other.grad_mode || node.autocast != other.autocast) {
     return place + ", runs under another grad mode or autocast";
@@ -110,7 +89,7 @@ Difference between(const ir::Graph& first, const ir::Graph& second) {
   }
   if (first.nodes().size() != second.nodes().size()) {
     const bool more = first.nodes().size() > nodes;
-    return place_of(nodes, (more ? first : second).nodes()[nodes]) +
+    return ir::print_place(more ? first : second, nodes) +
            (more ? ", is no longer called" : ", was not called");
   }
   const auto same = [](const ir::Output& a, const ir::Output& b) { return a.value == b.value; };
@@ -130,7 +109,7 @@ std::string user_of(const ir::Graph& graph, ir::ValueId value) {
     bool uses = false;
     ir::for_each_operand(graph.nodes()[i], [&](ir::ValueId id) { uses = uses || id == value; });
     if (uses) {
-      return place_of(i, graph.nodes()[i]);
+      return ir::print_place(graph, i);
     }
   }
   return "what it returns";

@@ -43,35 +43,6 @@ TEST_CASE("memory comes from where a buffer's life demands", "[codegen][program]
   CHECK(program.arena_bytes == 2 * 64);
 }
 
-TEST_CASE("symbols are read from the inputs that fix them", "[codegen][program]") {
-  const ir::Graph graph = ir::parse(R"(graph g {
-    symbol %s0 in [2, 64]
-    symbol %s1 in [2, 64]
-    input %x: f32[2*s0 + 1, s1] user
-    input %n: int(s0) user
-    output %x user
-  })");
-
-  const std::vector<SymbolSource> sources = find_symbol_sources(graph);
-
-  REQUIRE(sources.size() == 2);
-  CHECK(sources[0].symbol == "s0");
-  CHECK(sources[0].input == 1);
-  CHECK(sources[0].dimension == -1);
-  CHECK(sources[1].input == 0);
-  CHECK(sources[1].dimension == 1);
-}
-
-TEST_CASE("a symbol that no input determines is refused", "[codegen][program]") {
-  const ir::Graph graph = ir::parse(R"(graph g {
-    symbol %s0 in [2, 64]
-    input %x: f32[s0*s0] user
-    output %x user
-  })");
-
-  CHECK_THROWS_AS(find_symbol_sources(graph), Error);
-}
-
 TEST_CASE("symbolic integers become C++", "[codegen][program]") {
   const auto source = [](const char* text) { return to_source(ir::Expr::parse(text), "m."); };
 

@@ -1,5 +1,7 @@
 #include "kiln/ir/print.hpp"
 
+#include <algorithm>
+
 #include "text.hpp"
 
 namespace kiln::ir {
@@ -156,6 +158,25 @@ std::string print_type(const ValueMeta& meta) {
   std::string out;
   append_type(meta, true, &out);
   return out;
+}
+
+std::string print_place(const Graph& graph, std::size_t node) {
+  const Node& at = graph.nodes()[node];
+  const std::string& source = at.provenance.source;
+  const std::string& module = at.provenance.module_path;
+  return "operator " + std::to_string(node) + ", " + at.target +
+         (source.empty() ? "" : " at " + source) + (module.empty() ? "" : " in " + module);
+}
+
+std::string argument_name(const Node& node, std::size_t position) {
+  std::string_view rest = std::string_view(node.signature).substr(0, node.signature.find("->"));
+  for (std::size_t i = 0; i < position && !rest.empty(); ++i) {
+    rest.remove_prefix(std::min(rest.size(), rest.find(',') + 1));
+  }
+  const std::string_view argument = rest.substr(0, rest.find(','));
+  const std::size_t space = argument.rfind(' ');
+  return space == std::string_view::npos ? std::to_string(position)
+                                         : std::string(argument.substr(space + 1));
 }
 
 }  // namespace kiln::ir

@@ -44,7 +44,7 @@ void emit_instance(SourceText& text, const Emission& emission) {
     text.line("bool prepared;");
     text.line("Int64 capacity;");
     text.line("char message[512];");
-    for (const SymbolSource& source : program.symbols) {
+    for (const ir::SymbolSource& source : program.symbols) {
       text.line("Int64 symbol_" + source.symbol + ";");
     }
     for (std::size_t i = 0; i < emission.lists().size(); ++i) {

@@ -33,7 +33,7 @@ class SymbolEmitter {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       fetch(i);
     }
-    for (const SymbolSource& source : program_.symbols) {
+    for (const ir::SymbolSource& source : program_.symbols) {
       read(source);
     }
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -70,7 +70,7 @@ class SymbolEmitter {
                          : input_text(input) + ", dimension " + std::to_string(dimension);
   }
 
-  [[nodiscard]] std::size_t input_of(const SymbolSource& source) const {
+  [[nodiscard]] std::size_t input_of(const ir::SymbolSource& source) const {
     const auto port = std::ranges::find(program_.inputs, source.input, &Port::graph);
     ensure(port != program_.inputs.end(), "a symbol is read from a constant");
     return static_cast<std::size_t>(port - program_.inputs.begin());
@@ -116,7 +116,7 @@ class SymbolEmitter {
     text_.line("TRY(aoti_torch_get_strides(" + handle + ", &strides" + number + "));");
   }
 
-  void read(const SymbolSource& source) {
+  void read(const ir::SymbolSource& source) {
     const std::size_t input = input_of(source);
     const std::string from = actual(input, source.dimension);
     const std::string place = place_text(input, source.dimension);
@@ -185,9 +185,10 @@ class SymbolEmitter {
   }
 
   void check_value(std::size_t input, std::int32_t dimension, const ir::Expr& expr) {
-    const bool is_source = std::ranges::any_of(program_.symbols, [&](const SymbolSource& source) {
-      return source.input == program_.inputs[input].graph && source.dimension == dimension;
-    });
+    const bool is_source =
+        std::ranges::any_of(program_.symbols, [&](const ir::SymbolSource& source) {
+          return source.input == program_.inputs[input].graph && source.dimension == dimension;
+        });
     if (is_symbolic(expr) && !is_source) {
       const std::string found = actual(input, dimension);
       compare(found + " != ", place_text(input, dimension) + ": %lld", found, expr);
@@ -237,7 +238,7 @@ class SymbolEmitter {
   }
 
   [[nodiscard]] std::string source_text(const std::string& symbol) const {
-    const auto source = std::ranges::find(program_.symbols, symbol, &SymbolSource::symbol);
+    const auto source = std::ranges::find(program_.symbols, symbol, &ir::SymbolSource::symbol);
     ensure(source != program_.symbols.end(), "a symbol of an input has no source");
     return place_text(input_of(*source), source->dimension);
   }
@@ -245,7 +246,7 @@ class SymbolEmitter {
   // Only what passed every check is remembered: memory is laid out for it.
   void take_over() {
     text_.line("bool same = m.prepared;");
-    for (const SymbolSource& source : program_.symbols) {
+    for (const ir::SymbolSource& source : program_.symbols) {
       const std::string member = "m.symbol_" + source.symbol;
       text_.line("same &= " + member + " == " + kRead + source.symbol + ";");
       text_.line(member + " = " + kRead + source.symbol + ";");

@@ -206,7 +206,7 @@ class BufferPlanner {
   [[nodiscard]] ir::Bindings estimates() const {
     constexpr std::int64_t kTypical = 64;
     ir::Bindings bindings;
-    for (const SymbolSource& source : program_.symbols) {
+    for (const ir::SymbolSource& source : program_.symbols) {
       const auto range = graph_.symbols().find(source.symbol);
       bindings[source.symbol] =
           range == graph_.symbols().end()
@@ -317,7 +317,7 @@ Program plan_program(const ir::Graph& graph,
   program.schedule = &schedule;
   program.kernels = &kernels;
   plan_ports(program, bind_constants);
-  program.symbols = find_symbol_sources(graph);
+  program.symbols = ir::find_symbol_sources(graph);
   BufferPlanner(program).run();
   return program;
 }

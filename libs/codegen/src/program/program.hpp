@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 #include "program/kernel_table.hpp"
-#include "program/symbols.hpp"
 #include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
@@ -62,8 +62,8 @@ struct Program {
   std::vector<Port> inputs;
   std::vector<Port> constants;
   std::vector<Port> outputs;
-  std::vector<SymbolSource> symbols;  ///< Empty: every size is fixed.
-  std::vector<BufferPlan> buffers;    ///< By `BufferId`.
+  std::vector<ir::SymbolSource> symbols;  ///< Empty: every size is fixed.
+  std::vector<BufferPlan> buffers;        ///< By `BufferId`.
   std::vector<View> views;
   std::vector<std::uint32_t>
       mutations;  ///< Outputs of the graph that are still to be copied into its inputs.

@@ -20,4 +20,10 @@ namespace kiln::ir {
 /// "f32[8, 16]", "int(s0)".
 [[nodiscard]] std::string print_type(const ValueMeta& meta);
 
+/// A node for people: "operator 3, aten.mul.Scalar at model.cpp:42 in encoder.layer.0".
+[[nodiscard]] std::string print_place(const Graph& graph, std::size_t node);
+
+/// The name of an argument as the node's signature has it, or its position.
+[[nodiscard]] std::string argument_name(const Node& node, std::size_t position);
+
 }  // namespace kiln::ir

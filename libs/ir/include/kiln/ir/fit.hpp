@@ -1,0 +1,69 @@
+// From values at sampled sizes to the expression that has them.
+//
+// A program is traced at several sizes, and each number in the graph is then known at those sizes
+// only. What is found here has the given value at every sample, and is the simplest that has: more
+// samples than an expression has coefficients are what makes it credible.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kiln/ir/expr.hpp"
+
+namespace kiln::ir {
+
+/// Finds expressions by their values at samples, which are the same for all of them.
+class ExprFitter {
+ public:
+  /// `samples` bind the same symbols.
+  explicit ExprFitter(std::vector<Bindings> samples);
+
+  /// An expression that numbers are likely to be, or to be a multiple of: a size of an input, what
+  /// a shape rule or an archive says. Those offered first are preferred.
+  void offer(const Expr& expr);
+
+  /// What has `values[i]` at sample `i`, or nothing.
+  ///
+  /// Looked for are, in this order: a constant; what was offered; a coefficient times a product of
+  /// symbols and offered expressions, plus a constant; a sum of up to three terms in the symbols,
+  /// plus a constant. At least three samples must confirm what the others determine.
+  [[nodiscard]] std::optional<Expr> fit(std::span<const std::int64_t> values);
+
+  /// The same, with samples left out where `matters` is false: there the value may be any.
+  [[nodiscard]] std::optional<Expr> fit(std::span<const std::int64_t> values,
+                                        const std::vector<bool>& matters);
+
+  /// The samples that it was made with.
+  [[nodiscard]] std::span<const Bindings> samples() const { return samples_; }
+
+  /// What `expr` is at each sample.
+  [[nodiscard]] std::vector<std::int64_t> values_of(const Expr& expr) const;
+
+ private:
+  struct Term {
+    Expr expr;
+    std::vector<std::int64_t> values;
+  };
+  using Chosen = std::span<const Term* const>;
+
+  [[nodiscard]] Term term_of(Expr expr) const;
+  [[nodiscard]] const std::vector<Term>& products();
+  [[nodiscard]] std::optional<Expr> search(std::span<const std::int64_t> values,
+                                           const std::vector<bool>& matters);
+  [[nodiscard]] std::optional<Expr> solve(Chosen terms,
+                                          std::span<const std::int64_t> values,
+                                          const std::vector<bool>& matters) const;
+
+  std::vector<Bindings> samples_;
+  std::vector<Term> symbols_;
+  std::vector<Term> offered_;
+  std::vector<Term> products_;   // Of symbols and offered expressions; empty: to be made.
+  std::vector<Term> monomials_;  // Of symbols alone.
+  std::map<std::vector<std::int64_t>, std::optional<Expr>> known_;
+};
+
+}  // namespace kiln::ir

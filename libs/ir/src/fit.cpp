@@ -1,0 +1,270 @@
+#include "kiln/ir/fit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "kiln/base/error.hpp"
+
+namespace kiln::ir {
+namespace {
+
+constexpr std::size_t kConfirming = 3;
+constexpr std::size_t kMaxDegree = 4;  // A batch of images has four sizes.
+constexpr std::size_t kMaxMonomialDegree = 3;
+constexpr std::size_t kMaxProducts = 4000;
+
+// Coefficients are solved for modulo a prime, where nothing overflows, and are then taken for the
+// integer nearest to 0 that is congruent. Whether they are right is seen at the samples.
+constexpr std::int64_t kPrime = (std::int64_t{1} << 61) - 1;
+
+__extension__ typedef __int128 Wide;
+
+std::int64_t multiply(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<Wide>(a) * b % kPrime);
+}
+
+std::int64_t residue(std::int64_t value) {
+  const std::int64_t rest = value % kPrime;
+  return rest < 0 ? rest + kPrime : rest;
+}
+
+std::int64_t inverse(std::int64_t value) {
+  std::int64_t result = 1;
+  for (std::int64_t exponent = kPrime - 2; exponent > 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) {
+      result = multiply(result, value);
+    }
+    value = multiply(value, value);
+  }
+  return result;
+}
+
+constexpr std::size_t kMaxUnknowns = 4;
+using Row = std::array<std::int64_t, kMaxUnknowns + 1>;
+
+// Solves for `unknowns` coefficients, the right side being the entry after them. Nothing if there
+// is no solution, or more than one.
+std::optional<Row> eliminate(std::vector<Row> rows, std::size_t unknowns) {
+  for (std::size_t column = 0; column < unknowns; ++column) {
+    const auto pivot = std::find_if(rows.begin() + static_cast<std::ptrdiff_t>(column),
+                                    rows.end(),
+                                    [&](const Row& row) { return row[column] != 0; });
+    if (pivot == rows.end()) {
+      return std::nullopt;
+    }
+    std::swap(rows[column], *pivot);
+    const std::int64_t scale = inverse(rows[column][column]);
+    for (std::size_t i = column; i <= unknowns; ++i) {
+      rows[column][i] = multiply(rows[column][i], scale);
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (r == column || rows[r][column] == 0) {
+        continue;
+      }
+      const std::int64_t factor = rows[r][column];
+      for (std::size_t i = column; i <= unknowns; ++i) {
+        rows[r][i] = residue(rows[r][i] - multiply(factor, rows[column][i]));
+      }
+    }
+  }
+  Row solution{};
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (r < unknowns) {
+      solution[r] = rows[r][unknowns] > kPrime / 2 ? rows[r][unknowns] - kPrime : rows[r][unknowns];
+    } else if (rows[r][unknowns] != 0) {
+      return std::nullopt;
+    }
+  }
+  return solution;
+}
+
+}  // namespace
+
+ExprFitter::ExprFitter(std::vector<Bindings> samples) : samples_(std::move(samples)) {
+  ensure(!samples_.empty(), "expressions are fitted to at least one sample");
+  for (const auto& [name, value] : samples_.front()) {
+    symbols_.push_back(term_of(Expr::symbol(name)));
+  }
+}
+
+std::vector<std::int64_t> ExprFitter::values_of(const Expr& expr) const {
+  std::vector<std::int64_t> values;
+  values.reserve(samples_.size());
+  for (const Bindings& sample : samples_) {
+    values.push_back(expr.evaluate(sample));
+  }
+  return values;
+}
+
+ExprFitter::Term ExprFitter::term_of(Expr expr) const {
+  std::vector<std::int64_t> values = values_of(expr);
+  return {std::move(expr), std::move(values)};
+}
+
+void ExprFitter::offer(const Expr& expr) {
+  const auto is_known = [&](const Term& term) { return term.expr == expr; };
+  if (expr.is_constant() || std::ranges::any_of(symbols_, is_known) ||
+      std::ranges::any_of(offered_, is_known)) {
+    return;
+  }
+  try {
+    offered_.push_back(term_of(expr));
+  } catch (const Error&) {
+    return;  // It divides by what is 0 at a sample, or is too large there.
+  }
+  products_.clear();
+  // What has been found stays as it is; what has not may be found now.
+  std::erase_if(known_, [](const auto& entry) { return !entry.second; });
+}
+
+// Products that were made first are the simplest: degree by degree.
+const std::vector<ExprFitter::Term>& ExprFitter::products() {
+  if (!products_.empty()) {
+    return products_;
+  }
+  std::set<std::vector<std::int64_t>> seen;
+  const auto grow = [&](const std::vector<Term>& variables, std::size_t degrees) {
+    std::vector<Term> all;
+    seen.clear();
+    std::size_t begin = 0;
+    for (std::size_t degree = 0; degree < degrees; ++degree) {
+      const std::size_t end = all.size();
+      for (std::size_t i = degree == 0 ? 0 : begin; i < (degree == 0 ? 1 : end); ++i) {
+        for (const Term& variable : variables) {
+          if (all.size() >= kMaxProducts) {
+            return all;
+          }
+          try {
+            Term made = degree == 0 ? variable : term_of(all[i].expr * variable.expr);
+            if (seen.insert(made.values).second) {
+              all.push_back(std::move(made));
+            }
+          } catch (const Error&) {
+            continue;  // Too large at a sample: so would be what it is a factor of.
+          }
+        }
+      }
+      begin = end;
+    }
+    return all;
+  };
+  std::vector<Term> variables = symbols_;
+  variables.insert(variables.end(), offered_.begin(), offered_.end());
+  monomials_ = grow(symbols_, kMaxMonomialDegree);
+  products_ = grow(variables, kMaxDegree);
+  return products_;
+}
+
+std::optional<Expr> ExprFitter::solve(Chosen terms,
+                                      std::span<const std::int64_t> values,
+                                      const std::vector<bool>& matters) const {
+  const std::size_t unknowns = terms.size() + 1;
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (matters[i]) {
+      Row row{};
+      for (std::size_t t = 0; t < terms.size(); ++t) {
+        row[t] = residue(terms[t]->values[i]);
+      }
+      row[terms.size()] = 1;
+      row[unknowns] = residue(values[i]);
+      rows.push_back(row);
+    }
+  }
+  if (rows.size() < unknowns + kConfirming) {
+    return std::nullopt;
+  }
+  const std::optional<Row> solution = eliminate(std::move(rows), unknowns);
+  if (!solution) {
+    return std::nullopt;
+  }
+  try {
+    Expr expr((*solution)[terms.size()]);
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      expr = expr + Expr((*solution)[t]) * terms[t]->expr;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (matters[i] && expr.evaluate(samples_[i]) != values[i]) {
+        return std::nullopt;
+      }
+    }
+    return expr;
+  } catch (const Error&) {
+    return std::nullopt;  // A fraction modulo the prime is a large number.
+  }
+}
+
+std::optional<Expr> ExprFitter::search(std::span<const std::int64_t> values,
+                                       const std::vector<bool>& matters) {
+  const auto agrees = [&](const auto& value_at) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (matters[i] && value_at(i) != values[i]) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto first = std::find(matters.begin(), matters.end(), true);
+  if (first == matters.end()) {
+    return Expr(values[0]);
+  }
+  const std::int64_t constant = values[static_cast<std::size_t>(first - matters.begin())];
+  if (agrees([&](std::size_t) { return constant; })) {
+    return Expr(constant);
+  }
+  for (const std::vector<Term>* simple : {&symbols_, &offered_}) {
+    for (const Term& term : *simple) {
+      if (agrees([&](std::size_t i) { return term.values[i]; })) {
+        return term.expr;
+      }
+    }
+  }
+  for (const Term& term : products()) {
+    const Term* const one[] = {&term};
+    if (std::optional<Expr> found = solve(one, values, matters)) {
+      return found;
+    }
+  }
+  for (std::size_t i = 0; i < monomials_.size(); ++i) {
+    for (std::size_t j = i + 1; j < monomials_.size(); ++j) {
+      const Term* const two[] = {&monomials_[i], &monomials_[j]};
+      if (std::optional<Expr> found = solve(two, values, matters)) {
+        return found;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < monomials_.size(); ++i) {
+    for (std::size_t j = i + 1; j < monomials_.size(); ++j) {
+      for (std::size_t k = j + 1; k < monomials_.size(); ++k) {
+        const Term* const three[] = {&monomials_[i], &monomials_[j], &monomials_[k]};
+        if (std::optional<Expr> found = solve(three, values, matters)) {
+          return found;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expr> ExprFitter::fit(std::span<const std::int64_t> values) {
+  ensure(values.size() == samples_.size(), "one value for each sample");
+  const auto [known, is_new] =
+      known_.try_emplace(std::vector<std::int64_t>(values.begin(), values.end()));
+  if (is_new) {
+    known->second = search(values, std::vector<bool>(values.size(), true));
+  }
+  return known->second;
+}
+
+std::optional<Expr> ExprFitter::fit(std::span<const std::int64_t> values,
+                                    const std::vector<bool>& matters) {
+  ensure(values.size() == samples_.size(), "one value for each sample");
+  if (std::ranges::find(matters, false) == matters.end()) {
+    return fit(values);
+  }
+  return search(values, matters);
+}
+
+}  // namespace kiln::ir

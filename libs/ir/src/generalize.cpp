@@ -1,0 +1,277 @@
+#include "kiln/ir/generalize.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "kiln/base/error.hpp"
+#include "kiln/ir/print.hpp"
+#include "shape_rules.hpp"
+#include "trace_structure.hpp"
+
+namespace kiln::ir {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+struct NoExpression {
+  std::string what;
+};
+
+std::string joined(std::span<const std::int64_t> numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return text;
+}
+
+bool is_empty(const TensorMeta& meta) {
+  return std::ranges::any_of(meta.sizes, [](const Expr& size) { return size == Expr(0); });
+}
+
+// Whether a stride decides where elements are.
+bool stride_matters(const TensorMeta& meta, std::size_t dimension) {
+  return !is_empty(meta) && !(meta.sizes[dimension] == Expr(1));
+}
+
+class Generalizer {
+ public:
+  Generalizer(std::vector<const Graph*> traces, ExprFitter& fitter)
+      : traces_(std::move(traces)), fitter_(fitter), graph_(*traces_.front()) {}
+
+  Graph run() {
+    for (const Input& input : graph_.inputs()) {
+      value(input.value, "input '" + input.name + "'");
+    }
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      node(i);
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  void node(std::size_t position) {
+    const std::string place = print_place(graph_, position);
+    Node& made = graph_.node(NodeId(static_cast<std::uint32_t>(position)));
+    for (std::size_t a = 0; a < made.arguments.size(); ++a) {
+      std::size_t index = 0;
+      for_each_integer(made.arguments[a], [&](Expr& integer) {
+        const auto at = [&](const Graph& trace) {
+          std::size_t other = 0;
+          Expr found;
+          for_each_integer(trace.nodes()[position].arguments[a], [&](const Expr& candidate) {
+            found = other++ == index ? candidate : found;
+          });
+          return found;
+        };
+        integer = fitted(at, place + ", the argument " + argument_name(made, a));
+        ++index;
+      });
+      if (const auto* body = std::get_if<SubgraphRef>(&made.arguments[a])) {
+        subgraph(position, a, body->index);
+      }
+    }
+    offer_result_sizes(graph_, made, fitter_);
+    for (const ValueId result : made.results) {
+      if (result.valid()) {
+        value(result, place);
+      }
+    }
+  }
+
+  void subgraph(std::size_t position, std::size_t argument, std::uint32_t index) {
+    std::vector<const Graph*> bodies;
+    for (const Graph* trace : traces_) {
+      const auto& body = std::get<SubgraphRef>(trace->nodes()[position].arguments[argument]);
+      bodies.push_back(&trace->subgraphs()[body.index]);
+    }
+    graph_.subgraphs()[index] = Generalizer(std::move(bodies), fitter_).run();
+  }
+
+  void value(ValueId id, const std::string& place) {
+    Value& made = graph_.value(id);
+    if (!made.is_tensor()) {
+      Expr& expr = std::get<SymIntMeta>(made.meta).expr;
+      expr = fitted(
+          [&](const Graph& trace) { return std::get<SymIntMeta>(trace.value(id).meta).expr; },
+          place);
+      return;
+    }
+    TensorMeta& meta = made.tensor();
+    for (std::size_t d = 0; d < meta.sizes.size(); ++d) {
+      meta.sizes[d] = fitted([&](const Graph& trace) { return trace.tensor(id).sizes[d]; },
+                             place + ", dimension " + std::to_string(d));
+      fitter_.offer(meta.sizes[d]);
+    }
+    if (!lay_out_densely(id, meta)) {
+      for (std::size_t d = 0; d < meta.sizes.size(); ++d) {
+        meta.strides[d] =
+            fitted([&](const Graph& trace) { return trace.tensor(id).strides[d]; },
+                   place + ", the stride of dimension " + std::to_string(d),
+                   [&](const Graph& trace) { return stride_matters(trace.tensor(id), d); });
+      }
+    }
+    meta.offset = fitted([&](const Graph& trace) { return trace.tensor(id).offset; },
+                         place + ", its offset",
+                         [&](const Graph& trace) { return !is_empty(trace.tensor(id)); });
+  }
+
+  // Strides that are products of the sizes of inner dimensions, in the order of the first trace.
+  bool lay_out_densely(ValueId id, TensorMeta& meta) {
+    std::vector<std::size_t> order(meta.sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto& strides = traces_.front()->tensor(id).strides;
+      return *strides[a].constant() > *strides[b].constant();
+    });
+    std::vector<Expr> strides(meta.sizes.size());
+    Expr next = 1;
+    for (auto d = order.rbegin(); d != order.rend(); ++d) {
+      strides[*d] = next;
+      next = next * meta.sizes[*d];
+    }
+    for (std::size_t t = 0; t < traces_.size(); ++t) {
+      const TensorMeta& traced = traces_[t]->tensor(id);
+      for (std::size_t d = 0; d < strides.size(); ++d) {
+        if (stride_matters(traced, d) &&
+            strides[d].evaluate(fitter_.samples()[t]) != traced.strides[d].constant()) {
+          return false;
+        }
+      }
+    }
+    meta.strides = std::move(strides);
+    return true;
+  }
+
+  template <class At>
+  Expr fitted(const At& at, const std::string& what) {
+    return fitted(at, what, [](const Graph&) { return true; });
+  }
+
+  template <class At, class Matters>
+  Expr fitted(const At& at, const std::string& what, const Matters& matters) {
+    Integers values;
+    std::vector<bool> which;
+    for (const Graph* trace : traces_) {
+      const std::optional<std::int64_t> value = at(*trace).constant();
+      ensure(value.has_value(), "a trace has sizes that are numbers");
+      values.push_back(*value);
+      which.push_back(matters(*trace));
+    }
+    if (std::optional<Expr> found = fitter_.fit(values, which)) {
+      return *std::move(found);
+    }
+    throw NoExpression{what + ": no expression of the symbols gives " + joined(values)};
+  }
+
+  std::vector<const Graph*> traces_;
+  ExprFitter& fitter_;
+  Graph graph_;
+};
+
+class Comparison {
+ public:
+  explicit Comparison(const Bindings& sample) : sample_(sample) {}
+
+  [[nodiscard]] std::optional<std::string> between(const Graph& general, const Graph& trace) const {
+    for (const Input& input : general.inputs()) {
+      if (!agrees(general.value(input.value), trace.value(input.value))) {
+        return "input '" + input.name + "' has another geometry";
+      }
+    }
+    for (std::size_t i = 0; i < general.nodes().size(); ++i) {
+      const Node& node = general.nodes()[i];
+      for (std::size_t a = 0; a < node.arguments.size(); ++a) {
+        if (!agrees(node.arguments[a], trace.nodes()[i].arguments[a])) {
+          return print_place(general, i) + ": the argument " + argument_name(node, a) +
+                 " is another than at other sizes";
+        }
+        if (const auto* body = std::get_if<SubgraphRef>(&node.arguments[a])) {
+          const auto& traced = std::get<SubgraphRef>(trace.nodes()[i].arguments[a]);
+          if (auto within =
+                  between(general.subgraphs()[body->index], trace.subgraphs()[traced.index])) {
+            return print_place(general, i) + ": " + *within;
+          }
+        }
+      }
+      for (const ValueId result : node.results) {
+        if (result.valid() && !agrees(general.value(result), trace.value(result))) {
+          return print_place(general, i) + ": its result has another geometry than at other sizes";
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] bool agrees(const Expr& general, const Expr& traced) const {
+    return general.evaluate(sample_) == traced.constant();
+  }
+
+  [[nodiscard]] bool agrees(const Argument& general, const Argument& traced) const {
+    std::vector<const Expr*> wanted;
+    for_each_integer(traced, [&](const Expr& integer) { wanted.push_back(&integer); });
+    std::size_t next = 0;
+    bool same = true;
+    for_each_integer(general,
+                     [&](const Expr& integer) { same = same && agrees(integer, *wanted[next++]); });
+    return same;
+  }
+
+  [[nodiscard]] bool agrees(const Value& general, const Value& traced) const {
+    if (!general.is_tensor()) {
+      return agrees(std::get<SymIntMeta>(general.meta).expr,
+                    std::get<SymIntMeta>(traced.meta).expr);
+    }
+    const TensorMeta& meta = general.tensor();
+    const TensorMeta& wanted = traced.tensor();
+    for (std::size_t d = 0; d < meta.sizes.size(); ++d) {
+      if (!agrees(meta.sizes[d], wanted.sizes[d]) ||
+          (stride_matters(wanted, d) && !agrees(meta.strides[d], wanted.strides[d]))) {
+        return false;
+      }
+    }
+    return is_empty(wanted) || agrees(meta.offset, wanted.offset);
+  }
+
+  const Bindings& sample_;
+};
+
+}  // namespace
+
+bool has_same_structure(const Graph& a, const Graph& b) {
+  return !structural_difference(a, b);
+}
+
+std::variant<Graph, TraceDifference> generalize(std::span<const Graph> traces, ExprFitter& fitter) {
+  ensure(traces.size() == fitter.samples().size(), "one trace for each sample");
+  std::vector<const Graph*> pointers;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (auto difference = structural_difference(traces.front(), traces[i])) {
+      return TraceDifference{.trace = i, .what = *std::move(difference)};
+    }
+    pointers.push_back(&traces[i]);
+  }
+  try {
+    return Generalizer(std::move(pointers), fitter).run();
+  } catch (NoExpression& none) {
+    return TraceDifference{.trace = std::nullopt, .what = std::move(none.what)};
+  }
+}
+
+std::optional<std::string> find_difference(const Graph& general,
+                                           const Bindings& sample,
+                                           const Graph& trace) {
+  if (auto difference = structural_difference(general, trace)) {
+    return difference;
+  }
+  try {
+    return Comparison(sample).between(general, trace);
+  } catch (const Error& error) {
+    return std::string("a size cannot be computed: ") + error.what();
+  }
+}
+
+}  // namespace kiln::ir

@@ -1,0 +1,46 @@
+#include "kiln/ir/specialize.hpp"
+
+#include <string>
+
+#include "trace_structure.hpp"
+
+namespace kiln::ir {
+
+Graph specialize(Graph graph, const Bindings& values) {
+  const auto fix = [&](Expr& expr) {
+    if (!expr.is_constant()) {
+      expr = expr.substitute([&](const std::string& name) {
+        const auto value = values.find(name);
+        return value == values.end() ? Expr::symbol(name) : Expr(value->second);
+      });
+    }
+  };
+  for (std::uint32_t i = 0; i < graph.values().size(); ++i) {
+    Value& value = graph.value(ValueId(i));
+    if (!value.is_tensor()) {
+      fix(std::get<SymIntMeta>(value.meta).expr);
+      continue;
+    }
+    TensorMeta& meta = value.tensor();
+    for (auto* list : {&meta.sizes, &meta.strides}) {
+      for (Expr& expr : *list) {
+        fix(expr);
+      }
+    }
+    fix(meta.offset);
+  }
+  for (std::uint32_t i = 0; i < graph.nodes().size(); ++i) {
+    for (Argument& argument : graph.node(NodeId(i)).arguments) {
+      for_each_integer(argument, fix);
+    }
+  }
+  for (Graph& nested : graph.subgraphs()) {
+    nested = specialize(std::move(nested), values);
+  }
+  for (const auto& [name, value] : values) {
+    graph.symbols().erase(name);
+  }
+  return graph;
+}
+
+}  // namespace kiln::ir

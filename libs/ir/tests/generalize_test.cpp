@@ -1,0 +1,147 @@
+#include "kiln/ir/generalize.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kiln/ir/parse.hpp"
+#include "kiln/ir/print.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::ir {
+namespace {
+
+constexpr std::int64_t kSizes[] = {5, 7, 12, 16, 23, 64, 91, 200};
+
+std::vector<Bindings> samples() {
+  std::vector<Bindings> made;
+  for (const std::int64_t size : kSizes) {
+    made.push_back({{"s0", size}});
+  }
+  return made;
+}
+
+using Program = std::function<std::string(std::int64_t)>;
+
+std::vector<Graph> traces_of(const Program& program) {
+  std::vector<Graph> traces;
+  for (const std::int64_t size : kSizes) {
+    traces.push_back(parse(program(size)));
+  }
+  return traces;
+}
+
+std::string text(std::int64_t number) {
+  return std::to_string(number);
+}
+
+std::string lines_of(const std::variant<Graph, TraceDifference>& result) {
+  const auto* difference = std::get_if<TraceDifference>(&result);
+  return difference != nullptr ? difference->what : print(std::get<Graph>(result));
+}
+
+TEST_CASE("sizes, strides and arguments that vary become expressions", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + ", 3, 4] user\n  %a: f32[" + text(n) +
+           ", 12] = aten.view.default(%x, [" + text(n) + ", 12]) view(0:0)\n  %b: f32[12, " +
+           text(n) + "]{1, 12} = aten.t.default(%a) view(0:0)\n  %c: f32[12, " + text(n - 2) +
+           "]{1, 12}@24 = aten.slice.Tensor(%b, 1, 2, " + text(n) +
+           ", 1) view(0:0)\n  output %c user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK(lines_of(result) == R"(graph g {
+  input %x: f32[s0, 3, 4] user
+  %a: f32[s0, 12] = aten.view.default(%x, [s0, 12]) view(0:0)
+  %b: f32[12, s0]{1, 12} = aten.t.default(%a) view(0:0)
+  %c: f32[12, s0 - 2]{1, 12}@24 = aten.slice.Tensor(%b, 1, 2, s0, 1) view(0:0)
+  output %c user
+}
+)");
+}
+
+TEST_CASE("sizes that rules give are found where they are no polynomials", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    const std::string halved = text((n - 1) / 2 + 1);
+    return "graph g {\n  input %x: f32[1, 3, " + text(n) +
+           ", 9] user\n  input %w: f32[8, 3, 3, 3] parameter\n  %a: f32[1, 8, " + halved +
+           ", 5] = aten.convolution.default(%x, %w, none, [2, 2], [1, 1], [1, 1], false, [0, 0], 1)"
+           "\n  %b: f32[8, " +
+           text(((n - 1) / 2 + 1) * 5) + "] = aten.reshape.default(%a, [8, " +
+           text(((n - 1) / 2 + 1) * 5) + "])\n  output %b user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), Catch::Contains("f32[1, 8, ((s0 + 1)//2), 5]"));
+  CHECK_THAT(lines_of(result), Catch::Contains("f32[8, 5*((s0 + 1)//2)]"));
+}
+
+TEST_CASE("another operator at some sizes is a difference of that trace", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) + "] = aten." +
+           (n < 16 ? "relu" : "sigmoid") + ".default(%x)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  const auto* difference = std::get_if<TraceDifference>(&result);
+  REQUIRE(difference != nullptr);
+  CHECK(difference->trace == 3U);
+  CHECK(difference->what ==
+        "operator 0, aten.relu.default is operator 0, aten.sigmoid.default at other sizes");
+}
+
+TEST_CASE("numbers that no expression gives are named", "[ir][generalize]") {
+  const Program clamped = [](std::int64_t n) {
+    const std::string kept = text(std::min<std::int64_t>(n, 20));
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + kept +
+           "] = aten.narrow.default(%x, 0, 0, " + kept + ") view(0:0)\n  output %a user\n}\n";
+  };
+  const Program scaled = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) +
+           "] = aten.mul.Scalar(%x, " + text(n) + ".5)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  CHECK(lines_of(generalize(traces_of(clamped), fitter)) ==
+        "operator 0, aten.narrow.default, the argument 3: no expression of the symbols gives 5, 7, "
+        "12, 16, 20, 20, 20, 20");
+  CHECK(lines_of(generalize(traces_of(scaled), fitter)) ==
+        "operator 0, aten.mul.Scalar: the argument 1 is 5.5, and 7.5 at other sizes");
+}
+
+TEST_CASE("the stride of one element says nothing", "[ir][generalize]") {
+  // libtorch may give a single row any stride.
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + ", 1]{1, " + text(n == 12 ? 1 : n) +
+           "} user\n  output %x user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK(std::holds_alternative<Graph>(result));
+}
+
+TEST_CASE("a sample that was not used confirms the graph or names where it differs",
+          "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" +
+           text(n < 300 ? n : 300) + "] = aten.slice.Tensor(%x, 0, 0, " + text(n < 300 ? n : 300) +
+           ", 1) view(0:0)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+  const auto general = std::get<Graph>(generalize(traces_of(program), fitter));
+
+  CHECK_FALSE(find_difference(general, {{"s0", 299}}, parse(program(299))));
+  CHECK(find_difference(general, {{"s0", 400}}, parse(program(400))) ==
+        "operator 0, aten.slice.Tensor: the argument 3 is another than at other sizes");
+}
+
+}  // namespace
+}  // namespace kiln::ir
