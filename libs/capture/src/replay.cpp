@@ -8,11 +8,13 @@
 #include <string>
 
 #include "arguments.hpp"
+#include "bind_symbols.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/control_flow.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/ir/liveness.hpp"
 #include "kiln/ir/memory.hpp"
+#include "kiln/ir/specialize.hpp"
 #include "nested.hpp"
 
 namespace kiln::capture {
@@ -198,6 +200,10 @@ struct Interpreter::Program {
 
 Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
   auto program = std::make_unique<Program>(Program{std::move(graph), options, {}});
+  if (!program->graph.symbols().empty()) {  // Each run is of a graph of its own.
+    program_ = std::move(program);
+    return;
+  }
   program->calls.reserve(program->graph.nodes().size());
   for (const ir::Node& node : program->graph.nodes()) {
     program->calls.push_back(is_ours(node) ? prepare_region(program->graph, node, options)
@@ -226,6 +232,10 @@ std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
     throw Error(ErrorCode::kInvalidArgument,
                 "the graph takes " + std::to_string(graph.inputs().size()) + " inputs, got " +
                     std::to_string(inputs.size()));
+  }
+  if (!graph.symbols().empty()) {
+    return Interpreter(ir::specialize(graph, bind_symbols(graph, inputs)), program_->options)
+        .run(std::move(inputs));
   }
   std::vector<at::Tensor> values(graph.values().size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -20,7 +20,8 @@ struct ReplayOptions {
 
 /// Runs a graph, node by node, through libtorch's dispatcher.
 ///
-/// Operators are resolved once, when it is made. Thread-safe: `run` changes nothing.
+/// Operators are resolved once, when it is made; those of a graph with symbols in each run, when
+/// its inputs say what they are. Thread-safe: `run` changes nothing.
 class Interpreter {
  public:
   /// Throws `Error` with `kUnsupported` naming an operator that is not registered.
@@ -32,7 +33,8 @@ class Interpreter {
   /// Runs on one tensor per graph input; returns one per graph output, undefined where the graph
   /// has none.
   ///
-  /// Values are freed after their last use: move the inputs in to free them too.
+  /// Values are freed after their last use: move the inputs in to free them too. Throws `Error`
+  /// with `kInvalidArgument` if the inputs' sizes are none that the graph's symbols allow.
   [[nodiscard]] std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
   [[nodiscard]] const ir::Graph& graph() const;  ///< What it runs.

@@ -1,0 +1,21 @@
+// The values that symbols of a graph have in a call.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "kiln/ir/expr.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace kiln::capture {
+
+/// Reads every symbol of `graph` from `inputs`, one for each of its inputs.
+///
+/// Throws `Error` with `kInvalidArgument` naming an input and dimension that no value of the
+/// symbols gives, or where a symbol is out of its range.
+[[nodiscard]] ir::Bindings bind_symbols(const ir::Graph& graph,
+                                        const std::vector<at::Tensor>& inputs);
+
+}  // namespace kiln::capture
