@@ -42,15 +42,16 @@ FoldedConstants::FoldedConstants(const std::string& folding,
     return;
   }
   const c10::AutoGradMode no_grad(false);
-  const ir::Graph graph = ir::parse(folding);
+  ir::Graph graph = ir::parse(folding);
+  graph.symbols().clear();  // What is folded has one size.
   std::vector<at::Tensor> inputs;
   std::size_t next = 0;
   for (const ir::Input& input : graph.inputs()) {
-    const ir::TensorMeta& meta = graph.tensor(input.value);
     if (!is_constant(input)) {
-      inputs.push_back(empty_like(meta));  // Nobody reads it.
+      inputs.emplace_back();  // Nobody reads it.
       continue;
     }
+    const ir::TensorMeta& meta = graph.tensor(input.value);
     ensure(next < constants.size(), "a constant without a value");
     // Only read through.
     auto* const bytes = const_cast<std::byte*>(constants[next++].bytes.data());

@@ -82,9 +82,16 @@ bool try_lower(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& progra
     return false;
   }
   const std::size_t before = program.tensors.size();
-  Lowering lowering(graph, uses, program, id);
-  if (found->second(lowering)) {
-    return true;
+  try {
+    Lowering lowering(graph, uses, program, id);
+    if (found->second(lowering)) {
+      return true;
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) {
+      throw;
+    }
+    // A number that varies where loops need a plain one: libtorch takes it.
   }
   program.tensors.resize(before);
   for (const ir::ValueId result : node.results) {

@@ -61,8 +61,19 @@ class Splitter {
   }
 
  private:
+  // A weight times a size is another one at each size.
+  static bool mentions_symbols(const ir::Argument& argument) {
+    const auto is_symbolic = [](const ir::Expr& expr) { return !expr.is_constant(); };
+    if (const auto* list = std::get_if<std::vector<ir::Expr>>(&argument)) {
+      return std::ranges::any_of(*list, is_symbolic);
+    }
+    const auto* integer = std::get_if<ir::Expr>(&argument);
+    return integer != nullptr && is_symbolic(*integer);
+  }
+
   bool is_pure(const ir::Node& node) const {
-    const bool plain = !node.random && !node.effectful && node.mutates.empty();
+    const bool plain = !node.random && !node.effectful && node.mutates.empty() &&
+                       std::ranges::none_of(node.arguments, mentions_symbols);
     return plain && std::ranges::all_of(node.results, [&](ValueId result) {
              return !result.valid() ||
                     (graph_.value(result).is_tensor() &&
