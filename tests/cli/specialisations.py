@@ -1,4 +1,4 @@
-"""What is said of an archive whose sizes may vary: they are fixed at those of its sample inputs.
+"""What is said of an archive whose sizes may vary, and of those that are fixed all the same.
 
     specialisations.py KILN
 
@@ -22,6 +22,13 @@ class Masked(torch.nn.Module):
         return ids * mask[:, 1:] + weight
 
 
+class Scaled(torch.nn.Module):
+    """By a number that varies with a size and is no integer."""
+
+    def forward(self, ids, mask, weight):
+        return (ids * mask[:, 1:] + weight) * (ids.size(0) * 0.3 + ids.size(1) * 0.1)
+
+
 class Repeated(torch.nn.Module):
     def forward(self, x, times: int):
         return x.repeat(times)
@@ -34,12 +41,12 @@ def kiln(*arguments, folder, **more):
     return result
 
 
-def archive_with_dims(folder):
+def archive_with_dims(folder, module):
     rows = torch.export.Dim("rows", min=2, max=64)
     columns = torch.export.Dim("columns", min=3)
     path = pathlib.Path(folder) / "dims.pt2"
     program = torch.export.export(
-        Masked(),
+        module,
         (torch.randn(4, 10), torch.randn(4, 11), torch.randn(10)),
         dynamic_shapes=({0: rows, 1: columns}, {0: rows, 1: columns + 1}, {0: columns}),
     )
@@ -59,15 +66,28 @@ def expected_dims():
 
 
 def check_dims(sentences):
-    assert len(sentences) == len(expected_dims()), sentences
+    """A sentence for each dimension, then one for each symbol that says why."""
+    assert len(sentences) == len(expected_dims()) + 2, sentences
+    for reason in sentences[-2:]:
+        assert "aten.mul" in reason and "the argument other" in reason, reason
     for sentence, (name, dimension, span, size) in zip(sentences, expected_dims()):
         assert sentence.startswith(f"input '{name}', dimension {dimension}: "), sentence
         assert sentence.endswith(f" in {span}, fixed at {size}"), sentence
     assert "+ 1 with" in sentences[3], sentences[3]
 
 
-def test_a_compile_warns_once_and_names_every_dimension(folder):
-    archive = archive_with_dims(folder)
+def test_a_size_that_varies_is_compiled_without_a_word_and_shown(folder):
+    archive = archive_with_dims(folder, Masked())
+    for number in range(2):  # The second is found in the cache.
+        done = kiln("compile", archive, "-o", f"{folder}/out{number}.pt2", "--json", folder=folder)
+        assert json.loads(done.stdout)["specialisations"] == [], done.stdout
+        assert "warning" not in done.stderr, done.stderr
+    graph = json.loads(kiln("inspect", archive, "--json", folder=folder).stdout)["graph"]
+    assert " in [2, 64]" in graph and graph.count("symbol %") == 2, graph
+
+
+def test_a_compile_warns_once_and_names_every_dimension_that_is_fixed(folder):
+    archive = archive_with_dims(folder, Scaled())
     for number in range(2):  # The second is found in the cache.
         done = kiln("compile", archive, "-o", f"{folder}/out{number}.pt2", "--json", folder=folder)
         report = json.loads(done.stdout)
@@ -80,7 +100,7 @@ def test_a_compile_warns_once_and_names_every_dimension(folder):
 
 
 def test_inspecting_the_archive_and_the_package_shows_them(folder):
-    archive = archive_with_dims(folder)
+    archive = archive_with_dims(folder, Scaled())
     kiln("compile", archive, "-o", f"{folder}/out.pt2", folder=folder)
     described = json.loads(kiln("inspect", archive, "--json", folder=folder).stdout)
     check_dims(described["specialisations"])

@@ -147,6 +147,7 @@ class SignatureReader {
           program_.output_leaves.push_back({.constant = "null"});
         } else if (kind.starts_with("as_sym_")) {
           const auto [form, literal] = read_union(constant);
+          program_.returns_integers |= form == "as_name";
           program_.output_leaves.push_back(
               {.constant =
                    form == "as_name" ? symbol_value(literal.get<std::string>()) : literal.dump()});
@@ -227,6 +228,7 @@ ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) 
   program.in_spec = call.at("in_spec").get<std::string>();
   program.out_spec = call.at("out_spec").get<std::string>();
   program.symbols = read_ranges(model.at("range_constraints"));
+  program.expressions = read_expressions(program.graph);
   const Json in_tree = tree_of(program.in_spec);
   SignatureReader reader(
       program, read_weights(archive, name), read_sample_inputs(archive, name, in_tree));

@@ -37,6 +37,10 @@ struct ArchivedProgram {
   ir::Ranges symbols;
   std::vector<std::vector<ir::Expr>> input_sizes;
   std::vector<SymbolicInteger> input_integers;
+  /// Expressions of symbols that its sizes and integers are, once each.
+  std::vector<ir::Expr> expressions;
+  /// An integer that varies is returned. Results are tensors and constants here.
+  bool returns_integers = false;
 
   /// Runs the graph on the user's tensors; updates owned tensors and inputs in place where the
   /// signature says so.

@@ -4,7 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "dynamic_dims.hpp"
+#include "dynamic_trace.hpp"
 #include "joint.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
 #include "pipeline.hpp"
 #include "refuse.hpp"
@@ -31,6 +34,9 @@ void check_options(const ExportOptions& options) {
   }
   if (options.joint && options.pre_dispatch) {
     refuse("pre_dispatch is not supported when trace_joint is True.");
+  }
+  if (options.joint && !options.dynamic_dims.empty()) {
+    refuse("dynamic_dims are not supported in a joint export");
   }
   if (options.joint && !options.loss_index) {
     refuse("a joint export needs loss_index, the output that is the loss");
@@ -72,12 +78,12 @@ ExportedProgram export_program(const TensorFunction& function,
   return export_program(function, {}, example, options);
 }
 
-ExportedProgram export_program(const TensorFunction& function,
+namespace {
+
+ExportedProgram trace_function(const TensorFunction& function,
                                const std::vector<NamedTensor>& named,
                                const Tensors& example,
                                const ExportOptions& options) {
-  check_options(options);
-  check_kinds(example);
   Trace trace;
   trace.owned = owned_tensors(named);
   trace.input_names = options.input_names;
@@ -92,7 +98,46 @@ ExportedProgram export_program(const TensorFunction& function,
     trace.recording = capture::record(function, example, record);
   }
 
-  ExportedProgram program = assemble(std::move(trace), example);
+  return assemble(std::move(trace), example);
+}
+
+// The graph for all sizes that were asked for, or an error.
+void let_dims_vary(const TensorFunction& function,
+                   const std::vector<NamedTensor>& named,
+                   const ExportOptions& options,
+                   ExportedProgram* program) {
+  const Tensors& example = program->sample_inputs;
+  const DynamicShapes shapes =
+      dynamic_shapes_of(options.dynamic_dims, example, options.input_names);
+  ExportOptions once = options;
+  once.check_hidden_reads = false;  // The trace on the example has looked.
+  DynamicTrace dynamic = trace_dynamic(
+      [&](const Tensors& inputs) { return trace_function(function, named, inputs, once); },
+      function,
+      *program,
+      example,
+      shapes);
+  if (!dynamic.remarks.empty()) {
+    throw Error(ErrorCode::kUnsupported,
+                "sizes do not vary as dynamic_dims say: " + dynamic.remarks.front());
+  }
+  program->graph = std::move(dynamic.graph);
+  program->symbols = shapes.symbols;
+  program->input_sizes = shapes.input_sizes;
+}
+
+}  // namespace
+
+ExportedProgram export_program(const TensorFunction& function,
+                               const std::vector<NamedTensor>& named,
+                               const Tensors& example,
+                               const ExportOptions& options) {
+  check_options(options);
+  check_kinds(example);
+  ExportedProgram program = trace_function(function, named, example, options);
+  if (!options.dynamic_dims.empty()) {
+    let_dims_vary(function, named, options, &program);
+  }
   for (const NamedTensor& tensor : named) {
     if (tensor.is_buffer && !tensor.persistent) {
       program.non_persistent_buffers.insert(tensor.name);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "archived_program.hpp"
+#include "dynamic_trace.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
@@ -17,26 +18,57 @@ namespace {
 // Only the graph is wanted, so that nothing is computed for it. A program that looks at its data
 // (it asserts something of them) is run as it is: it may still be a good one, and if not, what it
 // throws is its own.
-capture::Recording record_graph(const ArchivedProgram& archived) {
+capture::Recording record_graph(const ArchivedProgram& archived, const Tensors& user_inputs) {
   // The archive is an inference program: nothing is to be saved for a backward.
   const c10::AutoGradMode no_grad(false);
   const auto run = [&](const Tensors& inputs) { return archived.run(inputs); };
   try {
-    return capture::record(
-        run, archived.sample_inputs, {.without_values = true, .allow_uninitialized = true});
+    return capture::record(run, user_inputs, {.without_values = true, .allow_uninitialized = true});
   } catch (const std::exception& failure) {
     KILN_LOG(kDebug, "export", "traced again, with values: " << failure.what());
   }
-  return capture::record(run, archived.sample_inputs, {.allow_uninitialized = true});
+  return capture::record(run, user_inputs, {.allow_uninitialized = true});
+}
+
+ExportedProgram trace_archive(const ArchivedProgram& archived, const Tensors& user_inputs) {
+  Trace trace;
+  trace.recording = record_graph(archived, user_inputs);
+  trace.owned = archived.owned;
+  trace.input_names = archived.input_names;
+  return assemble(std::move(trace), user_inputs);
+}
+
+// The graph for all sizes that the archive allows, where there is one. Returns what is in the way
+// of those where there is none.
+std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, ExportedProgram* program) {
+  DynamicShapes shapes{.symbols = archived.symbols,
+                       .input_sizes = archived.input_sizes,
+                       .known = archived.expressions};
+  for (const SymbolicInteger& integer : archived.input_integers) {
+    for (const std::string& name : integer.expr.symbols()) {
+      shapes.symbols.erase(name);
+    }
+  }
+  if (archived.returns_integers) {
+    return {"sizes do not vary: the program returns an integer that depends on them"};
+  }
+  DynamicTrace dynamic =
+      trace_dynamic([&](const Tensors& inputs) { return trace_archive(archived, inputs); },
+                    [&](const Tensors& inputs) { return archived.run(inputs); },
+                    *program,
+                    archived.sample_inputs,
+                    shapes);
+  program->graph = std::move(dynamic.graph);
+  return std::move(dynamic.remarks);
 }
 
 }  // namespace
 
 ExportedProgram load_program(const std::filesystem::path& path) {
   ArchivedProgram archived = read_archive(path);
-  Trace trace;
+  ExportedProgram program;
   try {
-    trace.recording = record_graph(archived);
+    program = trace_archive(archived, archived.sample_inputs);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());
@@ -46,11 +78,9 @@ ExportedProgram load_program(const std::filesystem::path& path) {
                 path.string() + ": its graph does not run on its sample inputs: " +
                     message.substr(0, message.find('\n')));
   }
-  std::vector<std::string> specialisations = specialisations_of(archived);
-  trace.owned = std::move(archived.owned);
-  trace.input_names = std::move(archived.input_names);
-
-  ExportedProgram program = assemble(std::move(trace), archived.sample_inputs);
+  const std::vector<std::string> remarks = let_sizes_vary(archived, &program);
+  program.specialisations = specialisations_of(archived, program.graph.symbols());
+  program.specialisations.insert(program.specialisations.end(), remarks.begin(), remarks.end());
   program.non_persistent_buffers = std::move(archived.non_persistent_buffers);
   program.in_spec = std::move(archived.in_spec);
   program.out_spec = std::move(archived.out_spec);
@@ -58,7 +88,6 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   program.output_leaves = std::move(archived.output_leaves);
   program.symbols = std::move(archived.symbols);
   program.input_sizes = std::move(archived.input_sizes);
-  program.specialisations = std::move(specialisations);
   return program;
 }
 

@@ -1,12 +1,15 @@
 #include "serialized_symbols.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/base/log.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -157,6 +160,33 @@ ir::Ranges read_ranges(const Json& range_constraints) {
     if (!range.at("max_val").is_null()) {
       entry.high = range.at("max_val").get<std::int64_t>();
     }
+  }
+  return result;
+}
+
+std::vector<ir::Expr> read_expressions(const Json& graph) {
+  std::vector<ir::Expr> result;
+  std::set<std::string> seen;
+  const auto note = [&](const Json& serialized) {
+    const auto [tag, value] = read_union(serialized);
+    if (tag != "as_expr") {
+      return;
+    }
+    const auto text = value.at("expr_str").get<std::string>();
+    if (!seen.insert(text).second) {
+      return;
+    }
+    try {
+      result.push_back(parse_srepr(text));
+    } catch (const Error& error) {
+      KILN_LOG(kDebug, "export", "not used to name sizes: " << error.what());
+    }
+  };
+  for (const auto& [name, meta] : graph.at("tensor_values").items()) {
+    std::ranges::for_each(meta.at("sizes"), note);
+  }
+  for (const auto& [name, integer] : graph.at("sym_int_values").items()) {
+    note(integer);
   }
   return result;
 }

@@ -19,6 +19,10 @@ namespace kiln::exporter {
 /// The ranges of every symbol of the archive.
 [[nodiscard]] ir::Ranges read_ranges(const Json& range_constraints);
 
+/// Every expression that sizes and integers of `graph` are, once each, in their order; what has no
+/// counterpart is left out.
+[[nodiscard]] std::vector<ir::Expr> read_expressions(const Json& graph);
+
 /// The sizes of a tensor, or nothing if none of them mentions a symbol.
 ///
 /// Throws `kCorrupt` naming a symbol that has no range.

@@ -1,5 +1,6 @@
 #include "specialisations.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -30,12 +31,17 @@ std::string expression_text(const ir::Expr& expr, const ir::Ranges& ranges) {
 
 }  // namespace
 
-std::vector<std::string> specialisations_of(const ArchivedProgram& program) {
+std::vector<std::string> specialisations_of(const ArchivedProgram& program,
+                                            const ir::Ranges& varying) {
   std::vector<std::string> result;
+  const auto varies = [&](const ir::Expr& expr) {
+    return std::ranges::any_of(expr.symbols(),
+                               [&](const std::string& name) { return varying.contains(name); });
+  };
   for (std::size_t i = 0; i < program.input_sizes.size(); ++i) {
     const std::vector<ir::Expr>& sizes = program.input_sizes[i];
     for (std::size_t d = 0; d < sizes.size(); ++d) {
-      if (!sizes[d].is_constant()) {
+      if (!sizes[d].is_constant() && !varies(sizes[d])) {
         result.push_back(
             "input '" + program.input_names[i] + "', dimension " + std::to_string(d) + ": " +
             expression_text(sizes[d], program.symbols) + ", fixed at " +

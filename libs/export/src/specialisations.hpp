@@ -9,8 +9,9 @@
 
 namespace kiln::exporter {
 
-/// One sentence for each size and integer of the user's inputs that mentions a symbol: "input 'x',
-/// dimension 0: s0 in [2, 64], fixed at 4".
-[[nodiscard]] std::vector<std::string> specialisations_of(const ArchivedProgram& program);
+/// One sentence for each size and integer of the user's inputs that mentions a symbol and none of
+/// those in `varying`: "input 'x', dimension 0: s0 in [2, 64], fixed at 4".
+[[nodiscard]] std::vector<std::string> specialisations_of(const ArchivedProgram& program,
+                                                          const ir::Ranges& varying);
 
 }  // namespace kiln::exporter

@@ -129,13 +129,12 @@ Product compile_program(const ExportedProgram& program,
           join(program.specialisations, "\n")};
 }
 
-// Until symbolic sizes are supported. Once for each compile, found in the cache or not.
+// Once for each compile, found in the cache or not.
 void warn_of_specialisations(const fs::path& out, const std::vector<std::string>& specialisations) {
   if (!specialisations.empty()) {
     KILN_LOG(kWarning,
              "kiln",
-             out.string() << " takes inputs of one size only, that of the samples, where the "
-                             "program lets it vary: "
+             out.string() << " does not take all sizes that the program lets vary: "
                           << join(specialisations, "; "));
   }
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kiln/export/exported_program.hpp"
@@ -32,6 +33,17 @@ struct NamedTensor {
   at::Tensor tensor;       ///< The tensor itself.
   bool is_buffer = false;  ///< Otherwise a parameter.
   bool persistent = true;  ///< Whether a state dict has it; for buffers.
+};
+
+/// A dimension of an input that may have other sizes than the example's.
+struct DynamicDim {
+  std::variant<std::size_t, std::string> input;  ///< Its position, or its name.
+  std::int64_t dim = 0;                          ///< Counted from the end if negative.
+  /// The size: a symbol, "batch", or an expression of one, "2*batch", "batch + 1". Equal names are
+  /// equal sizes.
+  std::string name;
+  std::int64_t min = 1;          ///< The least value of the symbol.
+  std::int64_t max = INT64_MAX;  ///< The largest.
 };
 
 /// How a program is exported.
@@ -57,6 +69,8 @@ struct ExportOptions {
   /// Record above autograd: composite operators (linear, matmul, conv2d) stay whole, and changes of
   /// grad mode are nodes. Not with `joint`.
   bool pre_dispatch = false;
+  /// Sizes that may vary. The program is traced at several of them, and must do the same at each.
+  std::vector<DynamicDim> dynamic_dims = {};
   /// Random numbers from a seed that is an input. No export can do that: it is refused.
   bool functionalize_random = false;
 };
@@ -64,11 +78,13 @@ struct ExportOptions {
 /// Traces `function` on `example`.
 ///
 /// Throws `Error` with `kUnsupported` naming the operator if the program reads a value, has a
-/// shape that depends on data, or uses memory that it filled through a raw pointer (with `check_hidden_reads`, also if it does so without an operator);
-/// with `kInvalidArgument` if it changes an input in a way that no
-/// functional graph can say (its geometry; one of several inputs that share memory), if an input is
-/// a tensor of another kind (wrapped, batched, nested), or if `joint` is asked for and the outputs
-/// do not allow it. What the function throws passes through.
+/// shape that depends on data, or uses memory that it filled through a raw pointer (with
+/// `check_hidden_reads`, also if it does so without an operator), or does something else at some of
+/// the sizes that `dynamic_dims` allow; with `kInvalidArgument` if `dynamic_dims` name no dimension
+/// of an input, if it changes an input in a way that no functional graph can say (its geometry; one
+/// of several inputs that share memory), if an input is a tensor of another kind (wrapped, batched,
+/// nested), or if `joint` is asked for and the outputs do not allow it. What the function throws
+/// passes through.
 [[nodiscard]] ExportedProgram export_program(const TensorFunction& function,
                                              const Tensors& example,
                                              const ExportOptions& options = {});

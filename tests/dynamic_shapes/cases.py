@@ -1,0 +1,177 @@
+"""Programs whose sizes vary, named after PyTorch's tests of them.
+
+A case says how its inputs follow from sizes, which sizes may vary and how far. `at` are sizes that
+PyTorch's test uses, or that matter; others are drawn.
+"""
+
+import dataclasses
+from typing import Any, Callable
+
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.nn import functional as F
+
+
+@dataclasses.dataclass
+class Case:
+    module: nn.Module
+    inputs: Callable[..., tuple]  # Sizes by name to arguments.
+    dims: Any  # torch.export's dynamic_shapes.
+    ranges: dict  # Name to the smallest and largest size.
+    example: dict  # Sizes at which it is exported.
+    at: tuple = ()  # More sizes to run at.
+    refused: tuple = ()  # Arguments that the package refuses, each with a part of the message.
+    fixed: tuple = ()  # Inputs and dimensions that are reported as fixed.
+    sizes_are_valid: Callable[..., bool] = lambda **sizes: True
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+class Linear(nn.Module):
+    """A layer and what the test puts around it."""
+
+    def __init__(self, width, out, after=lambda x: x):
+        super().__init__()
+        self.layer, self.after = nn.Linear(width, out), after
+
+    def forward(self, x):
+        return self.after(self.layer(x))
+
+
+class Weighted(nn.Module):
+    """A weight times a size is another one at each size; so is what is clamped by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        sized = x + self.weight * x.size(0)
+        return sized.clamp(max=x.size(0)), torch.add(x, self.weight, alpha=x.size(0))
+
+
+def one(name, *shape, low=1, high=512, example=8, **more):
+    """A case of one input in which 'n' stands for the size that varies."""
+    position = shape.index("n")
+
+    def inputs(n):
+        return (torch.randn([n if size == "n" else size for size in shape]),)
+
+    return dict(inputs=inputs, dims=({position: Dim(name, min=low, max=high)},),
+                ranges={"n": (low, high)}, example={"n": example}, **more)
+
+
+def two_rows(n, **_):
+    return torch.randn(n, 16), torch.randn(n, 16)
+
+
+def attention_after_reshape(x):
+    heads = x.reshape(x.size(0), -1, 4, 8).transpose(1, 2)
+    return F.scaled_dot_product_attention(heads, heads, heads)
+
+
+def reshaped_product(x, y):
+    """test_reuse_kernel_dynamic: a size times six, permuted, multiplied."""
+    rows = x.reshape(-1, 6, 8).permute(1, 0, 2)
+    return torch.bmm(rows, y.reshape(6, 8, 4)) + rows.sum(2, keepdim=True)
+
+
+def cases():
+    batch = Dim("batch", min=1, max=512)
+    a, b = Dim("a", min=1, max=100), Dim("b", min=1, max=100)
+    rows, columns = Dim("rows", min=1, max=64), Dim("columns", min=2, max=64)
+    half = Dim("half", min=2, max=64)
+    height, width = Dim("height", min=4, max=60), Dim("width", min=4, max=60)
+    made = {}
+    made["DS-01 test_simple_dynamic"] = Case(
+        Function(lambda x, y: torch.relu(x @ y.t()) + x.mean()), two_rows, ({0: batch}, {0: batch}),
+        {"n": (1, 512)}, {"n": 8}, at=({"n": 1}, {"n": 33}))
+    made["DS-02 test_poi_multiple_dynamic"] = Case(
+        Function(lambda x, y: (x + y).sin() * x), two_rows, ({0: batch}, {0: batch}),
+        {"n": (1, 512)}, {"n": 128}, at=({"n": 128}, {"n": 64}, {"n": 211}))
+    made["DS-03 test_foreach_multiple_dynamic"] = Case(
+        Function(lambda x, y: torch.cat([t.unsqueeze(1) for t in torch._foreach_add([x, y], 1)], 1)),
+        two_rows, ({0: batch}, {0: batch}), {"n": (1, 512)}, {"n": 128},
+        at=({"n": 64}, {"n": 211}))
+    made["DS-04 test_dynamic_cat"] = Case(
+        Function(lambda x, y: torch.cat([x, y], 0) * 2),
+        lambda a, b: (torch.randn(a, 4), torch.randn(b, 4)), ({0: a}, {0: b}),
+        {"a": (1, 100), "b": (1, 100)}, {"a": 2, "b": 3}, at=({"a": 5, "b": 5},))
+    made["DS-05 test_addmm_multiple_dynamic"] = Case(
+        Linear(12, 6, torch.relu), **one("n", 2, "n", 12, high=2048, at=({"n": 2}, {"n": 2048}, {"n": 128})))
+    made["DS-06 test_bmm_multiple_dynamic"] = Case(
+        Function(lambda x, y: torch.bmm(x, y) + 1),
+        lambda n: (torch.randn(n, 5, 7), torch.randn(n, 7, 3)), ({0: batch}, {0: batch}),
+        {"n": (1, 512)}, {"n": 16}, at=({"n": 1}, {"n": 48}))
+    made["DS-07 test_linear_dynamic_maxautotune"] = Case(
+        Linear(64, 1024), **one("n", "n", 64, high=2048, example=2048,
+                                at=({"n": 10}, {"n": 16}, {"n": 100})))
+    made["DS-08 test_reuse_kernel_dynamic"] = Case(
+        Function(reshaped_product), lambda n: (torch.randn(n * 6, 8), torch.randn(6, 32)),
+        ({0: 6 * half}, None), {"n": (2, 64)}, {"n": 4})
+    made["DS-09 test_shifted_constraint_ranges"] = Case(
+        Function(lambda x, y: x + y[1:]), lambda n: (torch.randn(n), torch.randn(n + 1)),
+        ({0: a}, {0: a + 1}), {"n": (1, 100)}, {"n": 7}, at=({"n": 1},),
+        refused=(((torch.randn(4), torch.randn(4)), "dimension 0: 4, but"),))
+    made["DS-10 test_input_codegen_with_sympy_expr"] = Case(
+        Function(lambda x, y, z: torch.cat([x, y, y, x[:1]]) + z),
+        lambda a, b: (torch.randn(a), torch.randn(b), torch.randn(a + 2 * b + 1)),
+        ({0: Dim.AUTO}, {0: Dim.AUTO}, {0: Dim.AUTO}), {"a": (2, 100), "b": (2, 100)},
+        {"a": 7, "b": 13},
+        refused=(((torch.randn(4), torch.randn(5), torch.randn(14)), "but"),))
+    made["DS-11 a lone multiple of a size"] = Case(
+        Function(lambda x: x.reshape(-1, 2).sum(1)), lambda n: (torch.randn(2 * n),),
+        ({0: 2 * half},), {"n": (2, 64)}, {"n": 5},
+        refused=(((torch.randn(7),), "7, must be '2*"),))
+    made["DS-12 test_zero_grid_with_backed_symbols"] = Case(
+        Function(lambda x: (x * 2 + 1, x.sum(0))), **one("n", "n", 4, low=0, at=({"n": 0}, {"n": 1})))
+    made["DS-13 test_issue_140766"] = Case(
+        Function(attention_after_reshape), **one("n", "n", 10, 32, high=12, example=3))
+    made["DS-14 test_fallback_kernel_with_symexpr_output"] = Case(
+        Function(lambda x: F.interpolate(x, size=(x.size(2) * 2, x.size(3) // 2), mode="bicubic")),
+        lambda h, w: (torch.randn(2, 3, h, w),), ({2: height, 3: width},),
+        {"h": (4, 60), "w": (4, 60)}, {"h": 9, "w": 14})
+    made["DS-16 test_runtime_checks_shape_failed"] = Case(
+        Function(lambda x: x.relu()), **one("n", "n", 4, low=2, high=64, refused=(
+            ((torch.randn(1, 4),), "is 1, must be 2 … 64"),
+            ((torch.randn(65, 4),), "is 65, must be 2 … 64"),
+            ((torch.randn(8, 5),), ""), ((torch.randn(8),), ""))))
+    made["DS-17 test_runtime_checks_complex"] = Case(
+        Function(lambda x: x * 2j + x.conj()),
+        lambda n: (torch.randn(n, 3, dtype=torch.complex64),), ({0: batch},), {"n": (1, 512)},
+        {"n": 4})
+    made["DS-19 test_constant"] = Case(
+        Function(lambda x: x + torch.full((1,), x.size(0), dtype=torch.float)), **one("n", "n", 4))
+    made["DS-20 test_same_backing"] = Case(
+        Function(lambda x: x.sort(0).values * x.size(0) / 3), **one("n", "n", 4))
+    made["DS-21 test_inference_python_dispatcher"] = Case(
+        Function(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear") + 1),
+        lambda h, w: (torch.randn(1, 2, h, w),), ({2: height, 3: width},),
+        {"h": (4, 60), "w": (4, 60)}, {"h": 8, "w": 9})
+    made["DS-22 equal symbols that disagree are refused"] = Case(
+        Function(lambda x, y: x + y), two_rows, ({0: batch}, {0: batch}), {"n": (1, 512)}, {"n": 5},
+        refused=(((torch.randn(4, 16), torch.randn(5, 16)), "but '"),))
+    made["DS-23 a size that the program fixes is reported"] = Case(
+        Function(lambda x: x * (x.size(0) * 0.3)), **one("n", "n", 4, fixed=(("inputs_0", 0),)))
+    made["DS-24 test_derived_dim_basic"] = Case(
+        Function(lambda x, y: (x + y[1:]).softmax(0)),
+        lambda n: (torch.randn(n), torch.randn(n + 1)), ({0: a}, {0: a + 1}), {"n": (2, 100)},
+        {"n": 7})
+    made["DS-25 test_dim_auto_and_dim"] = Case(
+        Function(lambda x, y: x - y), lambda n: (torch.randn(n, 3), torch.randn(n, 3)),
+        ({0: Dim.AUTO}, {0: batch}), {"n": (2, 512)}, {"n": 6},
+        refused=(((torch.randn(4, 3), torch.randn(6, 3)), "but '"),))
+    made["several sizes of one tensor"] = Case(
+        Function(lambda x: (x.t() @ x).softmax(1) + x.mean()), lambda r, c: (torch.randn(r, c),),
+        ({0: rows, 1: columns},), {"r": (1, 64), "c": (2, 64)}, {"r": 5, "c": 9},
+        at=({"r": 1, "c": 2}, {"r": 7, "c": 7}))
+    made["sizes as numbers"] = Case(Weighted(), **one("n", "n", 4))
+    return made
