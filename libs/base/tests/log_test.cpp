@@ -1,33 +1,17 @@
 #include "kiln/base/log.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "kiln/base/file.hpp"
-#include "kiln/base/temporary_directory.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/standard_error.hpp"
 
 namespace kiln {
 namespace {
 
-// What `action` writes to standard error.
-std::string standard_error_of(const auto& action) {
-  const TemporaryDirectory directory;
-  const auto path = directory.path() / "error";
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  const int saved = ::dup(STDERR_FILENO);
-  ::dup2(file, STDERR_FILENO);
-  ::close(file);
-  action();
-  ::dup2(saved, STDERR_FILENO);
-  ::close(saved);
-  return read_file(path);
-}
+using testing::standard_error_of;
 
 TEST_CASE("without a filter, warnings and errors are said", "[base][log]") {
   const LogFilter filter("");
