@@ -103,8 +103,8 @@ TEST_CASE("AD-11 KILN_DUMP leaves graph, inputs, source and repro; bisect finds 
   const TemporaryDirectory directory;
   const DumpInto dumping(directory.path());
   torch::nn::Sequential model = example();
-  const Function fast = compile(model);
-  fast({torch::randn({3, 8})})[0].select(1, 0).sum().backward();
+  const auto fast = compile(model);
+  fast(torch::randn({3, 8})).select(1, 0).sum().backward();
 
   for (const char* name : {"forward", "backward"}) {
     const fs::path dump = folder_of(directory.path(), name);
@@ -182,7 +182,7 @@ TEST_CASE("the first call of a function for inference leaves its inputs in the d
   const TemporaryDirectory directory;
   const DumpInto dumping(directory.path());
   const torch::NoGradGuard no_grad;
-  compile(example())({torch::randn({3, 8})});
+  compile(example())(torch::randn({3, 8}));
 
   const fs::path dump = fs::directory_iterator(directory.path())->path();
   CHECK(fs::exists(dump / "inputs.pt"));
@@ -212,9 +212,9 @@ TEST_CASE("kernels are ranges of the profiler, by name, if that is asked for",
   const auto kernels_seen = [&](bool profile) {
     torch::nn::Sequential model = example();
     const torch::NoGradGuard no_grad;
-    const Function fast = compile(model, {.profile = profile, .use_cache = false});
-    fast({x});
-    const auto ranges = ranges_of([&] { fast({x}); });
+    const auto fast = compile(model, {.profile = profile, .use_cache = false});
+    fast(x);
+    const auto ranges = ranges_of([&] { fast(x); });
     return std::count_if(ranges.begin(), ranges.end(), [](const std::string& name) {
       return name.starts_with("kiln_") && name.find("aten.") != std::string::npos;
     });

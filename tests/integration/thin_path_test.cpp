@@ -71,14 +71,14 @@ TEST_CASE("a C++ module goes through every library and back", "[integration][thi
   CHECK(again.cache_hit);
 
   // Trained.
-  const Function fast = compile(mlp, options);
+  const auto fast = compile(mlp, options);
   mlp->forward(x).square().mean().backward();
   Tensors gradients;
   for (const at::Tensor& parameter : mlp->parameters()) {
     gradients.push_back(parameter.grad().clone());
   }
   mlp->zero_grad();
-  fast({x})[0].square().mean().backward();
+  fast(x).square().mean().backward();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     CAPTURE(i);
     CHECK(close(mlp->parameters()[i].grad(), gradients[i]));

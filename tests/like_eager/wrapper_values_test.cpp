@@ -19,15 +19,15 @@ using Pair = Two<torch::Tensor>;
 
 template <class F>
 auto interpreted_values(F function) {
-  return TypedFunction(std::function(function),
-                       [](TensorFunction dense) { return interpreted(std::move(dense)); });
+  return TypedFunction(
+      function, [](TensorFunction dense, const auto&) { return interpreted(std::move(dense)); });
 }
 
 template <class F>
 auto generated_values(F function) {
   CompileOptions options;
   options.use_cache = false;
-  return compile_values(function, options);
+  return compile(function, options);
 }
 
 template <class... Arguments>
@@ -101,7 +101,7 @@ TEST_CASE("AD-140 test_aot_dispatch_inference: without gradients there is no bac
     names.push_back(graph.name());
     return autograd_dispatch::interpret(graph);
   };
-  const auto compiled = compile_values(function, options);
+  const auto compiled = compile(function, options);
   const auto [a, b] = tensor_and_pair(false).arguments;
 
   const Pair found = compiled(a, b);
@@ -300,8 +300,7 @@ TEST_CASE("AD-142 a wrapper with another constant is compiled again", "[like_eag
     ++compiled;
     return autograd_dispatch::interpret(graph);
   };
-  const auto function =
-      compile_values([](const ScaledQuantized& q) { return q.dequantized(); }, options);
+  const auto function = compile([](const ScaledQuantized& q) { return q.dequantized(); }, options);
   const auto check = [&](double zero) {
     const ScaledQuantized q = quantized(torch::randn({4, 3}), 0, zero);
     CHECK(torch::allclose(function(q), q.dequantized()));
@@ -338,11 +337,11 @@ TEST_CASE("AD-142 test_nested_subclasses_complicated_inps_mixed: wrappers of sev
 TEST_CASE("AD-148 writes are counted on the tensors inside", "[like_eager][P]") {
   std::vector<std::uint32_t> written;
   const TypedFunction function(
-      std::function([](const torch::Tensor& a, const Pair& b) {
+      [](const torch::Tensor& a, const Pair& b) {
         b.b.mul_(2);
         return a * b;
-      }),
-      [&](TensorFunction dense) {
+      },
+      [&](TensorFunction dense, const auto&) {
         return TensorFunction([&written, dense = std::move(dense)](const Tensors& in) {
           for (const auto& write : autograd_dispatch::trace_joint(dense, in).plan.writes) {
             written.push_back(write.input);

@@ -165,8 +165,8 @@ Inference train(Transformer model, const std::filesystem::path& folder) {
   torch::optim::SGD optimizer(model->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
   CompileOptions options;
   options.cache_directory = folder / "cache";
-  const auto compiled_step = [&](const Function& function) {
-    return train_step([&](const at::Tensor& in) { return function({in})[0]; }, optimizer, x, y);
+  const auto compiled_step = [&](const auto& function) {
+    return train_step([&](const at::Tensor& in) { return function(in); }, optimizer, x, y);
   };
   const auto eager_step = [&] {
     return train_step(
@@ -174,7 +174,7 @@ Inference train(Transformer model, const std::filesystem::path& folder) {
   };
 
   std::cout << "Just in time: the module trains through the compiled function\n";
-  const Function fast = compile(model, options);
+  const auto fast = compile(model, options);
   double loss = 0, expected = 0;
   step("first step, compiles", once([&] { loss = compiled_step(fast); }));
   expected = eager_step();
@@ -189,7 +189,7 @@ Inference train(Transformer model, const std::filesystem::path& folder) {
         std::max(difference, largest_difference(model->parameters()[i], twin->parameters()[i]));
   }
   result.right = agree("largest difference of a weight", difference);
-  const Function again = compile(model, options);
+  const auto again = compile(model, options);
   const double warm_ms = once([&] { compiled_step(again); });
   bool from_cache = true;
   for (const GraphReport& graph : again.report().graphs) {

@@ -1,4 +1,4 @@
-#include "kiln/compile.hpp"
+#include "kiln/function.hpp"
 
 #include <mutex>
 #include <optional>
@@ -258,16 +258,22 @@ struct Function::State {
                      const ThreadGuard& now,
                      std::optional<Tensors>& outputs) {
     const Versions& old = *versions;
-    if (old.size() >= static_cast<std::size_t>(options.max_versions)) {
-      if (options.fallback_to_eager) {
-        return nullptr;
-      }
-      throw Error(
-          ErrorCode::kUnsupported,
-          "the function was compiled for " + std::to_string(old.size()) +
-              " kinds of inputs and sees another; raise max_versions or set fallback_to_eager");
+    const bool full = old.size() >= static_cast<std::size_t>(options.max_versions);
+    if (full && options.fallback_to_eager) {
+      return nullptr;
+    }
+    const std::string reason = old.empty() ? "" : old.back()->mismatch(inputs, now);
+    if (full) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the function was compiled for " + std::to_string(old.size()) +
+                      " kinds of inputs and sees another: " + reason +
+                      "; raise max_versions or set fallback_to_eager");
+    }
+    if (!old.empty()) {
+      KILN_LOG(kInfo, "kiln", "compiled again, version " << old.size() + 1 << ": " << reason);
     }
     Version made(inputs, now, module.get());
+    made.reason = reason;
     outputs = fill(made, inputs);
     auto version = std::make_shared<const Version>(std::move(made));
     auto all = std::make_shared<Versions>(old);

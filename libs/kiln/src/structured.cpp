@@ -1,11 +1,10 @@
 #include "kiln/structured.hpp"
 
-#include <mutex>
-#include <optional>
 #include <utility>
 
-#include "kiln/autograd_dispatch/typed_function.hpp"
+#include "kiln/autograd_dispatch/flat_function.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/typed_function.hpp"
 #include "value_tree.hpp"
 
 namespace kiln {
@@ -23,60 +22,57 @@ c10::IValue call(Model& model, const Values& arguments) {
   return call(model, arguments, {});
 }
 
-struct StructuredFunction::State {
-  std::optional<autograd_dispatch::FlatFunction> flat;
-  std::mutex mutex;
-  std::vector<Function> functions;  // One for each structure of arguments.
-};
+namespace {
 
-StructuredFunction::State& StructuredFunction::state() const {
-  if (!state_) {
+autograd_dispatch::Flat flatten_values(const Values& values) {
+  FlatValue flat = flatten(c10::ivalue::Tuple::create(values));
+  return {std::move(flat.tensors), {flat.structure.dump()}};
+}
+
+autograd_dispatch::Flat run_value_function(void* function,
+                                           const autograd_dispatch::Flat& arguments) {
+  const c10::IValue all = unflatten(json::parse(arguments.structure.text), arguments.tensors);
+  FlatValue result =
+      flatten((*static_cast<ValueFunction*>(function))(all.toTupleRef().elements().vec()));
+  return {std::move(result.tensors), {result.structure.dump()}};
+}
+
+constexpr autograd_dispatch::FlatFunction::Program kValueProgram = {
+    .run = &run_value_function, .types = "c10::IValue", .result = nullptr};
+
+}  // namespace
+
+const autograd_dispatch::FlatFunction& StructuredFunction::flat() const {
+  if (!flat_) {
     throw Error(ErrorCode::kInvalidArgument,
-                "the function is empty: kiln::compile_structured makes one that can be called");
+                "the function is empty: kiln::compile makes one that can be called");
   }
-  return *state_;
+  return *flat_;
 }
 
 c10::IValue StructuredFunction::operator()(const Values& arguments) const {
-  State& own = state();
-  FlatValue flat = flatten(c10::ivalue::Tuple::create(arguments));
-  const autograd_dispatch::Flat results =
-      (*own.flat)({std::move(flat.tensors), {flat.structure.dump()}});
+  const autograd_dispatch::Flat results = flat()(kValueProgram, flatten_values(arguments));
   return unflatten(json::parse(results.structure.text), results.tensors);
 }
 
-std::vector<CompileReport> StructuredFunction::reports() const {
-  const std::lock_guard lock(state().mutex);
-  std::vector<CompileReport> reports;
-  for (const Function& function : state().functions) {
-    reports.push_back(function.report());
-  }
-  return reports;
+void StructuredFunction::prepare(const Values& example) const {
+  detail::prepare(flat(), kValueProgram, flatten_values(example));
 }
 
-StructuredFunction compile_structured(std::shared_ptr<torch::nn::Module> module,
-                                      ValueFunction fn,
-                                      CompileOptions options) {
+CompileReport StructuredFunction::report() const {
+  return detail::report_of(flat());
+}
+
+StructuredFunction detail::compile_structured(std::shared_ptr<torch::nn::Module> module,
+                                              ValueFunction fn,
+                                              CompileOptions options) {
   if (!fn) {
     throw Error(ErrorCode::kInvalidArgument, "there is no function to compile");
   }
-  options.identity.clear();
   StructuredFunction structured;
-  structured.state_ = std::make_shared<StructuredFunction::State>();
-  StructuredFunction::State* const state = structured.state_.get();
-  state->flat.emplace(
-      [fn = std::move(fn)](const autograd_dispatch::Flat& arguments) {
-        const c10::IValue all = unflatten(json::parse(arguments.structure.text), arguments.tensors);
-        FlatValue result = flatten(fn(all.toTupleRef().elements().vec()));
-        return autograd_dispatch::Flat{std::move(result.tensors), {result.structure.dump()}};
-      },
-      // It belongs to the state, and must not own it.
-      [state, module = std::move(module), options = std::move(options)](TensorFunction dense) {
-        Function function = compile(module, std::move(dense), options);
-        const std::lock_guard lock(state->mutex);
-        state->functions.push_back(function);
-        return TensorFunction(function);
-      });
+  structured.flat_ = std::make_shared<const autograd_dispatch::FlatFunction>(
+      std::make_shared<ValueFunction>(std::move(fn)),
+      function_compiler(std::move(module), std::move(options)));
   return structured;
 }
 

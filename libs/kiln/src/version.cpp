@@ -54,9 +54,42 @@ Tensors Version::with_captured(const Tensors& arguments) const {
   return all;
 }
 
+std::string Version::mismatch(const Tensors& arguments, const ThreadGuard& now) const {
+  if (now != thread) {
+    return "the call is with " + now.text() + ", the version before with " + thread.text();
+  }
+  if (arguments.size() != inputs.size()) {
+    return c10::str(
+        "the call has ", arguments.size(), " tensors, the version before ", inputs.size());
+  }
+  const auto first = [](const char* name,
+                        const std::vector<TensorGuard>& guards,
+                        const Tensors& tensors) -> std::string {
+    for (std::size_t i = 0; i < guards.size(); ++i) {
+      if (!guards[i].holds(tensors[i])) {
+        return c10::str(
+            name, " ", i, " is ", TensorGuard(tensors[i]).text(), ", and was ", guards[i].text());
+      }
+    }
+    return {};
+  };
+  if (std::string text = first("input", inputs, arguments); !text.empty()) {
+    return text;
+  }
+  if (std::string text = first("captured tensor", captured_guards, captured); !text.empty()) {
+    return text;
+  }
+  return module_state && !module_state->holds(*module)
+             ? "train() or eval() of a submodule changed, or a parameter is another tensor"
+             : "the tensors share memory in another way";
+}
+
 VersionReport Version::describe() const {
-  VersionReport report{
-      .origin = origin, .guards = {thread.text()}, .specialisations = {}, .hooks = {}};
+  VersionReport report{.origin = origin,
+                       .reason = reason,
+                       .guards = {thread.text()},
+                       .specialisations = {},
+                       .hooks = {}};
   const auto add = [&](const std::string& name, const std::vector<TensorGuard>& guards) {
     for (std::size_t i = 0; i < guards.size(); ++i) {
       report.guards.push_back(c10::str(name, " ", i, ": ", guards[i].text()));

@@ -30,6 +30,9 @@ struct Version {
   /// Runs if it is the one for this call.
   [[nodiscard]] std::optional<Tensors> call(const Tensors& arguments, const ThreadGuard& now) const;
 
+  /// The first of its guards that a call does not pass, in words.
+  [[nodiscard]] std::string mismatch(const Tensors& arguments, const ThreadGuard& now) const;
+
   /// What must hold, in words.
   [[nodiscard]] VersionReport describe() const;
 
@@ -39,6 +42,7 @@ struct Version {
   std::optional<ModuleState> module_state;
   Tensors captured;
   std::string origin;
+  std::string reason;
   /// Nothing: it could not be compiled, and runs as it is.
   std::optional<autograd_dispatch::CompiledFunction> function;
 

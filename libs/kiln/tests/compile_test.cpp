@@ -54,8 +54,8 @@ TEST_CASE("a compiled module's gradients land in its own parameters", "[kiln][co
   }
   net->zero_grad();
 
-  const Function fast = compile(net, uncached());
-  const torch::Tensor output = fast({x})[0];
+  const auto fast = compile(net, uncached());
+  const torch::Tensor output = fast(x);
   output.square().sum().backward();
 
   CHECK(torch::allclose(output, net->forward(x), 1e-4, 1e-5));
@@ -69,13 +69,13 @@ TEST_CASE("a training loop learns what eager learns", "[kiln][compile]") {
   torch::manual_seed(5);
   torch::nn::Sequential net = make_net();
   const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
-  const Function fast = compile(net, uncached());
+  const auto fast = compile(net, uncached());
   torch::optim::SGD optimizer(net->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
   const torch::Tensor x = torch::randn({16, 8}), y = torch::randn({16, 4});
 
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
-    torch::mse_loss(fast({x})[0], y).backward();
+    torch::mse_loss(fast(x), y).backward();
     optimizer.step();
     twin_optimizer.zero_grad();
     torch::mse_loss(twin->forward(x), y).backward();
@@ -96,10 +96,10 @@ TEST_CASE("a second compile of the same program comes from the disk cache", "[ki
   const auto run = [&] {
     torch::nn::Sequential net =
         make_net();  // Other weights: they are inputs, not part of the program.
-    const Function fast = compile(net, options);
+    const auto fast = compile(net, options);
     const torch::Tensor x = torch::randn({3, 8});
-    fast({x})[0].sum().backward();
-    CHECK(torch::allclose(fast({x})[0], net->forward(x), 1e-4, 1e-5));
+    fast(x).sum().backward();
+    CHECK(torch::allclose(fast(x), net->forward(x), 1e-4, 1e-5));
     return fast.report();
   };
 
@@ -164,15 +164,15 @@ TEST_CASE("the same tensor twice is another version only where it is written", "
 
 TEST_CASE("train() and eval() are told apart", "[kiln][compile]") {
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
-  const Function fast = compile(net, uncached());
+  const auto fast = compile(net, uncached());
   const torch::Tensor x = torch::randn({2, 4});
 
   torch::manual_seed(3);
-  const torch::Tensor trained = fast({x})[0];
+  const torch::Tensor trained = fast(x);
   torch::manual_seed(3);
   CHECK(torch::allclose(trained, net->forward(x), 1e-4, 1e-5));
   net->eval();
-  CHECK(torch::allclose(fast({x})[0], net->forward(x), 1e-4, 1e-5));
+  CHECK(torch::allclose(fast(x), net->forward(x), 1e-4, 1e-5));
   CHECK(fast.report().versions == 2);
 }
 
@@ -330,9 +330,9 @@ TEST_CASE("what cannot be compiled runs as it is, if asked for", "[kiln][compile
 TEST_CASE("a parameter that is replaced, frozen or moved to another type is another version",
           "[kiln][compile]") {
   torch::nn::Sequential net(torch::nn::Linear(3, 3));
-  const Function fast = compile(net, uncached());
+  const auto fast = compile(net, uncached());
   const torch::Tensor x = torch::randn({2, 3});
-  fast({x});
+  fast(x);
   CHECK(fast.report().versions == 1);
 
   SECTION("frozen") {
@@ -346,7 +346,7 @@ TEST_CASE("a parameter that is replaced, frozen or moved to another type is anot
   }
   const torch::Tensor y =
       net->parameters()[1].scalar_type() == torch::kDouble ? x.to(torch::kDouble) : x;
-  fast({y});
+  fast(y);
   CHECK(fast.report().versions == 2);
 }
 
@@ -380,12 +380,12 @@ TEST_CASE("FA-07 a compiled module reads and writes the module's own parameters 
           "[kiln][compile]") {
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
   const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
-  const Function fast = compile(net, uncached());
+  const auto fast = compile(net, uncached());
   const torch::Tensor x = torch::randn({8, 4});
   {
     const torch::NoGradGuard no_grad;
     for (int step = 0; step < 2; ++step) {
-      CHECK(torch::allclose(fast({x})[0], twin->forward(x), 1e-4, 1e-5));
+      CHECK(torch::allclose(fast(x), twin->forward(x), 1e-4, 1e-5));
     }
   }
   for (const auto& item : net->named_buffers()) {
@@ -394,23 +394,23 @@ TEST_CASE("FA-07 a compiled module reads and writes the module's own parameters 
   net->eval();
   twin->eval();
   const c10::InferenceMode inference;
-  fast({x});
-  CHECK(fast({x})[0].is_inference());
-  CHECK(torch::allclose(fast({x})[0], twin->forward(x), 1e-4, 1e-5));
+  fast(x);
+  CHECK(fast(x).is_inference());
+  CHECK(torch::allclose(fast(x), twin->forward(x), 1e-4, 1e-5));
 }
 
 TEST_CASE("FA-08 a module is compiled at once for example arguments", "[kiln][compile]") {
   torch::nn::Linear linear(4, 2);
-  const Function fast = compile(linear, uncached());
+  const auto fast = compile(linear, uncached());
   const torch::Tensor example = torch::zeros({3, 4}), x = torch::randn({3, 4});
 
-  fast.prepare({example});
+  fast.prepare(example);
 
   CHECK(fast.report().versions == 1);
   CHECK(fast.report().graphs.at(0).name == "forward");
   CHECK(torch::equal(example, torch::zeros({3, 4})));
   CHECK_FALSE(linear->weight.grad().defined());
-  CHECK(torch::allclose(fast({x})[0], linear(x), 1e-4, 1e-5));
+  CHECK(torch::allclose(fast(x), linear(x), 1e-4, 1e-5));
   CHECK(fast.report().versions == 1);
 }
 

@@ -39,14 +39,14 @@ TEST_CASE("a hook on a parameter's gradient runs once for each backward", "[kiln
     ++runs;
     return gradient * 2;
   });
-  const Function fast = compile(layer, uncached());
+  const auto fast = compile(layer, uncached());
   const torch::Tensor x = torch::randn({5, 3});
   layer->forward(x).sum().backward();
   const torch::Tensor expected = layer->weight.grad().clone();
   layer->zero_grad();
   runs = 0;
 
-  fast({x})[0].sum().backward();
+  fast(x).sum().backward();
 
   CHECK(torch::allclose(layer->weight.grad(), expected));
   CHECK(runs == 1);
@@ -166,11 +166,11 @@ TEST_CASE("a pooled convolution of sequences is computed, not left uninitialised
           "[kiln][state]") {
   torch::nn::Sequential net(torch::nn::Conv1d(3, 8, 5), torch::nn::ReLU(), torch::nn::MaxPool1d(2));
   const at::NoGradGuard no_grad;
-  const Function fast = compile(net, uncached());
-  fast({torch::randn({2, 3, 40})});
+  const auto fast = compile(net, uncached());
+  fast(torch::randn({2, 3, 40}));
   const torch::Tensor x = torch::randn({2, 3, 40});
 
-  const torch::Tensor y = fast({x})[0];
+  const torch::Tensor y = fast(x);
 
   CHECK(torch::allclose(y, net->forward(x), 1e-4, 1e-5));
 }

@@ -115,7 +115,7 @@ TEST_CASE("a function of lists, dictionaries and numbers is compiled for each wa
     result.insert("sum", sum);
     return c10::ivalue::Tuple::create({result, in[2].toInt() + 1, {}});
   };
-  const StructuredFunction fast = compile_structured(linear.ptr(), function, options);
+  const StructuredFunction fast = compile(linear, function, options);
   const torch::Tensor x = torch::randn({2, 3}), y = torch::randn({3});
   const auto check = [&](const Values& arguments) {
     for (int call = 0; call < 2; ++call) {
@@ -134,12 +134,12 @@ TEST_CASE("a function of lists, dictionaries and numbers is compiled for each wa
   check({x, c10::List<torch::Tensor>({y, y * 2}), 3});
   check({x, c10::List<torch::Tensor>({y}), 3});
   check({x, c10::List<torch::Tensor>({y}), 4});
-  CHECK(fast.reports().size() == 3);
+  CHECK(fast.report().versions == 3);
 
   const auto result = fast({x, c10::List<torch::Tensor>({y}), 4}).toTupleRef().elements().vec();
   result[0].toGenericDict().at("sum").toTensor().sum().backward();
   CHECK(torch::allclose(linear->bias.grad(), torch::full({3}, 2.0)));
-  CHECK(fast.reports().size() == 3);
+  CHECK(fast.report().versions == 3);
 }
 
 TEST_CASE("a value comes back from its tensors and its structure", "[kiln][structured]") {
@@ -179,7 +179,7 @@ TEST_CASE("a structured function that is empty says so when it is used", "[kiln]
   const StructuredFunction empty;
 
   CHECK_THROWS_WITH(empty({torch::ones({2})}), contains("the function is empty"));
-  CHECK_THROWS_WITH(empty.reports(), contains("the function is empty"));
+  CHECK_THROWS_WITH(empty.report(), contains("the function is empty"));
 }
 
 }  // namespace

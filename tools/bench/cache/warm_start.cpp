@@ -103,7 +103,7 @@ json start(bool train, const std::string& identity) {
   const at::Tensor input = torch::randint(vocabulary, {1, kLength});
   CompileOptions options;
   options.identity = identity;
-  const Function fast = compile(model, options);
+  const auto fast = compile(model, options);
   const auto step = [&](const std::function<at::Tensor()>& forward) {
     const at::AutoGradMode mode(train);
     model->zero_grad();
@@ -113,7 +113,7 @@ json start(bool train, const std::string& identity) {
     }
   };
   const auto eager = [&] { step([&] { return model->forward(input); }); };
-  const auto compiled = [&] { step([&] { return fast({input})[0]; }); };
+  const auto compiled = [&] { step([&] { return fast(input); }); };
 
   // Pages of the weights and libtorch's pools are there in either case.
   milliseconds(eager);
@@ -122,7 +122,7 @@ json start(bool train, const std::string& identity) {
   // may compute what the first call returns.
   const double ready_ms = identity.empty() ? 0 : milliseconds([&] {
     const at::AutoGradMode mode(train);
-    fast.prepare({input});
+    fast.prepare(input);
   });
   const double first_ms = ready_ms + milliseconds(compiled);
   const double again_ms = best(2, compiled);

@@ -1,6 +1,6 @@
 // Kiln: torch.compile and AOTInductor for programs in C++.
 //
-//   auto fast = kiln::compile(net);              // trains: fast({x})[0].sum().backward()
+//   auto fast = kiln::compile(net);              // trains: fast(x).sum().backward()
 //   auto program = kiln::export_program(f, {x});
 //   auto package = kiln::aot_compile(program, "model.pt2");
 //   auto outputs = kiln::load(package).run({x});
@@ -15,7 +15,6 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/effects.hpp"
 #include "kiln/compile.hpp"
-#include "kiln/compile_values.hpp"
 #include "kiln/model.hpp"
 #include "kiln/options.hpp"
 #include "kiln/program.hpp"

@@ -45,7 +45,9 @@ struct CompileOptions {
   /// throwing.
   bool fallback_to_eager = false;
   double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
-  int max_versions = 8;        ///< Compiled versions per function.
+  /// Compiled versions per function; of one that takes more than tensors so many for each set of
+  /// the other values, and so many sets.
+  int max_versions = 8;
   std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
@@ -80,6 +82,7 @@ struct VersionReport {
   /// "traced"; "trace found in the cache"; "found in the cache", which needed no trace; "eager":
   /// it could not be compiled.
   std::string origin;
+  std::string reason = {};                   ///< Why the one before it could not be used.
   std::vector<std::string> guards;           ///< When it is used, in words.
   std::vector<std::string> specialisations;  ///< What the program could vary, and is fixed here.
   /// Tensors that the function uses with hooks on their gradients, which autograd runs as in eager

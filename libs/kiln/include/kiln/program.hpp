@@ -4,7 +4,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
 
+#include "kiln/autograd_dispatch/values.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/compile.hpp"
 #include "kiln/export/export.hpp"
 #include "kiln/export/exported_program.hpp"
@@ -18,6 +23,41 @@ namespace kiln {
 
 using exporter::ExportedProgram;
 using exporter::ExportOptions;
+
+namespace detail {
+
+/// A `TensorFunction` or what becomes one. Modules of libtorch are left out first: they are
+/// callable too, and to ask with what is an error in their own header.
+template <class F>
+concept Callable = !Holder<std::remove_cvref_t<F>> && std::is_convertible_v<F, TensorFunction>;
+
+template <class Impl, std::size_t... Index>
+Tensors call_forward(Impl& module, Tensors in, std::index_sequence<Index...>) {
+  if constexpr (requires { module.forward(in[Index]...); }) {
+    return autograd_dispatch::take_apart(module.forward(in[Index]...)).tensors;
+  } else {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "the module's forward does not take " + std::to_string(sizeof...(Index)) + " tensors");
+  }
+}
+
+template <class Impl>
+Tensors call_forward(Impl& module, const Tensors& in) {
+  switch (in.size()) {
+    case 0: return call_forward(module, in, std::make_index_sequence<0>());
+    case 1: return call_forward(module, in, std::make_index_sequence<1>());
+    case 2: return call_forward(module, in, std::make_index_sequence<2>());
+    case 3: return call_forward(module, in, std::make_index_sequence<3>());
+    case 4: return call_forward(module, in, std::make_index_sequence<4>());
+    default:
+      throw Error(ErrorCode::kInvalidArgument,
+                  "a forward of more than four tensors: use export_program(module, forward, "
+                  "example) with a function of your own");
+  }
+}
+
+}  // namespace detail
 
 /// Traces `fn`, a `TensorFunction`, on `example` to a functional graph. See kiln/export/export.hpp.
 template <detail::Callable F>

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <concepts>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,6 +44,48 @@ inline constexpr bool kIs = false;
 template <template <class...> class Template, class... Parts>
 inline constexpr bool kIs<Template<Parts...>, Template> = true;
 
+/// A type that says itself how it is taken apart.
+template <class T>
+concept Wrapper = requires { ValueTraits<T>::kName; };
+
+template <class T>
+using PartsOf = decltype(ValueTraits<T>::flatten(std::declval<const T&>()));
+
+template <class T>
+constexpr bool is_value() {
+  if constexpr (kIs<T, std::optional> || kIs<T, std::vector>) {
+    return is_value<typename T::value_type>();
+  } else if constexpr (kIs<T, std::map>) {
+    return is_value<typename T::key_type>() && is_value<typename T::mapped_type>();
+  } else if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
+    return []<std::size_t... Index>(std::index_sequence<Index...>) {
+      return (is_value<std::remove_cvref_t<std::tuple_element_t<Index, T>>>() && ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    return std::same_as<T, at::Tensor> || std::integral<T> || std::is_enum_v<T> ||
+           std::floating_point<T> || std::same_as<T, at::Scalar> || std::same_as<T, std::string> ||
+           Wrapper<T>;
+  }
+}
+
+/// Whether all values of a type have one structure: tensors, tuples and wrappers of tensors.
+template <class T>
+constexpr bool has_one_structure() {
+  if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
+    return []<std::size_t... Index>(std::index_sequence<Index...>) {
+      return (has_one_structure<std::remove_cvref_t<std::tuple_element_t<Index, T>>>() && ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (Wrapper<T>) {
+    return has_one_structure<PartsOf<T>>();
+  } else {
+    return std::same_as<T, at::Tensor> || std::is_void_v<T>;
+  }
+}
+
+/// A number whose type is part of its value.
+void add_scalar(StructureWriter& structure, const at::Scalar& scalar);
+[[nodiscard]] at::Scalar read_scalar(StructureReader& structure);
+
 struct Flattener {
   Tensors tensors = {};
   StructureWriter structure = {};
@@ -56,6 +99,8 @@ struct Flattener {
       structure.add_integer(static_cast<std::int64_t>(value));
     } else if constexpr (std::floating_point<T>) {
       structure.add_number(value);
+    } else if constexpr (std::same_as<T, at::Scalar>) {
+      add_scalar(structure, value);
     } else if constexpr (std::same_as<T, std::string>) {
       structure.add_string(value);
     } else if constexpr (kIs<T, std::optional>) {
@@ -76,9 +121,24 @@ struct Flattener {
       }
     } else if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
       std::apply([this](const auto&... parts) { (add(parts), ...); }, value);
-    } else {
+    } else if constexpr (Wrapper<T>) {
       structure.add_word(ValueTraits<T>::kName);
       add(ValueTraits<T>::flatten(value));
+    }
+  }
+
+  /// The structure of all values of a type that has one only.
+  template <class T>
+  void add_structure() {
+    if constexpr (std::same_as<T, at::Tensor>) {
+      structure.add_word("tensor");
+    } else if constexpr (Wrapper<T>) {
+      structure.add_word(ValueTraits<T>::kName);
+      add_structure<PartsOf<T>>();
+    } else if constexpr (!std::is_void_v<T>) {
+      [this]<std::size_t... Index>(std::index_sequence<Index...>) {
+        (add_structure<std::remove_cvref_t<std::tuple_element_t<Index, T>>>(), ...);
+      }(std::make_index_sequence<std::tuple_size_v<T>>());
     }
   }
 };
@@ -97,6 +157,8 @@ struct Unflattener {
       return static_cast<T>(structure.read_integer());
     } else if constexpr (std::floating_point<T>) {
       return static_cast<T>(structure.read_number());
+    } else if constexpr (std::same_as<T, at::Scalar>) {
+      return read_scalar(structure);
     } else if constexpr (std::same_as<T, std::string>) {
       return structure.read_string();
     } else if constexpr (kIs<T, std::optional>) {
@@ -116,10 +178,11 @@ struct Unflattener {
       return map;
     } else if constexpr (kIs<T, std::tuple> || kIs<T, std::pair>) {
       return read_parts<T>(std::make_index_sequence<std::tuple_size_v<T>>());
-    } else {
+    } else if constexpr (Wrapper<T>) {
       structure.expect_word(ValueTraits<T>::kName);
-      using Parts = decltype(ValueTraits<T>::flatten(std::declval<const T&>()));
-      return std::apply(ValueTraits<T>::unflatten, read<Parts>());
+      return std::apply(ValueTraits<T>::unflatten, read<PartsOf<T>>());
+    } else {
+      std::abort();  // Not reached: whoever calls asserts `kIsValue`.
     }
   }
 
@@ -137,8 +200,13 @@ void backward(const Flat& output, const Flat& gradient, bool retain_graph);
 
 }  // namespace detail
 
+/// Whether a type can be taken apart.
+template <class T>
+inline constexpr bool kIsValue = detail::is_value<T>();
+
 /// Takes `value` apart.
 template <class T>
+  requires kIsValue<T>
 [[nodiscard]] Flat take_apart(const T& value) {
   detail::Flattener parts;
   parts.add(value);
@@ -148,6 +216,7 @@ template <class T>
 /// Puts a value together from its tensors. Throws `Error` with `kInvalidArgument` if the structure
 /// is none of a `T`.
 template <class T>
+  requires kIsValue<T>
 [[nodiscard]] T put_together(const Flat& flat) {
   detail::Unflattener parts{flat.tensors, StructureReader(flat.structure)};
   return parts.read<T>();

@@ -1,0 +1,80 @@
+// What is said when a function is compiled again, or may not be.
+
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "kiln/testing/standard_error.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+using testing::standard_error_of;
+
+// Before anything is logged, when it is read.
+[[maybe_unused]] const int kLogged = ::setenv("KILN_LOG", "warning,kiln=info", /*overwrite=*/1);
+
+CompileOptions uncached() {
+  CompileOptions options;
+  options.use_cache = false;
+  return options;
+}
+
+TEST_CASE("a function that is compiled again says which guard failed", "[kiln][messages]") {
+  torch::nn::Linear linear(3, 3);
+  const auto fast = compile(
+      linear,
+      [linear](const torch::Tensor& x, int times) mutable { return linear(x) * times; },
+      uncached());
+  const torch::Tensor x = torch::randn({2, 3});
+  fast(x, 1);
+  const auto reason = [&] { return fast.report().details.back().reason; };
+  CHECK(reason().empty());
+
+  SECTION("the shape of an input") {
+    CHECK_THAT(standard_error_of([&] { fast(torch::randn({5, 3}), 1); }),
+               contains("compiled again, version 2: input 0 is Float [5, 3]"));
+    CHECK_THAT(reason(), contains("and was Float [2, 3]"));
+  }
+  SECTION("grad mode") {
+    const torch::NoGradGuard no_grad;
+    CHECK_THAT(standard_error_of([&] { fast(x, 1); }),
+               contains("the call is with grad mode off, the version before with grad mode on"));
+    CHECK_THAT(reason(), contains("grad mode off"));
+  }
+  SECTION("train() or eval()") {
+    linear->eval();
+    CHECK_THAT(standard_error_of([&] { fast(x, 1); }), contains("train() or eval()"));
+  }
+  SECTION("a number") {
+    CHECK_THAT(standard_error_of([&] { fast(x, 2); }),
+               contains("arguments that are no tensors differ: 'tensor 2 ' now, 'tensor 1 '"));
+    CHECK_THAT(reason(), contains("'tensor 2 ' now"));
+  }
+}
+
+TEST_CASE("how tensors share memory is a reason to compile again", "[kiln][messages]") {
+  const auto fast = compile(
+      [](const torch::Tensor& x, const torch::Tensor& y) { return x.add_(1) + y; }, uncached());
+  fast(torch::ones({3}), torch::ones({3}));
+  const torch::Tensor twice = torch::ones({3});
+
+  CHECK_THAT(standard_error_of([&] { fast(twice, twice); }), contains("share memory"));
+}
+
+TEST_CASE("a refusal past max_versions says what is new", "[kiln][messages]") {
+  CompileOptions options = uncached();
+  options.max_versions = 1;
+  const auto fast = compile([](const torch::Tensor& x) { return x + 1; }, options);
+  fast(torch::ones({3}));
+
+  CHECK_THROWS_WITH(fast(torch::ones({4})),
+                    contains("input 0 is Float [4]") && contains("and was Float [3]"));
+}
+
+}  // namespace
+}  // namespace kiln
