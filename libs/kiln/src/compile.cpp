@@ -13,6 +13,7 @@
 #include "kiln/capture/record.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "model_library.hpp"
+#include "slow_notice.hpp"
 #include "stopwatch.hpp"
 #include "version.hpp"
 
@@ -36,7 +37,16 @@ Compiler code_generator(const std::shared_ptr<Workshop>& workshop,
                         const std::shared_ptr<FunctionRecord>& record) {
   return [workshop, record](const ir::Graph& graph) {
     GraphReport done;
-    LoadedGraph compiled = compile_graph(graph, workshop->options, workshop->cache.get(), done);
+    SlowNotice notice("compiling the " + graph.name() + " graph of a function, " +
+                      std::to_string(graph.nodes().size()) + " operators,");
+    CompileOptions options = workshop->options;
+    options.progress = [&](const Progress& progress) {
+      notice.set_stage(progress);
+      if (workshop->options.progress) {
+        workshop->options.progress(progress);
+      }
+    };
+    LoadedGraph compiled = compile_graph(graph, options, workshop->cache.get(), done);
     KILN_LOG(
         kInfo,
         "kiln",
@@ -141,6 +151,7 @@ struct Function::State {
       options.progress({"trace", 0, 1});
     }
     const Stopwatch watch;
+    const SlowNotice notice("tracing a function, which runs once with its operators recorded,");
     if (options.check_hidden_reads) {
       check_hidden_reads(inputs);
     }

@@ -1,13 +1,17 @@
-// What is said when a function is compiled again, or may not be.
+// What is said when a function takes long to compile, is compiled again, or may not be.
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/standard_error.hpp"
+#include "slow_notice.hpp"
 
 namespace kiln {
 namespace {
@@ -74,6 +78,34 @@ TEST_CASE("a refusal past max_versions says what is new", "[kiln][messages]") {
 
   CHECK_THROWS_WITH(fast(torch::ones({4})),
                     contains("input 0 is Float [4]") && contains("and was Float [3]"));
+}
+
+TEST_CASE("a trace of more than a second says so, a short one says nothing", "[kiln][messages]") {
+  const auto said = [](std::chrono::milliseconds pause) {
+    const auto fast = compile(
+        [pause](const torch::Tensor& x) {
+          std::this_thread::sleep_for(pause);
+          return x + 1;
+        },
+        uncached());
+    return standard_error_of([&] { fast(torch::ones({3})); });
+  };
+
+  CHECK_THAT(said(std::chrono::milliseconds(1200)),
+             contains("progress: warning: tracing a function"));
+  CHECK_THAT(said(std::chrono::milliseconds(0)), !contains("tracing"));
+}
+
+TEST_CASE("a task that takes long says how far it is, once", "[kiln][messages]") {
+  const std::string said = standard_error_of([] {
+    SlowNotice notice("compiling", std::chrono::milliseconds(1));
+    notice.set_stage({.stage = "kernels", .done = 3, .total = 12});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+
+  CHECK_THAT(said, contains("compiling takes longer than 1 ms"));
+  CHECK_THAT(said, contains("KILN_LOG=warning,progress=off"));
+  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
 }
 
 }  // namespace
