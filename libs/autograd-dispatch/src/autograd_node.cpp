@@ -26,8 +26,11 @@ struct NoDoubleBackward : torch::autograd::Function<NoDoubleBackward> {
     return gradient.detach();
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
-    throw Error(ErrorCode::kUnsupported,
-                "a compiled function does not currently support double backward");
+    throw Error(
+        ErrorCode::kUnsupported,
+        "double backward through a compiled function is not supported: it computes gradients "
+        "once. Take the first gradient inside the function that is compiled "
+        "(torch::autograd::grad with create_graph), and return what is computed from it");
   }
 };
 

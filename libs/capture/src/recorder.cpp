@@ -158,15 +158,30 @@ void Recorder::set_grad_mode(bool enabled) {
   graph_.add_node(std::move(node), {});
 }
 
+// In the user's words: what reads, where, and what to write instead.
+std::string Recorder::value_read_message(const std::string& target) const {
+  const bool is_item = target == "aten._local_scalar_dense.default";
+  std::string text =
+      "the program reads a tensor's value with " + (is_item ? "item() (" + target + ")" : target);
+  text += source.empty() ? "" : " at " + source;
+  text += module_path.empty() ? "" : " in " + module_path;
+  if (const auto node = torch::autograd::get_current_node()) {
+    return text + ", in libtorch's own " + node->name() +
+           ": keep that operator out of what is differentiated (detach()), or out of the function";
+  }
+  return text +
+         ", and compiled code cannot depend on data that it has not seen: keep it a tensor "
+         "(torch::where(condition, a, b) instead of if), or read it before the call and pass it as "
+         "an argument";
+}
+
 void Recorder::refuse(const c10::OperatorHandle& op,
                       const OperatorFacts& facts,
                       const torch::jit::Stack& stack) const {
   const std::size_t count = op.schema().arguments().size();
   const c10::IValue* arguments = stack.data() + stack.size() - count;
   if (facts.reads_value && !options_.allow_value_reads && facts.target != kEqual) {
-    throw Error(ErrorCode::kUnsupported,
-                "the program reads a tensor's value with " + facts.target +
-                    "; a compiled program cannot depend on data it has not seen");
+    throw Error(ErrorCode::kUnsupported, value_read_message(facts.target));
   }
   const bool indexes =
       facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";

@@ -128,6 +128,7 @@ class Recorder : public c10::DebugInfoBase {
   ir::ValueId literal(const at::Tensor& tensor);
   ir::ValueId window(const at::Tensor& tensor, ir::ValueId on);
   ir::TensorMeta describe(const at::Tensor& tensor);
+  [[nodiscard]] std::string value_read_message(const std::string& target) const;
   void refuse(const c10::OperatorHandle& op,
               const OperatorFacts& facts,
               const torch::jit::Stack& stack) const;

@@ -1,4 +1,4 @@
-// What is said when a function takes long to compile, is compiled again, or may not be.
+// What is said when something cannot be compiled, takes long, or is compiled again.
 
 #include <torch/torch.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "kiln/capture/record.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/standard_error.hpp"
@@ -26,6 +27,65 @@ CompileOptions uncached() {
   CompileOptions options;
   options.use_cache = false;
   return options;
+}
+
+TEST_CASE("a value that is read is refused in the user's words, with two ways out",
+          "[kiln][messages]") {
+  const auto fast = compile(
+      [](const torch::Tensor& x) {
+        const capture::SourceScope here;
+        const capture::ModuleScope module("encoder.gate");
+        return x.sum().item<float>() > 0 ? x + 1 : x - 1;
+      },
+      uncached());
+
+  CHECK_THROWS_WITH(fast(torch::ones({3})),
+                    contains("reads a tensor's value with item()") &&
+                        contains("at messages_test.cpp:") && contains("in encoder.gate") &&
+                        contains("torch::where") && contains("pass it as an argument"));
+}
+
+TEST_CASE("a value that libtorch's own backward reads is refused with the operator's name",
+          "[kiln][messages]") {
+  const auto fast = compile(
+      [](const torch::Tensor& x) {
+        const torch::Tensor first =
+            torch::autograd::grad({torch::linalg_det(x)}, {x}, {}, true, /*create_graph=*/true)[0];
+        return first.square().sum();
+      },
+      uncached());
+
+  CHECK_THROWS_WITH(fast(torch::randn({3, 3}, torch::requires_grad())),
+                    contains("in libtorch's own") && contains("out of what is differentiated"));
+}
+
+TEST_CASE("AD-121 double backward says to take the gradient inside the function",
+          "[kiln][messages]") {
+  const auto fast = compile([](const torch::Tensor& x) { return x.sin(); }, uncached());
+  const torch::Tensor x = torch::randn({3}, torch::requires_grad());
+  const torch::Tensor first = torch::autograd::grad(
+      {fast(x).sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+
+  CHECK_THROWS_WITH(first.sum().backward(),
+                    contains("double backward") && contains("torch::autograd::grad") &&
+                        contains("inside the function"));
+}
+
+TEST_CASE("the way out of double backward works", "[kiln][messages]") {
+  const auto penalty = [](const torch::Tensor& x) {
+    return torch::autograd::grad({x.sin().sum()}, {x}, {}, true, /*create_graph=*/true)[0]
+        .square()
+        .sum();
+  };
+  const auto fast = compile(penalty, uncached());
+  const auto gradient = [](const auto& function) {
+    torch::manual_seed(2);
+    const torch::Tensor x = torch::randn({3}, torch::requires_grad());
+    function(x).backward();
+    return x.grad();
+  };
+
+  CHECK(torch::allclose(gradient(fast), gradient(penalty), 1e-4, 1e-5));
 }
 
 TEST_CASE("a function that is compiled again says which guard failed", "[kiln][messages]") {
