@@ -13,10 +13,16 @@ class UpdateArguments : public Wrapper {
  public:
   explicit UpdateArguments(const Plan& plan) : writes_(plan.writes), changes_(plan.changes) {}
 
-  void after(Call& call) const override {
+  void before(Call& call) const override {
     for (const WritePlan& write : writes_) {
-      if (!write.visible) {
-        write_hidden(call.inputs[write.input], write, call.results);
+      call.versions.push_back(version_of(call.inputs[write.input]));
+    }
+  }
+
+  void after(Call& call) const override {
+    for (std::size_t i = 0; i < writes_.size(); ++i) {
+      if (!writes_[i].visible) {
+        write_hidden(call.inputs[writes_[i].input], writes_[i], call.versions[i], call.results);
       }
     }
     for (const ChangePlan& change : changes_) {
@@ -41,9 +47,13 @@ class UpdateArguments : public Wrapper {
  private:
   static void write_hidden(const at::Tensor& input,
                            const WritePlan& write,
+                           std::int64_t version,
                            const Tensors& results) {
     if (!write.result) {
-      raise_version(input);  // The graph wrote it, and a compiled one does not count.
+      // The graph wrote it. Generated kernels do not count writes, operators of libtorch do.
+      if (version_of(input) == version) {
+        raise_version(input);
+      }
       return;
     }
     const at::NoGradGuard no_grad;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Call {
   Tensors inputs = {};       ///< What the compiled graph takes.
   Tensors results = {};      ///< What it returned.
   Tensors outputs = {};      ///< What the caller gets.
+  /// How often the inputs that the graph writes had been written before, as autograd counts.
+  std::vector<std::int64_t> versions = {};
 };
 
 class Wrapper {

@@ -127,6 +127,21 @@ TEST_CASE("AD-21 a mutated input without grad holds its new value after the call
   });
 }
 
+TEST_CASE("an argument that the graph writes with an operator of libtorch counts one write",
+          "[autograd-dispatch][dispatch]") {
+  const auto function = [](const Tensors& in) {
+    in[1].add_(1);
+    return Tensors{in[0] * in[1]};
+  };
+
+  for (const bool trains : {false, true}) {
+    const torch::Tensor x = torch::ones({3}, torch::requires_grad(trains)), y = torch::ones({3});
+    const auto version = y._version();
+    compiled(function)({x, y});
+    CHECK(y._version() == version + 1);
+  }
+}
+
 TEST_CASE("AD-33 batch norm in training updates its statistics and trains",
           "[autograd-dispatch][dispatch]") {
   torch::nn::BatchNorm2d norm(3);
