@@ -16,6 +16,7 @@
 #include "slow_notice.hpp"
 #include "stopwatch.hpp"
 #include "version.hpp"
+#include "version_budget.hpp"
 
 namespace kiln {
 
@@ -67,14 +68,23 @@ Compiler code_generator(const std::shared_ptr<Workshop>& workshop,
 }  // namespace
 
 struct Function::State {
-  State(TensorFunction fn, std::shared_ptr<torch::nn::Module> of, CompileOptions given)
-      : function(std::move(fn)), module(std::move(of)) {
+  State(TensorFunction fn,
+        std::shared_ptr<torch::nn::Module> of,
+        CompileOptions given,
+        std::shared_ptr<detail::VersionBudget> counted_by,
+        std::string why)
+      : function(std::move(fn)),
+        module(std::move(of)),
+        budget(std::move(counted_by)),
+        reason(std::move(why)) {
     cache = workshop->cache = open_cache(given);
     workshop->options = std::move(given);
   }
 
   TensorFunction function;
   std::shared_ptr<torch::nn::Module> module;
+  const std::shared_ptr<detail::VersionBudget> budget;
+  const std::string reason;  // Of the first version.
   std::shared_ptr<Workshop> workshop = std::make_shared<Workshop>();
   const CompileOptions& options = workshop->options;
   std::shared_ptr<autograd_cache::Cache> cache;
@@ -264,30 +274,40 @@ struct Function::State {
     }
   }
 
-  // Makes a version for calls like this one, if there is room.
+  // Why a version for this call is not the first one; empty if it is.
+  [[nodiscard]] std::string reason_for(const Tensors& inputs, const ThreadGuard& now) const {
+    return versions->empty() ? reason : versions->back()->mismatch(inputs, now);
+  }
+
+  // Makes a version for calls like this one, if the budget allows it.
   VersionPtr compile(const Tensors& inputs,
                      const ThreadGuard& now,
                      std::optional<Tensors>& outputs) {
-    const Versions& old = *versions;
-    const bool full = old.size() >= static_cast<std::size_t>(options.max_versions);
-    if (full && options.fallback_to_eager) {
-      return nullptr;
+    if (!budget->take()) {
+      if (options.fallback_to_eager) {
+        return nullptr;
+      }
+      throw budget->refusal(reason_for(inputs, now));
     }
-    const std::string reason = old.empty() ? "" : old.back()->mismatch(inputs, now);
-    if (full) {
-      throw Error(ErrorCode::kUnsupported,
-                  "the function was compiled for " + std::to_string(old.size()) +
-                      " kinds of inputs and sees another: " + reason +
-                      "; raise max_versions or set fallback_to_eager");
+    try {
+      return make_version(inputs, now, outputs);
+    } catch (...) {
+      budget->give_back();
+      throw;
     }
-    if (!old.empty()) {
-      KILN_LOG(kInfo, "kiln", "compiled again, version " << old.size() + 1 << ": " << reason);
-    }
+  }
+
+  VersionPtr make_version(const Tensors& inputs,
+                          const ThreadGuard& now,
+                          std::optional<Tensors>& outputs) {
     Version made(inputs, now, module.get());
-    made.reason = reason;
+    made.reason = reason_for(inputs, now);
+    if (!made.reason.empty()) {
+      KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << made.reason);
+    }
     outputs = fill(made, inputs);
     auto version = std::make_shared<const Version>(std::move(made));
-    auto all = std::make_shared<Versions>(old);
+    auto all = std::make_shared<Versions>(*versions);
     all->push_back(version);
     {
       const std::unique_lock lock(versions_lock);
@@ -362,20 +382,41 @@ CompileReport Function::report() const {
   return state().workshop->report;
 }
 
-Function compile(std::shared_ptr<torch::nn::Module> module,
-                 TensorFunction forward,
-                 CompileOptions options) {
-  if (!forward) {
-    throw Error(ErrorCode::kInvalidArgument, "there is no function to compile");
+void detail::check_function(bool there) {
+  if (!there) {
+    throw Error(ErrorCode::kInvalidArgument, "there is no function to compile: it is null");
   }
+}
+
+void detail::check_options(const CompileOptions& options) {
   if (options.dynamic) {
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
+}
+
+Function detail::compile_with_budget(std::shared_ptr<torch::nn::Module> module,
+                                     TensorFunction forward,
+                                     CompileOptions options,
+                                     std::shared_ptr<VersionBudget> budget,
+                                     std::string reason) {
   Function function;
-  function.state_ =
-      std::make_shared<Function::State>(std::move(forward), std::move(module), std::move(options));
+  function.state_ = std::make_shared<Function::State>(std::move(forward),
+                                                      std::move(module),
+                                                      std::move(options),
+                                                      std::move(budget),
+                                                      std::move(reason));
   return function;
+}
+
+Function compile(std::shared_ptr<torch::nn::Module> module,
+                 TensorFunction forward,
+                 CompileOptions options) {
+  detail::check_function(forward != nullptr);
+  detail::check_options(options);
+  auto budget = std::make_shared<detail::VersionBudget>(options.max_versions);
+  return detail::compile_with_budget(
+      std::move(module), std::move(forward), std::move(options), std::move(budget), {});
 }
 
 }  // namespace kiln

@@ -66,9 +66,7 @@ CompileReport StructuredFunction::report() const {
 StructuredFunction detail::compile_structured(std::shared_ptr<torch::nn::Module> module,
                                               ValueFunction fn,
                                               CompileOptions options) {
-  if (!fn) {
-    throw Error(ErrorCode::kInvalidArgument, "there is no function to compile");
-  }
+  check_function(fn != nullptr);
   StructuredFunction structured;
   structured.flat_ = std::make_shared<const autograd_dispatch::FlatFunction>(
       std::make_shared<ValueFunction>(std::move(fn)),

@@ -1,8 +1,6 @@
 #include "kiln/typed_function.hpp"
 
-#include "kiln/base/error.hpp"
-#include "kiln/base/log.hpp"
-#include "kiln/compile.hpp"
+#include "version_budget.hpp"
 
 namespace kiln::detail {
 
@@ -22,45 +20,32 @@ std::string identity_of(const std::string& identity, const Specialization& speci
   return identity + "\n" + specialization.types + "\n" + specialization.arguments.text;
 }
 
-std::string reason(const Structure& now, const Structure& before) {
-  return "arguments that are no tensors differ: '" + now.text + "' now, '" + before.text +
-         "' before";
-}
-
 }  // namespace
-
-void check_function(bool there) {
-  if (!there) {
-    throw Error(ErrorCode::kInvalidArgument, "there is no function to compile: it is null");
-  }
-}
 
 autograd_dispatch::FunctionCompiler function_compiler(std::shared_ptr<torch::nn::Module> module,
                                                       CompileOptions options) {
-  if (options.dynamic) {
-    throw Error(ErrorCode::kUnsupported,
-                "symbolic sizes (CompileOptions::dynamic) are not supported yet");
-  }
-  return [module = std::move(module), options = std::move(options), made = 0, before = Structure()](
-             TensorFunction dense, const Specialization& specialization) mutable -> TensorFunction {
-    if (made >= options.max_versions) {
+  check_options(options);
+  auto budget = std::make_shared<VersionBudget>(options.max_versions);
+  return [module = std::move(module),
+          options = std::move(options),
+          budget = std::move(budget),
+          before = Structure()](TensorFunction dense,
+                                const Specialization& specialization) mutable -> TensorFunction {
+    const Structure& now = specialization.arguments;
+    std::string reason;
+    if (budget->used() > 0) {
+      reason = "non-tensor arguments differ: '" + now.text + "' now, '" + before.text + "' before";
+    }
+    if (budget->is_spent()) {
       if (options.fallback_to_eager) {
         return {};
       }
-      throw Error(ErrorCode::kUnsupported,
-                  "the function was compiled for " + std::to_string(made) +
-                      " sets of arguments that are no tensors and sees another, '" +
-                      specialization.arguments.text +
-                      "'; pass what changes from call to call as a tensor, raise max_versions, or "
-                      "set fallback_to_eager");
+      throw budget->refusal(reason, "pass what changes from call to call as a tensor, ");
     }
-    if (made++ > 0) {
-      KILN_LOG(kInfo, "kiln", "compiled again: " << reason(specialization.arguments, before));
-    }
-    before = specialization.arguments;
+    before = now;
     CompileOptions own = options;
     own.identity = identity_of(options.identity, specialization);
-    return compile(module, std::move(dense), std::move(own));
+    return compile_with_budget(module, std::move(dense), std::move(own), budget, std::move(reason));
   };
 }
 
@@ -75,16 +60,10 @@ void prepare(const FlatFunction& function,
 
 CompileReport report_of(const FlatFunction& function) {
   CompileReport all;
-  const Structure* before = nullptr;
   for (const auto& version : function.versions()) {
     CompileReport one = version->compiled.target<Function>()->report();
-    const Structure& arguments = version->specialization.arguments;
-    if (before != nullptr && !one.details.empty()) {
-      one.details.front().reason = reason(arguments, *before);
-    }
-    before = &arguments;
     for (VersionReport& detail : one.details) {
-      detail.guards.push_back("arguments: " + arguments.text);
+      detail.guards.push_back("arguments: " + version->specialization.arguments.text);
     }
     all.versions += one.versions;
     all.trace_ms += one.trace_ms;

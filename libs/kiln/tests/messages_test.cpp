@@ -116,7 +116,7 @@ TEST_CASE("a function that is compiled again says which guard failed", "[kiln][m
   }
   SECTION("a number") {
     CHECK_THAT(standard_error_of([&] { fast(x, 2); }),
-               contains("arguments that are no tensors differ: 'tensor 2 ' now, 'tensor 1 '"));
+               contains("version 2: non-tensor arguments differ: 'tensor 2 ' now, 'tensor 1 '"));
     CHECK_THAT(reason(), contains("'tensor 2 ' now"));
   }
 }

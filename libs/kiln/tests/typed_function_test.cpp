@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -225,6 +226,40 @@ TEST_CASE("numbers that never repeat do not compile without end", "[kiln][typed_
     CHECK(close(lenient(x, step), x * step));
   }
   CHECK(lenient.report().versions == 2);
+}
+
+TEST_CASE("versions for other numbers and for other shapes count together",
+          "[kiln][typed_function]") {
+  CompileOptions options = uncached();
+  options.max_versions = 3;
+  const auto function = [](const torch::Tensor& x, int step) {
+    if (step < 0) {
+      throw std::invalid_argument("a negative step");
+    }
+    return x * step;
+  };
+  const auto strict = compile(function, options);
+  options.fallback_to_eager = true;
+  const auto lenient = compile(function, options);
+  const torch::Tensor three = torch::randn({3}), four = torch::randn({4});
+  const auto agrees = [&](const auto& fast, const torch::Tensor& x, int step) {
+    return close(fast(x, step), function(x, step));
+  };
+
+  CHECK_THROWS_AS(strict(three, -1), std::invalid_argument);  // Not compiled, so not counted.
+  for (int call = 0; call < 2; ++call) {
+    CHECK(agrees(strict, three, 1));
+    CHECK(agrees(strict, four, 1));
+    CHECK(agrees(strict, three, 2));
+    CHECK_THROWS_WITH(strict(four, 2), contains("max_versions = 3") && contains("input 0 is"));
+    CHECK_THROWS_WITH(strict(three, 3), contains("max_versions = 3") && contains("non-tensor"));
+  }
+  CHECK(strict.report().versions == 3);
+  for (int step = 0; step < 4; ++step) {
+    CHECK(agrees(lenient, three, step));
+    CHECK(agrees(lenient, four, step));
+  }
+  CHECK(lenient.report().versions == 3);
 }
 
 TEST_CASE("FA-10 a typed function takes the options of its scope", "[kiln][typed_function]") {

@@ -95,9 +95,6 @@ inline constexpr bool kIsStdFunction = false;
 template <class Signature>
 inline constexpr bool kIsStdFunction<std::function<Signature>> = true;
 
-/// Throws `Error` with `kInvalidArgument` if there is nothing to compile.
-void check_function(bool there);
-
 template <class F>
 using KindOf = Kind<typename SignatureOf<F>::Type>;
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kiln/options.hpp"
@@ -18,6 +19,28 @@ namespace kiln {
 
 using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
+
+class Function;
+
+namespace detail {
+
+/// Throws `Error` with `kInvalidArgument` if there is nothing to compile.
+void check_function(bool there);
+
+/// Throws `Error` with `kUnsupported` for an option that is not supported yet.
+void check_options(const CompileOptions& options);
+
+class VersionBudget;
+
+/// `compile` of one of several functions whose versions `budget` counts together. `reason` is why
+/// it is compiled beside the others; empty for the first.
+[[nodiscard]] Function compile_with_budget(std::shared_ptr<torch::nn::Module> module,
+                                           TensorFunction forward,
+                                           CompileOptions options,
+                                           std::shared_ptr<VersionBudget> budget,
+                                           std::string reason);
+
+}  // namespace detail
 
 /// A compiled function. Copies share what they compiled; callable from many threads. One that
 /// `compile` did not make, or that was moved from, is empty: all members throw `Error` with
@@ -41,9 +64,11 @@ class Function {
   [[nodiscard]] CompileReport report() const;
 
  private:
-  friend Function compile(std::shared_ptr<torch::nn::Module> module,
-                          TensorFunction forward,
-                          CompileOptions options);
+  friend Function detail::compile_with_budget(std::shared_ptr<torch::nn::Module> module,
+                                              TensorFunction forward,
+                                              CompileOptions options,
+                                              std::shared_ptr<detail::VersionBudget> budget,
+                                              std::string reason);
   struct State;
   [[nodiscard]] State& state() const;
   std::shared_ptr<State> state_;

@@ -45,9 +45,7 @@ struct CompileOptions {
   /// throwing.
   bool fallback_to_eager = false;
   double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
-  /// Compiled versions per function; of one that takes more than tensors so many for each set of
-  /// the other values, and so many sets.
-  int max_versions = 8;
+  int max_versions = 8;        ///< Compiled versions per function, for all its arguments together.
   std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
