@@ -6,7 +6,7 @@ runner at the ends of its ranges, at sizes that matter and at some that are draw
 is printed; at an end also in Kiln's runner. Results must be those of the module. Inputs that break a
 relation between sizes, or a range, must be refused with the message that names them.
 
-usage: run.py KILN {cases,models} [--only NAME...] [--seed N] [--draws N] [--keep FOLDER]
+usage: run.py KILN {cases,models,random} [--only NAME...] [--seed N] [--draws N] [--programs N] [--keep FOLDER]
 """
 
 import argparse
@@ -27,6 +27,7 @@ import torch._inductor
 
 import cases
 import programs
+import random_programs
 
 
 class Wrong(Exception):
@@ -65,7 +66,7 @@ def sizes_of(case, draws):
 
 def compile_case(kiln, case, folder):
     archive, package = folder / "program.pt2", folder / "package.pt2"
-    takes_any_number = isinstance(case.module, cases.Function)
+    takes_any_number = isinstance(case.module, (cases.Function, random_programs.Program))
     program = torch.export.export(case.module, case.inputs(**case.example), strict=False,
                                   dynamic_shapes=(case.dims,) if takes_any_number else case.dims)
     torch.export.save(program, archive)
@@ -125,17 +126,28 @@ def check(kiln, case, draws, folder):
     return f"{runs} sizes, {len(case.refused)} refusals"
 
 
+def programs_of(arguments):
+    """Name to a case, or to what makes one."""
+    if arguments.which == "cases":
+        return cases.cases()
+    if arguments.which == "models":
+        return programs.programs()
+    seeds = range(arguments.seed, arguments.seed + arguments.programs)
+    return {f"seed {seed}": lambda seed=seed: random_programs.random_case(seed) for seed in seeds}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kiln")
-    parser.add_argument("which", choices=("cases", "models"))
+    parser.add_argument("which", choices=("cases", "models", "random"))
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--programs", type=int, default=20, help="random ones, of seeds in a row")
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
 
-    made = cases.cases() if arguments.which == "cases" else programs.programs()
+    made = programs_of(arguments)
     failed = 0
     print(f"seed {arguments.seed}")
     for name, case in made.items():
@@ -150,6 +162,9 @@ def main():
                 made_case = case() if callable(case) else case
                 print(f"ok      {name}: {check(arguments.kiln, made_case, arguments.draws, folder)}",
                       flush=True)
+            except torch._dynamo.exc.UserError as error:
+                print(f"skipped {name}: PyTorch does not export it, {str(error).splitlines()[0]}")
+                failed += arguments.which != "random"
             except Exception as error:
                 failed += 1
                 what = error if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"

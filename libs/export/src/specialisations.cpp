@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
+
+#include "size_text.hpp"
 
 namespace kiln::exporter {
 namespace {
-
-std::string range_text(const ir::Range& range) {
-  // PyTorch's largest bound is one less than that of the integers.
-  const bool bounded = range.high < std::numeric_limits<std::int64_t>::max() - 1;
-  return "[" + std::to_string(range.low) + ", " +
-         (bounded ? std::to_string(range.high) + "]" : "inf)");
-}
 
 std::string expression_text(const ir::Expr& expr, const ir::Ranges& ranges) {
   std::string text = expr.to_string();
@@ -24,7 +17,7 @@ std::string expression_text(const ir::Expr& expr, const ir::Ranges& ranges) {
       text += (i == 0 ? " with " : " and ") + symbols[i];
     }
     const auto range = ranges.find(symbols[i]);
-    text += " in " + range_text(range == ranges.end() ? ir::Range{} : range->second);
+    text += " in " + text_of(range == ranges.end() ? ir::Range{} : range->second);
   }
   return text;
 }

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kiln/base/error.hpp"
+
 namespace kiln::ir {
 namespace {
 
@@ -182,8 +184,12 @@ void offer_result_sizes(const Graph& graph, const Node& node, ExprFitter& fitter
       {"aten.replication_pad2d.default", padding},
   };
   if (const auto rule = kRules.find(node.target); rule != kRules.end()) {
-    Call call(graph, node, fitter);
-    rule->second(call);
+    try {
+      Call call(graph, node, fitter);
+      rule->second(call);
+    } catch (const Error&) {
+      return;  // A number that no size can be: a slice that ends at the largest integer.
+    }
   }
 }
 

@@ -80,6 +80,19 @@ TEST_CASE("sizes that rules give are found where they are no polynomials", "[ir]
   CHECK_THAT(lines_of(result), Catch::Contains("f32[8, 5*((s0 + 1)//2)]"));
 }
 
+TEST_CASE("a slice to the end may end at the largest integer", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text((n + 1) / 2) +
+           "]{2} = aten.slice.Tensor(%x, 0, 0, 9223372036854775807, 2) view(0:0)\n  output %a "
+           "user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), Catch::Contains("f32[((s0 + 1)//2)]"));
+}
+
 TEST_CASE("another operator at some sizes is a difference of that trace", "[ir][generalize]") {
   const Program program = [](std::int64_t n) {
     return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) + "] = aten." +

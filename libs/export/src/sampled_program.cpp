@@ -1,0 +1,172 @@
+#include "sampled_program.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kiln/base/log.hpp"
+#include "kiln/capture/replay.hpp"
+#include "kiln/ir/generalize.hpp"
+#include "kiln/ir/symbol_sources.hpp"
+#include "resize_input.hpp"
+#include "size_text.hpp"
+
+namespace kiln::exporter {
+namespace {
+
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;  // Of one input.
+constexpr std::uint64_t kSeed = 1;
+
+ir::Bindings hint_of(const DynamicShapes& shapes, const Tensors& example) {
+  ir::Bindings hint;
+  for (std::size_t i = 0; i < shapes.input_sizes.size(); ++i) {
+    const std::vector<ir::Expr>& sizes = shapes.input_sizes[i];
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      const std::optional<ir::LinearForm> form = ir::linear_form(sizes[d]);
+      const std::int64_t size = example[i].size(static_cast<std::int64_t>(d));
+      if (form && (size - form->shift) % form->scale == 0) {
+        hint.try_emplace(form->symbol, (size - form->shift) / form->scale);
+      }
+    }
+  }
+  return hint;
+}
+
+bool is_close(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) {
+    return false;
+  }
+  const bool is_half = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
+  return at::allclose(a, b, is_half ? 2e-2 : 1e-4, is_half ? 1e-2 : 1e-5, /*equal_nan=*/true);
+}
+
+}  // namespace
+
+SampledProgram::SampledProgram(const TraceProgram& trace,
+                               const RunProgram& run,
+                               const ExportedProgram& fixed,
+                               const Tensors& example,
+                               const DynamicShapes& shapes)
+    : trace_(trace),
+      run_(run),
+      fixed_(fixed),
+      example_(example),
+      shapes_(shapes),
+      hint_(hint_of(shapes, example)) {}
+
+ir::Bindings SampledProgram::completed(ir::Bindings sizes) const {
+  sizes.insert(hint_.begin(), hint_.end());
+  return sizes;
+}
+
+std::vector<std::int64_t> SampledProgram::sizes_of(std::size_t input,
+                                                   const ir::Bindings& all) const {
+  std::vector<std::int64_t> sizes;
+  const std::vector<ir::Expr>& wanted = shapes_.input_sizes[input];
+  for (std::size_t d = 0; d < wanted.size(); ++d) {
+    const bool is_known = std::ranges::all_of(
+        wanted[d].symbols(), [&](const std::string& name) { return all.contains(name); });
+    sizes.push_back(is_known ? wanted[d].evaluate(all)
+                             : example_[input].size(static_cast<std::int64_t>(d)));
+  }
+  return sizes;
+}
+
+bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
+  const ir::Bindings all = completed(sizes);
+  for (std::size_t i = 0; i < shapes_.input_sizes.size(); ++i) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : sizes_of(i, all)) {
+      if (size < 0 || (size > 0 && elements > kMaxElements / size)) {
+        return false;
+      }
+      elements *= size;
+    }
+  }
+  return true;
+}
+
+Tensors SampledProgram::inputs_at(const ir::Bindings& sizes) const {
+  const ir::Bindings all = completed(sizes);
+  Tensors inputs = example_;
+  for (std::size_t i = 0; i < shapes_.input_sizes.size(); ++i) {
+    if (!shapes_.input_sizes[i].empty()) {
+      inputs[i] = resize_input(example_[i], sizes_of(i, all));
+    }
+  }
+  return inputs;
+}
+
+std::optional<ir::Graph> SampledProgram::trace_at(const ir::Bindings& sizes,
+                                                  std::string* reason) const {
+  try {
+    ExportedProgram traced = trace_(inputs_at(sizes));
+    if (!has_same_weights(traced)) {
+      *reason = "where " + text_of(sizes) + ", the program has other constants";
+      return std::nullopt;
+    }
+    return std::move(traced.graph);
+  } catch (const std::exception& error) {
+    const std::string message = error.what();
+    *reason = "where " + text_of(sizes) + ", " + message.substr(0, message.find('\n'));
+    return std::nullopt;
+  }
+}
+
+bool SampledProgram::has_same_weights(const ExportedProgram& traced) const {
+  return std::ranges::equal(fixed_.weights, traced.weights, [](const auto& a, const auto& b) {
+    return a.first == b.first &&
+           (a.second.is_same(b.second) ||
+            (a.second.sizes() == b.second.sizes() && a.second.dtype() == b.second.dtype() &&
+             at::equal(a.second, b.second)));
+  });
+}
+
+bool SampledProgram::holds_at(const ir::Graph& graph,
+                              const ir::Bindings& sizes,
+                              std::string* reason) const {
+  const std::optional<ir::Graph> trace = trace_at(sizes, reason);
+  if (!trace) {
+    return false;
+  }
+  const std::optional<std::string> difference = ir::find_difference(graph, sizes, *trace);
+  if (difference && !computes_the_same(graph, sizes)) {
+    *reason = "where " + text_of(sizes) + ", " + *difference;
+    return false;
+  }
+  return true;
+}
+
+bool SampledProgram::computes_the_same(const ir::Graph& graph, const ir::Bindings& sizes) const {
+  const bool is_pure =
+      std::ranges::none_of(graph.nodes(),
+                           [](const ir::Node& node) { return node.random || node.effectful; }) &&
+      std::ranges::all_of(graph.outputs(), [](const ir::Output& output) {
+        return output.kind == ir::OutputKind::kUser;
+      });
+  if (!is_pure) {
+    return false;
+  }
+  try {
+    const c10::AutoGradMode no_grad(false);
+    Tensors inputs = inputs_at(sizes);
+    // The program's own generator is not touched.
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(kSeed);
+    for (at::Tensor& input : inputs) {
+      if (input.is_floating_point() && input.is_cpu()) {
+        input = at::empty_like(input).normal_(0, 1, generator);
+      }
+    }
+    const Tensors expected = run_(inputs);
+    const Tensors found = capture::Interpreter(graph).run(fixed_.graph_inputs(inputs));
+    return std::ranges::equal(expected, found, is_close);
+  } catch (const std::exception& error) {
+    KILN_LOG(kDebug, "export", "where " << text_of(sizes) << ", " << error.what());
+    return false;
+  }
+}
+
+}  // namespace kiln::exporter
