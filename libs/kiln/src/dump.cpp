@@ -30,6 +30,7 @@ constexpr const char* kRepro =
 #include <iostream>
 
 #include <kiln/base/file.hpp>
+#include <kiln/capture/convert.hpp>
 #include <kiln/capture/replay.hpp>
 #include <kiln/codegen/compile.hpp>
 #include <kiln/container_runtime/runner.hpp>
@@ -37,7 +38,8 @@ constexpr const char* kRepro =
 
 int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 1 ? argv[1] : REPRO_FOLDER;
-  const kiln::ir::Graph graph = kiln::ir::parse(kiln::read_file(folder / "program.kir"));
+  kiln::ir::Graph graph = kiln::ir::parse(kiln::read_file(folder / "program.kir"));
+  kiln::capture::complete_signatures(graph);  // The text has none.
   const std::string bytes = kiln::read_file(folder / "inputs.pt");
   const std::vector<at::Tensor> inputs =
       torch::jit::pickle_load({bytes.begin(), bytes.end()}).toTensorVector();
