@@ -23,7 +23,6 @@ class Case:
     at: tuple = ()  # More sizes to run at.
     refused: tuple = ()  # Arguments that the package refuses, each with a part of the message.
     fixed: tuple = ()  # Inputs and dimensions that are reported as fixed.
-    sizes_are_valid: Callable[..., bool] = lambda **sizes: True
 
 
 class Function(nn.Module):

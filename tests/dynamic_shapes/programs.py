@@ -85,7 +85,7 @@ class Keywords(nn.Module):
         return self.model(**dict(zip(self.names, inputs)), return_dict=False)[0]
 
 
-def text(name, *keywords):
+def text(name):
     """A model of the zoo on token numbers (and a mask), batch and length varying."""
     module, _, given = zoo.MODELS[name][1]()
     names = [keyword for keyword in given if torch.is_tensor(given[keyword])]

@@ -21,6 +21,7 @@ struct Module;
 
 namespace kiln {
 
+using exporter::DynamicDim;
 using exporter::ExportedProgram;
 using exporter::ExportOptions;
 
