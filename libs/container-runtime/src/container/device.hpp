@@ -57,6 +57,7 @@ class DeviceScope {
  private:
   void* stream_;
   [[maybe_unused]] void* guard_ = nullptr;
+  [[maybe_unused]] std::int32_t outer_ = -1;  // The index of the scope around this one.
 };
 
 /// The end of an instance's last run, which its device may not have reached when the host has.

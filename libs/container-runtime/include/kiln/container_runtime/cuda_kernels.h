@@ -1,6 +1,8 @@
-/* What libkiln-container-cuda.a has for the code of a model: kernels out of cubins that lie in the
- * library. Plain C; generated code repeats these declarations, as it does those of model.h. It is
- * not part of a host, and libkiln-container.a does not have it. */
+/* What libkiln-container-cuda.a has for the code of a model: kernels out of images that lie in the
+ * library, memory on the device, and libtorch's functions for CUDA. Plain C; generated code repeats
+ * these declarations, as it does those of model.h. It is not part of a host, and
+ * libkiln-container.a does not have it. All but the launch are for `create` and `destroy`, and take
+ * locks. */
 
 #ifndef KILN_CONTAINER_RUNTIME_CUDA_KERNELS_H
 #define KILN_CONTAINER_RUNTIME_CUDA_KERNELS_H
@@ -11,22 +13,54 @@
 extern "C" {
 #endif
 
-/* The kernel `name` of `image`, a cubin or a fatbin that lies in the library; it serves every
- * device and every instance, and is there as long as the library. `shared_bytes` is the most
- * dynamic shared memory that a launch will ask for. Null on failure, which is then the reason that
- * the container tells. Takes a lock: for `create`, not for `run`. */
-__attribute__((__visibility__("hidden"))) void* kiln_cuda_kernel(const void* image,
-                                                                 const char* name,
-                                                                 uint32_t shared_bytes);
+#define KILN_CUDA_HIDDEN __attribute__((__visibility__("hidden")))
+
+/** Kernels for one kind of GPU. */
+typedef struct KilnCudaImage {
+  const void* bytes;   /**< a cubin, or PTX that ends with a zero */
+  uint32_t capability; /**< 90 for sm_90 or compute_90 */
+  uint32_t is_ptx;     /**< also newer GPUs can run it; it is compiled when it is loaded */
+} KilnCudaImage;
+
+/* Finds the kernels `names` in the image that suits the current device best, and puts them into
+ * `kernels`; they serve every instance on devices of that kind, and are there as long as the
+ * library. 0 on success, else the reason is what the container tells. */
+KILN_CUDA_HIDDEN int32_t kiln_cuda_load(const KilnCudaImage* images,
+                                        uint32_t image_count,
+                                        const char* const* names,
+                                        uint32_t name_count,
+                                        void** kernels);
+
+/* The kernel `name` of `image`, a cubin or a fatbin. `shared_bytes` is the most dynamic shared
+ * memory that a launch will ask for. Null on failure, which is then what the container tells. */
+KILN_CUDA_HIDDEN void* kiln_cuda_kernel(const void* image, const char* name, uint32_t shared_bytes);
 
 /* Puts a launch into `stream`; grid and block are three numbers each. Null on success, else why
  * not, a static string. */
-__attribute__((__visibility__("hidden"))) const char* kiln_cuda_launch(void* kernel,
-                                                                       const uint32_t* grid,
-                                                                       const uint32_t* block,
-                                                                       uint32_t shared_bytes,
-                                                                       void* stream,
-                                                                       void** arguments);
+KILN_CUDA_HIDDEN const char* kiln_cuda_launch(void* kernel,
+                                              const uint32_t* grid,
+                                              const uint32_t* block,
+                                              uint32_t shared_bytes,
+                                              void* stream,
+                                              void** arguments);
+
+/* The index of the device that this thread's `create` or `run` is to use. Takes no lock. */
+KILN_CUDA_HIDDEN int32_t kiln_cuda_device(void);
+
+/* Memory of that device, from libtorch's allocator. Null on failure, which the container tells. */
+KILN_CUDA_HIDDEN void* kiln_cuda_allocate(uint64_t bytes);
+KILN_CUDA_HIDDEN void kiln_cuda_free(void* memory);
+
+/* Zeros on the host that kernels can write to. Null on failure, which the container tells. */
+KILN_CUDA_HIDDEN void* kiln_cuda_allocate_host(uint64_t bytes);
+KILN_CUDA_HIDDEN void kiln_cuda_free_host(void* memory);
+
+/* Waits for `stream`. Null on success, else what failed, a static string. */
+KILN_CUDA_HIDDEN const char* kiln_cuda_synchronize(void* stream);
+
+/* A function of libtorch's C shim that only its CUDA build has ("aoti_torch_cuda_mm_out"). Null if
+ * this one has not, which the container tells. */
+KILN_CUDA_HIDDEN void* kiln_cuda_function(const char* name);
 
 #ifdef __cplusplus
 }

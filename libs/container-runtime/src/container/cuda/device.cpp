@@ -18,16 +18,13 @@
 namespace kiln::container {
 namespace {
 
-constexpr std::int32_t kBytes = 0;  // c10::ScalarType of uint8
-
 // The context of a device, current on this thread for a scope.
 class Current {
  public:
   explicit Current(void* context) noexcept
-      : is_pushed_(context != nullptr &&
-                   cuda::driver().push_context(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {}
+      : is_pushed_(context != nullptr && cuda::driver().push_context(context) == cuda::kSuccess) {}
   ~Current() {
-    CUcontext popped = nullptr;
+    cuda::Handle popped = nullptr;
     if (is_pushed_) {
       cuda::driver().pop_context(&popped);
     }
@@ -39,25 +36,11 @@ class Current {
   bool is_pushed_;
 };
 
-Tensor empty_bytes(std::uint64_t count, std::int32_t device_index) {
-  const std::array<std::int64_t, 1> sizes = {static_cast<std::int64_t>(count)};
-  const std::array<std::int64_t, 1> strides = {1};
-  AtenTensorHandle result = nullptr;
-  check(aoti_torch_empty_strided(1,
-                                 sizes.data(),
-                                 strides.data(),
-                                 kBytes,
-                                 aoti_torch_device_type_cuda(),
-                                 device_index,
-                                 &result),
-        "the device has no memory for the model's weights");
-  return Tensor(result);
-}
-
 // libtorch's current device, which its shim tells only of tensors.
 std::int32_t current_index() {
   std::int32_t index = 0;
-  check(aoti_torch_get_device_index(empty_bytes(0, -1).get(), &index),
+  check(aoti_torch_get_device_index(cuda::empty_bytes(0, -1, "there is no CUDA device").get(),
+                                    &index),
         "libtorch has no current CUDA device");
   return index;
 }
@@ -80,16 +63,16 @@ Device::Device(const KilnModel& model, std::int32_t index) : index_(index) {
   if (index_ < 0) {
     index_ = current_index();
   }
-  CUdevice device = 0;
-  CUcontext context = nullptr;
+  cuda::DeviceNumber device = 0;
+  cuda::Handle context = nullptr;
   cuda::require(driver.device_get(&device, index_), "the GPU cannot be found");
   cuda::require(driver.retain_context(&context, device), "the GPU cannot be used");
   context_ = context;
 }
 
 Device::~Device() {
-  CUdevice device = 0;
-  if (cuda::driver().device_get(&device, index_) == CUDA_SUCCESS) {
+  cuda::DeviceNumber device = 0;
+  if (cuda::driver().device_get(&device, index_) == cuda::kSuccess) {
     cuda::driver().release_context(device);
   }
 }
@@ -111,7 +94,7 @@ Tensor Device::copy_of(unsigned char* bytes, std::uint64_t count) const {
                                               sizes.data(),
                                               strides.data(),
                                               0,
-                                              kBytes,
+                                              cuda::kBytes,
                                               aoti_torch_device_type_cpu(),
                                               -1,
                                               &host,
@@ -120,7 +103,8 @@ Tensor Device::copy_of(unsigned char* bytes, std::uint64_t count) const {
                                               0),
         "the model's weights cannot be wrapped");
   const Tensor source(host);
-  Tensor copy = empty_bytes(count, index_);
+  Tensor copy =
+      cuda::empty_bytes(count, index_, "the device has no memory for the model's weights");
   check(aoti_torch_copy_(copy.get(), source.get(), 0), "the model's weights cannot be copied");
   return copy;
 }
@@ -131,34 +115,35 @@ DeviceScope::DeviceScope(const Device& device, void* stream) : stream_(stream) {
   }
   check(cuda::torch_cuda().create_stream_guard(stream_, device.index_, &guard_),
         "the stream cannot be made the current one");
-  const CUresult code = cuda::driver().push_context(static_cast<CUcontext>(device.context_));
-  if (code != CUDA_SUCCESS) {
+  const cuda::Result code = cuda::driver().push_context(device.context_);
+  if (code != cuda::kSuccess) {
     cuda::torch_cuda().delete_stream_guard(guard_);
     cuda::require(code, "the GPU cannot be made the current one");
   }
+  outer_ = std::exchange(cuda::current_device(), device.index_);
 }
 
 DeviceScope::~DeviceScope() {
-  CUcontext popped = nullptr;
+  cuda::current_device() = outer_;
+  cuda::Handle popped = nullptr;
   cuda::driver().pop_context(&popped);
   cuda::torch_cuda().delete_stream_guard(guard_);
 }
 
 void DeviceScope::synchronize() const {
-  cuda::require(cuda::driver().stream_synchronize(static_cast<CUstream>(stream_)),
-                "the GPU failed");
+  cuda::require(cuda::driver().stream_synchronize(stream_), "the GPU failed");
 }
 
 DeviceEvent::~DeviceEvent() {
   if (event_ != nullptr) {
     const Current current(context_);
-    cuda::driver().event_destroy(static_cast<CUevent>(event_));
+    cuda::driver().event_destroy(event_);
   }
 }
 
 void DeviceEvent::make(const Device& device) {
-  CUevent event = nullptr;
-  cuda::require(cuda::driver().event_create(&event, CU_EVENT_DISABLE_TIMING),
+  cuda::Handle event = nullptr;
+  cuda::require(cuda::driver().event_create(&event, cuda::kEventDisableTiming),
                 "an event cannot be made");
   event_ = event;
   context_ = device.context_;
@@ -166,25 +151,22 @@ void DeviceEvent::make(const Device& device) {
 
 void DeviceEvent::order_before(const DeviceScope& scope) {
   if (scope.stream() != stream_) {  // else they are in order already
-    cuda::require(cuda::driver().stream_wait_event(static_cast<CUstream>(scope.stream()),
-                                                   static_cast<CUevent>(event_),
-                                                   CU_EVENT_WAIT_DEFAULT),
+    cuda::require(cuda::driver().stream_wait_event(scope.stream(), event_, 0),
                   "a stream cannot wait for the instance's last run");
   }
 }
 
 void DeviceEvent::record(const DeviceScope& scope) noexcept {
   stream_ = scope.stream();
-  const auto stream = static_cast<CUstream>(scope.stream());
-  if (cuda::driver().event_record(static_cast<CUevent>(event_), stream) != CUDA_SUCCESS) {
-    cuda::driver().stream_synchronize(stream);
+  if (cuda::driver().event_record(event_, stream_) != cuda::kSuccess) {
+    cuda::driver().stream_synchronize(stream_);
   }
 }
 
 void DeviceEvent::synchronize() const noexcept {
   if (event_ != nullptr) {
     const Current current(context_);
-    cuda::driver().event_synchronize(static_cast<CUevent>(event_));
+    cuda::driver().event_synchronize(event_);
   }
 }
 

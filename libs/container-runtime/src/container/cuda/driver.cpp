@@ -2,16 +2,13 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <string>
 
 #include "container/failure.hpp"
 
 namespace kiln::container::cuda {
 namespace {
-
-// cuda.h renames entries to their newest form by macros, so the name is what it expands to.
-#define KILN_NAME_OF(entry) #entry
-#define KILN_FIND(library, member, entry) find(library, member, KILN_NAME_OF(entry))
 
 template <class Function>
 void find(void* library, Function& entry, const char* name) {
@@ -21,10 +18,10 @@ void find(void* library, Function& entry, const char* name) {
   }
 }
 
-std::string message_of(const Driver& driver, CUresult code) {
+std::string message_of(const Driver& driver, Result code) {
   const char* text = nullptr;
-  if (driver.get_error_string(code, &text) != CUDA_SUCCESS || text == nullptr) {
-    return "error " + std::to_string(static_cast<int>(code));
+  if (driver.get_error_string(code, &text) != kSuccess || text == nullptr) {
+    return "error " + std::to_string(code);
   }
   return text;
 }
@@ -36,26 +33,29 @@ Driver load_driver() {
                   dlerror());
   }
   Driver driver;
-  KILN_FIND(library, driver.get_error_string, cuGetErrorString);
-  KILN_FIND(library, driver.init, cuInit);
-  KILN_FIND(library, driver.device_get_count, cuDeviceGetCount);
-  KILN_FIND(library, driver.device_get, cuDeviceGet);
-  KILN_FIND(library, driver.retain_context, cuDevicePrimaryCtxRetain);
-  KILN_FIND(library, driver.release_context, cuDevicePrimaryCtxRelease);
-  KILN_FIND(library, driver.push_context, cuCtxPushCurrent);
-  KILN_FIND(library, driver.pop_context, cuCtxPopCurrent);
-  KILN_FIND(library, driver.stream_synchronize, cuStreamSynchronize);
-  KILN_FIND(library, driver.stream_wait_event, cuStreamWaitEvent);
-  KILN_FIND(library, driver.event_create, cuEventCreate);
-  KILN_FIND(library, driver.event_destroy, cuEventDestroy);
-  KILN_FIND(library, driver.event_record, cuEventRecord);
-  KILN_FIND(library, driver.event_synchronize, cuEventSynchronize);
-  KILN_FIND(library, driver.library_load, cuLibraryLoadData);
-  KILN_FIND(library, driver.library_unload, cuLibraryUnload);
-  KILN_FIND(library, driver.library_kernel, cuLibraryGetKernel);
-  KILN_FIND(library, driver.kernel_set_attribute, cuKernelSetAttribute);
-  KILN_FIND(library, driver.launch, cuLaunchKernel);
-  if (const CUresult code = driver.init(0); code != CUDA_SUCCESS) {
+  find(library, driver.get_error_string, "cuGetErrorString");
+  find(library, driver.init, "cuInit");
+  find(library, driver.device_get_count, "cuDeviceGetCount");
+  find(library, driver.device_get, "cuDeviceGet");
+  find(library, driver.device_get_attribute, "cuDeviceGetAttribute");
+  find(library, driver.retain_context, "cuDevicePrimaryCtxRetain");
+  find(library, driver.release_context, "cuDevicePrimaryCtxRelease_v2");
+  find(library, driver.push_context, "cuCtxPushCurrent_v2");
+  find(library, driver.pop_context, "cuCtxPopCurrent_v2");
+  find(library, driver.stream_synchronize, "cuStreamSynchronize");
+  find(library, driver.stream_wait_event, "cuStreamWaitEvent");
+  find(library, driver.event_create, "cuEventCreate");
+  find(library, driver.event_destroy, "cuEventDestroy_v2");
+  find(library, driver.event_record, "cuEventRecord");
+  find(library, driver.event_synchronize, "cuEventSynchronize");
+  find(library, driver.host_allocate, "cuMemHostAlloc");
+  find(library, driver.host_free, "cuMemFreeHost");
+  find(library, driver.library_load, "cuLibraryLoadData");
+  find(library, driver.library_unload, "cuLibraryUnload");
+  find(library, driver.library_kernel, "cuLibraryGetKernel");
+  find(library, driver.kernel_set_attribute, "cuKernelSetAttribute");
+  find(library, driver.launch, "cuLaunchKernel");
+  if (const Result code = driver.init(0); code != kSuccess) {
     throw Failure("the model is for CUDA, and there is no GPU here: " + message_of(driver, code));
   }
   return driver;
@@ -76,6 +76,7 @@ TorchCuda load_torch() {
                   dlerror());
   }
   TorchCuda torch;
+  torch.library = library;
   find(library, torch.create_stream_guard, "aoti_torch_create_cuda_stream_guard");
   find(library, torch.delete_stream_guard, "aoti_torch_delete_cuda_stream_guard");
   find(library, torch.current_stream, "aoti_torch_get_current_cuda_stream");
@@ -94,10 +95,30 @@ const TorchCuda& torch_cuda() {
   return loaded;
 }
 
-void require(CUresult code, const char* what) {
-  if (code != CUDA_SUCCESS) [[unlikely]] {
+void require(Result code, const char* what) {
+  if (code != kSuccess) [[unlikely]] {
     throw Failure(std::string(what) + ": " + message_of(driver(), code));
   }
+}
+
+Tensor empty_bytes(std::uint64_t count, std::int32_t device_index, const char* what) {
+  const std::array<std::int64_t, 1> sizes = {static_cast<std::int64_t>(count)};
+  const std::array<std::int64_t, 1> strides = {1};
+  AtenTensorHandle result = nullptr;
+  check(aoti_torch_empty_strided(1,
+                                 sizes.data(),
+                                 strides.data(),
+                                 kBytes,
+                                 aoti_torch_device_type_cuda(),
+                                 device_index,
+                                 &result),
+        what);
+  return Tensor(result);
+}
+
+std::int32_t& current_device() noexcept {
+  static thread_local std::int32_t index = -1;
+  return index;
 }
 
 }  // namespace kiln::container::cuda
