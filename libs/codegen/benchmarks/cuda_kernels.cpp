@@ -41,7 +41,7 @@ std::int64_t bytes_of(const std::vector<ir::Expr>& sizes,
   return last * ir::size_of(dtype);
 }
 
-using Launcher = void (*)(void* const*, const long long*, void*);
+using Launcher = void (*)(void* const*, const long long*, void*, const char**);
 
 void run(const std::filesystem::path& file) {
   const ir::Graph graph = testing::on_device(ir::parse(read_file(file)), ir::DeviceType::kCuda);

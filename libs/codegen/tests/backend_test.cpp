@@ -191,14 +191,14 @@ TEST_CASE("the program speaks to the device in the backend's words", "[codegen][
 
   const std::string source = emit_program(plan_program(graph, plan, table, false),
                                           nullptr,
-                                          {{"", units.names}},
+                                          {{"", units.names, {}}},
                                           backend.operations(),
                                           {})
                                  .source;
 
   CHECK_THAT(source, contains("return text_allocate(bytes);") && contains("text_free(m.arena);"));
-  CHECK_THAT(source, contains("plain1(buffers, n") && contains(", call.stream);"));
-  CHECK_THAT(source, contains("void plain0(void* const*, const Int64*, void*);"));
+  CHECK_THAT(source, contains("plain1(buffers, n") && contains(", call.stream, &call.error);"));
+  CHECK_THAT(source, contains("void plain0(void* const*, const Int64*, void*, const char**);"));
   CHECK_THAT(source,
              contains(", 7, -1, &") && contains("7,  // text") && !contains("madvise") &&
                  !contains("0, -1, &"));

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/cuda_backend.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/kernel_cases.hpp"
 
@@ -120,13 +119,6 @@ TEST_CASE("quotients are approximate where only a half type can show it", "[code
              !contains("approximate_quotient"));
   CHECK_THAT(source_of(quotient + "  %z: bool[8, 16] = aten.gt.Scalar(%q, 1.0)\n"),
              !contains("approximate_quotient"));
-}
-
-TEST_CASE("no program is made for CUDA yet, and the backend says so", "[codegen][cuda]") {
-  const CudaBackend backend({"sm_90"});
-
-  CHECK_THROWS_WITH((void)backend.operations(), contains("no program for CUDA"));
-  CHECK_THROWS_WITH((void)backend.units({}, 0, 0), contains("no program for CUDA"));
 }
 
 }  // namespace

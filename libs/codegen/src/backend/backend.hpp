@@ -63,10 +63,11 @@ struct KernelSource {
   /// the word KILN_KERNEL is replaced by a name made of the text's digest, so equal kernels are
   /// one.
   std::string source;
-  /// For a device: `source` defines what runs there, and this the function above, which takes the
-  /// stream as its last argument.
+  /// For a device: `source` defines what runs there, and this the function above, which is told two
+  /// things more, `void* stream, const char** error`, and leaves in `error` why a launch failed.
   std::string launcher = {};
-  std::string comment = {};  ///< The ops and module paths it came from.
+  std::vector<std::string> entries = {};  ///< What it launches: "KILN_KERNEL_rows".
+  std::string comment = {};               ///< The ops and module paths it came from.
   /// After its operands it takes an `int*` and sets it to 1 if it finds an index out of range.
   bool checks_indices = false;
   /// Its text knows no sizes, so many models have the same one: it may be there compiled.
@@ -79,31 +80,51 @@ struct KernelUnits {
   std::vector<Unit> units;
   std::vector<std::string> names;  ///< The function of each kernel.
   int distinct = 0;
+  /// Functions `int f(void)` that an instance calls before its first run: 0 on success.
+  std::vector<std::string> loaders = {};
 };
 
 /// How the program around the kernels speaks to the device, as C++ text.
 struct DeviceOperations {
-  int device_type = 0;            ///< As libtorch numbers devices.
-  std::string device_name = {};   ///< "cpu"
-  std::string declarations = {};  ///< Of the functions that the others call, a line each.
+  int device_type = 0;              ///< As libtorch numbers devices.
+  std::string device_name = {};     ///< "cpu"
+  std::string device_index = "-1";  ///< An expression: which device of that type is current.
+  std::string declarations = {};    ///< Of the functions that the others call, a line each.
   /// Defines `unsigned char* allocate(Size bytes)`, which gives null if there is no memory and else
-  /// some that begins at a multiple of 64, and `void use_large_pages(void* memory, Size bytes)`.
+  /// some that begins at a multiple of 64.
   std::string allocate = {};
+  std::string free = {};  ///< The function that gives memory of `allocate` back.
+  /// Defines `void use_large_pages(void* memory, Size bytes)`, or is empty.
   std::string use_large_pages = {};
-  std::string free = {};    ///< The function that gives memory of `allocate` back.
-  std::string stream = {};  ///< What kernels are told besides, "call.stream" say; empty: nothing.
+
+  std::string shim_prefix = {};  ///< Of the functions of libtorch's C shim: "aoti_torch_cpu_".
+  /// `void* f(const char* name)` that finds those functions when an instance is made; empty: the
+  /// library is linked with them.
+  std::string find_function = {};
+
+  /// Kernels are put into a stream and run later. They then find indices that are out of range
+  /// later, too, in memory that these functions allocate and free; `synchronize(stream)` waits, and
+  /// gives null or why the device failed.
+  bool asynchronous = false;
+  std::string allocate_flags = {};
+  std::string free_flags = {};
+  std::string synchronize = {};
 
   /// "0, -1": the type and the index of the device, as arguments of libtorch's shim.
-  [[nodiscard]] std::string arguments() const { return std::to_string(device_type) + ", -1"; }
+  [[nodiscard]] std::string arguments() const {
+    return std::to_string(device_type) + ", " + device_index;
+  }
   /// The types that a kernel takes.
   [[nodiscard]] std::string parameters() const {
-    return std::string("void* const*, const Int64*") + (stream.empty() ? "" : ", void*");
+    return std::string("void* const*, const Int64*") +
+           (asynchronous ? ", void*, const char**" : "");
   }
-  /// The statement that runs `kernel`.
+  /// The statements that run `kernel`.
   [[nodiscard]] std::string launch(const std::string& kernel,
                                    const std::string& buffers,
                                    const std::string& sizes) const {
-    return kernel + "(" + buffers + ", " + sizes + (stream.empty() ? "" : ", " + stream) + ");";
+    return kernel + "(" + buffers + ", " + sizes +
+           (asynchronous ? ", call.stream, &call.error); if (call.error) return 1;" : ");");
   }
 };
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
 
 #include "backend/cpu/cpu_backend.hpp"
+#include "backend/cuda/cuda_backend.hpp"
 #include "driver/compile_schedule.hpp"
 #include "driver/describe_plan.hpp"
 #include "kiln/codegen/target.hpp"
@@ -43,6 +45,14 @@ ir::Graph expanded(const ir::Graph& graph) {
                        }});
 }
 
+std::unique_ptr<Backend> backend_of(const ir::Graph& graph, const Options& options) {
+  if (device_of(graph) == ir::DeviceType::kCuda) {
+    return std::make_unique<CudaBackend>(resolve_architectures(options.arch), nvrtc_stamp(options));
+  }
+  return std::make_unique<CpuBackend>(resolve_targets(options.isa),
+                                      CpuPolicy{.winograd = options.winograd});
+}
+
 // The graphs that are scheduled: the program, and what computes its folded constants.
 struct PreparedGraphs {
   ir::Graph graph;
@@ -72,6 +82,11 @@ ScheduledProgram plan(ir::Graph graph, const Backend& backend, bool bind_constan
 
 }  // namespace
 
+ir::DeviceType device_of(const ir::Graph& graph) {
+  const auto first = std::ranges::find_if(graph.values(), &ir::Value::is_tensor);
+  return first == graph.values().end() ? ir::DeviceType::kCpu : first->tensor().device.type;
+}
+
 Report compile(const ir::Graph& program,
                const std::filesystem::path& library,
                const Options& options) {
@@ -83,12 +98,12 @@ Report compile(const ir::Graph& program,
   std::future<void> tried = std::async(std::launch::async, [&options] {
     static_cast<void>(find_compiler(options.compiler, options.compiler_timeout));
   });
-  const CpuBackend backend(resolve_targets(options.isa), {.winograd = options.winograd});
-  PreparedGraphs graphs = prepare(program, backend, options.bind_constants);
-  const ScheduledProgram planned = plan(std::move(graphs.graph), backend, options.bind_constants);
+  const std::unique_ptr<Backend> backend = backend_of(program, options);
+  PreparedGraphs graphs = prepare(program, *backend, options.bind_constants);
+  const ScheduledProgram planned = plan(std::move(graphs.graph), *backend, options.bind_constants);
   std::optional<ScheduledProgram> folding;
   if (graphs.folding) {
-    folding = plan(std::move(*graphs.folding), backend, true);
+    folding = plan(std::move(*graphs.folding), *backend, true);
   }
   const double taken = milliseconds_since(start);
   if (options.progress) {
@@ -96,7 +111,7 @@ Report compile(const ir::Graph& program,
   }
   tried.get();
   Report report =
-      compile_schedule(planned, folding ? &*folding : nullptr, backend, library, options);
+      compile_schedule(planned, folding ? &*folding : nullptr, *backend, library, options);
   report.schedule_ms = taken;
   if (options.store_folded && folding) {
     report.folding = std::move(folding->graph);
@@ -105,11 +120,11 @@ Report compile(const ir::Graph& program,
 }
 
 std::string describe(const ir::Graph& program, const Options& options) {
-  const CpuBackend backend({resolve_targets(options.isa)[0]}, {.winograd = options.winograd});
+  const std::unique_ptr<Backend> backend = backend_of(program, options);
   const ScheduledProgram planned = plan(
-      prepare(program, backend, options.bind_constants).graph, backend, options.bind_constants);
+      prepare(program, *backend, options.bind_constants).graph, *backend, options.bind_constants);
   const std::vector<KernelSource>& kernels = planned.kernels.kernels();
-  const KernelUnits units = backend.units(kernels, 0, kernels.size());
+  const KernelUnits units = backend->units(kernels, 0, kernels.size());
   return describe_plan(
       plan_program(planned.graph, planned.schedule, planned.kernels, options.bind_constants),
       units.names,

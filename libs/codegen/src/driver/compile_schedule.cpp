@@ -41,6 +41,9 @@ class Workspace {
     if (!keep_source_.empty()) {
       for (const Unit& unit : units) {
         write_file_atomically(keep_source_ / (unit.name + ".cpp"), unit.source);
+        if (!unit.images.empty()) {
+          write_file_atomically(keep_source_ / (unit.name + ".cu"), unit.images[0].source);
+        }
       }
     }
   }
@@ -118,6 +121,7 @@ Report compile_schedule(const ScheduledProgram& scheduled,
       .cpu_features = backend.features(0),
       .check_inputs = options.check_inputs,
       .record_kernels = options.record_kernels,
+      .waits_for_indices = options.check_indices_now,
       .libtorch = options.libtorch,
       .constants = {},
       .weights_bytes = 0};
@@ -130,7 +134,7 @@ Report compile_schedule(const ScheduledProgram& scheduled,
     const std::vector<KernelSource> kernels = kernels_for(target, scheduled, folding);
     KernelUnits units = backend.units(kernels, target, run_kernels);
     std::ranges::move(units.units, std::back_inserter(build.units));
-    sets.push_back({backend.features(target), std::move(units.names)});
+    sets.push_back({backend.features(target), std::move(units.names), std::move(units.loaders)});
     build.openmp = build.openmp || std::ranges::any_of(kernels, &KernelSource::uses_openmp);
     report.kernels = target == 0 ? units.distinct : report.kernels;
   }
@@ -138,8 +142,8 @@ Report compile_schedule(const ScheduledProgram& scheduled,
   ProgramText text =
       emit_program(program, fold ? &*fold : nullptr, sets, backend.operations(), description);
   build.units.insert(build.units.begin(), {"model", text.source, program_compile_flags()});
-  build.archive =
-      options.runtime_archive.empty() ? find_runtime_archive() : options.runtime_archive;
+  build.archive = options.runtime_archive.empty() ? find_runtime_archive(backend.device())
+                                                  : options.runtime_archive;
   build.ready = precompiled_kernels_beside(build.archive);
   build.torch_library_dir = options.torch_library_dir;
   report.emit_ms = milliseconds_since(start);

@@ -259,8 +259,17 @@ const ir::TensorMeta& Lowering::meta(std::size_t result) const {
   return graph_.tensor(node_.results.at(result));
 }
 
+// What a node computes on the way lies where its results do.
+ir::Device Lowering::device() const {
+  const auto result = std::ranges::find_if(node_.results, [&](ir::ValueId value) {
+    return value.valid() && graph_.value(value).is_tensor();
+  });
+  return result == node_.results.end() ? ir::Device() : graph_.tensor(*result).device;
+}
+
 TensorId Lowering::add(Tensor tensor) {
   tensor.node = id_;
+  tensor.device = device();
   program_.tensors.push_back(std::move(tensor));
   return TensorId(program_.tensors.size() - 1);
 }
@@ -273,7 +282,6 @@ void Lowering::define(std::size_t result, const Body& body) {
   const Formula value = body(variables(shape.sizes.size())).to(shape.dtype);
   program_.of_value[node_.results[result].index()] = add({.kind = Tensor::Kind::kPointwise,
                                                           .dtype = shape.dtype,
-                                                          .device = shape.device,
                                                           .sizes = shape.sizes,
                                                           .strides = dense_strides(shape),
                                                           .body = value.id,

@@ -112,6 +112,7 @@ class Lowering {
 
  private:
   TensorId add(Tensor tensor);
+  [[nodiscard]] ir::Device device() const;
   [[nodiscard]] bool leaves(ir::DType type) const;
 
   const ir::Graph& graph_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "kiln/base/error.hpp"
 #include "program/dispatcher_call.hpp"
@@ -21,87 +20,6 @@ std::string number_list(const Emission& emission, const std::vector<ir::Expr>& v
     text += (text.empty() ? "" : ", ") + emission.number(value);
   }
   return text;
-}
-
-void emit_instance(SourceText& text, const Emission& emission) {
-  const Program& program = emission.program();
-  text.line().open("struct Instance {");
-  text.line("unsigned char* arena;");
-  const bool checks =
-      std::ranges::any_of(program.kernels->kernels(), &KernelSource::checks_indices);
-  if (checks) {
-    text.line("int out_of_range;");
-  }
-  const auto array = [&](const char* type, const char* name, std::size_t count) {
-    if (count != 0) {
-      text.line(std::string(type) + " " + name + "[" + std::to_string(count) + "];");
-    }
-  };
-  array("void*", "at", program.buffers.size());
-  array("Handle", "owned", emission.owned_count());
-  array("View", "view", program.views.size());
-  if (program.dynamic()) {
-    text.line("bool prepared;");
-    text.line("Int64 capacity;");
-    text.line("char message[512];");
-    for (const ir::SymbolSource& source : program.symbols) {
-      text.line("Int64 symbol_" + source.symbol + ";");
-    }
-    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
-      array("Int64", ("n" + std::to_string(i)).c_str(), emission.lists()[i].size());
-    }
-  }
-  text.close("};");
-  if (checks) {
-    text.line().open("static int refuse_index(Instance& m, KilnCall& call) {");
-    text.line("m.out_of_range = 0;");
-    text.line("call.error = \"an index is out of range for the dimension that it selects from\";");
-    text.line("return 1;");
-    text.close();
-  }
-}
-
-void emit_lifecycle(SourceText& text, const Emission& emission) {
-  const Program& program = emission.program();
-  text.line().open("static void destroy(void* instance) {");
-  text.line("Instance& m = *(Instance*)instance;");
-  if (!program.views.empty()) {
-    text.line("for (View& view : m.view) release(view.tensor);");
-  }
-  text.line(emission.operations().free + "(m.arena);");
-  text.line("free(instance);");
-  text.close();
-
-  text.line().open("static void* create() {");
-  text.line("void* const instance = calloc(1, sizeof(Instance));");
-  text.line("if (!instance) return nullptr;");
-  if (!program.dynamic()) {
-    text.open("if (prepare(*(Instance*)instance)) {");
-    text.line("destroy(instance);");
-    text.line("return nullptr;");
-    text.close();
-  }
-  text.line("return instance;");
-  text.close();
-}
-
-void emit_run(SourceText& text, const Emission& emission, const std::vector<std::string>& parts) {
-  text.line().open("static int run(void* instance, KilnCall* call) {");
-  text.line("Instance& m = *(Instance*)instance;");
-  text.line("int error = begin(m, *call);");
-  for (const std::string& part : parts) {
-    text.line("if (!error) error = " + part + "(m, *call);");
-  }
-  text.line("if (!error) error = finish(m, *call);");
-  text.open("if (error) {");
-  if (emission.owned_count() != 0) {
-    text.line("for (Handle& tensor : m.owned) release(tensor);");
-  }
-  const std::string count = std::to_string(emission.program().outputs.size());
-  text.line("for (int i = 0; i < " + count + "; ++i) release(call->outputs[i]);");
-  text.close();
-  text.line("return error;");
-  text.close();
 }
 
 // An instance, its life, and a run of it.
@@ -127,12 +45,8 @@ void emit_functions(SourceText& text,
 }
 
 // `text` with the device in it.
-std::string on_device(std::string text, const DeviceOperations& operations) {
-  constexpr std::string_view kMark = "$DEVICE";
-  for (auto at = text.find(kMark); at != std::string::npos; at = text.find(kMark, at)) {
-    text.replace(at, kMark.size(), operations.arguments());
-  }
-  return text;
+std::string on_device(const char* text, const DeviceOperations& operations) {
+  return replace_all(text, "$DEVICE", operations.arguments());
 }
 
 // How each kernel is called: by its name, or through the table of those that were chosen.
@@ -246,7 +160,7 @@ void Emission::allocate(BufferId id) {
                              std::to_string(static_cast<int>(buffer.dtype));
   const std::int64_t bytes =
       extent_bytes(buffer.sizes, buffer.strides, buffer.dtype).constant().value_or(0);
-  const bool is_large = bytes >= kLargeOutput;
+  const bool is_large = bytes >= kLargeOutput && !operations_.use_large_pages.empty();
   const std::string pointer = "m.at[" + std::to_string(id.index()) + "]";
   if (program_.plan(id).needs_pointer || is_large) {
     text_.line("TRY(make(" + owned(id) + ", " + pointer + ", " + layout + "));");
@@ -341,6 +255,31 @@ std::string Emission::declare(const std::string& name,
   return name;
 }
 
+std::string Emission::declare_for_device(const std::string& name, const std::string& parameters) {
+  const std::string full = operations_.shim_prefix + name;
+  if (operations_.find_function.empty()) {
+    return declare(full, parameters);
+  }
+  lookups_.try_emplace(full, "int (*" + full + ")(" + parameters + ")");
+  return full;
+}
+
+std::optional<std::size_t> Emission::flag(std::uint32_t kernel) const {
+  const std::vector<KernelSource>& kernels = program_.kernels->kernels();
+  if (!kernels[kernel].checks_indices) {
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(
+      std::count_if(kernels.begin(), kernels.begin() + kernel, [](const KernelSource& other) {
+        return other.checks_indices;
+      }));
+}
+
+std::size_t Emission::flag_count() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(program_.kernels->kernels(), &KernelSource::checks_indices));
+}
+
 ProgramText emit_program(const Program& program,
                          const Program* fold,
                          const std::vector<KernelSet>& kernels,
@@ -349,7 +288,7 @@ ProgramText emit_program(const Program& program,
   const std::vector<std::string> callables = callable_names(kernels);
   const std::span<const std::string> names = callables;
   const std::size_t run_kernels = program.kernels->kernels().size();
-  std::map<std::string, std::string> declarations;
+  std::map<std::string, std::string> declarations, lookups;
   SourceText body;
   bool uses_dispatcher = false;
   if (fold != nullptr) {
@@ -362,14 +301,17 @@ ProgramText emit_program(const Program& program,
     body.verbatim(kModelFold);
     ensure(emission.proxy_nodes.empty(), "a folded constant needs the proxy executor");
     declarations = emission.declarations();
+    lookups = emission.lookups();
     uses_dispatcher = emission.uses_dispatcher;
   }
   Emission emission(program, operations);
   emission.record_kernels = description.record_kernels;
+  emission.waits_for_indices = description.waits_for_indices && operations.asynchronous;
   emission.libtorch = description.libtorch;
   emission.selects_kernels = kernels.size() > 1;
   emit_functions(body, emission, names.first(run_kernels));
   declarations.insert(emission.declarations().begin(), emission.declarations().end());
+  lookups.insert(emission.lookups().begin(), emission.lookups().end());
   uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
 
   SourceText unit;
@@ -378,6 +320,7 @@ ProgramText emit_program(const Program& program,
   unit.line().open("extern \"C\" {");
   unit.line("void* calloc(Size, Size);");
   unit.line("void free(void*);");
+  unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
   unit.verbatim(operations.declarations);
   if (program.dynamic()) {
     unit.line("int snprintf(char*, Size, const char*, ...);");
@@ -385,13 +328,15 @@ ProgramText emit_program(const Program& program,
   for (const auto& [name, declaration] : declarations) {
     unit.line(declaration);
   }
-  unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
   std::set<std::string> functions;
   for (const KernelSet& set : kernels) {
     functions.insert(set.names.begin(), set.names.end());
   }
   for (const std::string& name : functions) {
     unit.line("HIDDEN void " + name + "(" + operations.parameters() + ");");
+  }
+  for (const std::string& loader : kernels[0].loaders) {
+    unit.line("HIDDEN int " + loader + "(void);");
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   if (kernels.size() > 1) {
@@ -400,6 +345,9 @@ ProgramText emit_program(const Program& program,
   unit.close();
   if (kernels.size() > 1) {
     emit_choice(unit, kernels, operations);
+  }
+  if (operations.asynchronous) {
+    emit_load(unit, lookups, kernels[0], operations);
   }
   unit.verbatim(on_device(kModelViews, operations));
   unit.verbatim(operations.use_large_pages);

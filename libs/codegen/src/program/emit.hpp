@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct ModelDescription {
   std::string cpu_features;
   bool check_inputs = true;
   bool record_kernels = false;           ///< Steps are ranges of PyTorch's profiler.
+  bool waits_for_indices = false;        ///< A run tells of its own indices out of range.
   LibtorchVersion libtorch = {};         ///< What is to run it.
   std::vector<ConstantPlace> constants;  ///< In the order of `Program::constants`.
   std::size_t folded = 0;                ///< So many of them, at the end, are computed.
@@ -47,6 +49,7 @@ struct ProgramText {
 struct KernelSet {
   std::string cpu_features;
   std::vector<std::string> names;
+  std::vector<std::string> loaders = {};  ///< As `KernelUnits::loaders`.
 };
 
 /// Writes the program, and what folds its constants, if anything does. Of several sets of kernels
@@ -90,6 +93,8 @@ class Emission {
   }
   /// Writes what allocates such a buffer.
   void allocate(BufferId buffer);
+  /// Declares the shim's function `name` for this device ("mm_out") and returns its full name.
+  std::string declare_for_device(const std::string& name, const std::string& parameters);
   /// Declares `result name(parameters)` of the shim and returns `name`.
   std::string declare(const std::string& name,
                       const std::string& parameters,
@@ -102,12 +107,20 @@ class Emission {
   [[nodiscard]] const std::map<std::string, std::string>& declarations() const {
     return declarations_;
   }
+  /// Functions of the shim that are looked up: "int (*name)(parameters)" by their names.
+  [[nodiscard]] const std::map<std::string, std::string>& lookups() const { return lookups_; }
   [[nodiscard]] const std::vector<std::vector<ir::Expr>>& lists() const { return lists_; }
   [[nodiscard]] std::uint32_t owned_count() const { return owned_count_ + most_scratch_; }
   /// Set by the first call that goes through the dispatcher.
   bool uses_dispatcher = false;
   /// Steps are ranges of PyTorch's profiler.
   bool record_kernels = false;
+  /// The end of a run waits for what its kernels have to say about indices.
+  bool waits_for_indices = false;
+  /// Of the kernels that look at indices, by their number, or nothing.
+  [[nodiscard]] std::optional<std::size_t> flag(std::uint32_t kernel) const;
+  /// So many of them.
+  [[nodiscard]] std::size_t flag_count() const;
   /// What is to run the program.
   LibtorchVersion libtorch = {};
   /// Kernels are called through a table that is chosen when the library is loaded.
@@ -122,6 +135,7 @@ class Emission {
   const DeviceOperations& operations_;
   SourceText text_;
   std::map<std::string, std::string> declarations_;
+  std::map<std::string, std::string> lookups_;
   std::vector<std::vector<ir::Expr>> lists_;
   std::map<std::string, std::size_t> list_index_;
   std::vector<std::uint32_t> owned_index_;
@@ -136,6 +150,18 @@ class Emission {
 /// Writes the functions that run the steps and returns their names.
 [[nodiscard]] std::vector<std::string> emit_steps(Emission& emission,
                                                   std::span<const std::string> kernel_names);
+/// Writes `load`: what an instance needs of the process, kernels on its device and functions that
+/// libtorch may not have.
+void emit_load(SourceText& text,
+               const std::map<std::string, std::string>& lookups,
+               const KernelSet& kernels,
+               const DeviceOperations& operations);
+/// Writes the struct `Instance`.
+void emit_instance(SourceText& text, const Emission& emission);
+/// Writes `create` and `destroy`.
+void emit_lifecycle(SourceText& text, const Emission& emission);
+/// Writes `run`, which calls the functions `parts`.
+void emit_run(SourceText& text, const Emission& emission, const std::vector<std::string>& parts);
 /// Writes what reads the symbols and checks the inputs against them; if a symbol changed,
 /// everything that depends on sizes is made anew.
 void emit_symbols(Emission& emission);

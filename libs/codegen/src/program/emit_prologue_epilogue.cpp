@@ -42,6 +42,9 @@ void emit_begin(Emission& emission) {
     text.line("for (int i = 0; i < " + std::to_string(program.outputs.size()) +
               "; ++i) call.outputs[i] = nullptr;");
   }
+  if (emission.operations().asynchronous && emission.flag_count() != 0) {
+    text.line("TRY(refuse_index(m, call));");
+  }
   emit_pointers(emission, Memory::kInput, "inputs");
   emit_pointers(emission, Memory::kConstant, "constants");
   if (program.dynamic()) {

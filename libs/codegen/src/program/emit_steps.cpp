@@ -81,7 +81,7 @@ class StepEmitter {
     const auto* call = std::get_if<KernelCall>(&program_.schedule->steps[index]);
     return call != nullptr && !program_.dynamic() && !emission_.record_kernels &&
            last_at_[index].empty() && !program_.kernel(index).checks_indices &&
-           !emission_.selects_kernels && emission_.operations().stream.empty();
+           !emission_.selects_kernels && !emission_.operations().asynchronous;
   }
 
   // For each step how many plain ones there are from it on.
@@ -192,8 +192,10 @@ class StepEmitter {
       operands +=
           (operands.empty() ? "" : ", ") + emission_.pointer(operand.buffer, operand.offset);
     }
-    if (kernel.checks_indices) {
-      operands += ", &m.out_of_range";
+    const bool asynchronous = emission_.operations().asynchronous;
+    if (const auto flag = emission_.flag(program_.use(index).kernel)) {
+      operands += asynchronous ? ", (void*)(m.out_of_range + " + std::to_string(*flag) + ")"
+                               : ", &m.out_of_range";
     }
     const std::string sizes = emission_.list(program_.use(index).sizes);
     if (call.operands.empty()) {
@@ -203,7 +205,7 @@ class StepEmitter {
     text_.open("{");
     text_.line("void* const buffers[] = {" + operands + "};");
     text_.line(emission_.operations().launch(kernel_name(index), "buffers", sizes));
-    if (kernel.checks_indices) {
+    if (kernel.checks_indices && !asynchronous) {
       text_.line("if (m.out_of_range) return refuse_index(m, call);");
     }
     text_.close();

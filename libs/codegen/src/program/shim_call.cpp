@@ -40,8 +40,7 @@ class ShimCall {
         pass("Handle*", "&" + destination(result));
       }
     }
-    const std::string name =
-        emission_.declare("aoti_torch_cpu_" + std::string(shim.name), parameters_);
+    const std::string name = emission_.declare_for_device(std::string(shim.name), parameters_);
     emission_.text().line("TRY(" + name + "(" + values_ + "));");
     emission_.text().close();
   }

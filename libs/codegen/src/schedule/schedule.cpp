@@ -122,8 +122,11 @@ class Scheduler {
   }
 
   void add_scratch(ir::DType dtype, const Expr& count, KernelCall& call) {
-    const BufferId buffer = add_buffer(
-        {.kind = Buffer::Kind::kTemporary, .dtype = dtype, .sizes = {count}, .strides = {1}});
+    const BufferId buffer = add_buffer({.kind = Buffer::Kind::kTemporary,
+                                        .dtype = dtype,
+                                        .device = {backend_.device(), -1},
+                                        .sizes = {count},
+                                        .strides = {1}});
     call.operands.push_back({buffer, 0, true});
   }
 

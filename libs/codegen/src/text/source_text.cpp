@@ -61,6 +61,13 @@ SourceText& SourceText::verbatim(std::string_view text) {
   return *this;
 }
 
+std::string replace_all(std::string text, std::string_view from, std::string_view to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 std::string string_literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {

@@ -30,6 +30,9 @@ class SourceText {
   int level_ = 0;
 };
 
+/// `text` with every `from` in it replaced by `to`.
+[[nodiscard]] std::string replace_all(std::string text, std::string_view from, std::string_view to);
+
 /// `text` as a C string literal, quotes included.
 [[nodiscard]] std::string string_literal(std::string_view text);
 

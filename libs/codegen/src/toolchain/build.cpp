@@ -17,6 +17,7 @@
 #include "kiln/base/file.hpp"
 #include "toolchain/clock.hpp"
 #include "toolchain/linker.hpp"
+#include "toolchain/nvrtc.hpp"
 
 namespace kiln::codegen {
 namespace fs = std::filesystem;
@@ -63,11 +64,15 @@ void for_each_in_parallel(std::size_t count, const std::function<void(std::size_
   }
 }
 
+// What NVRTC takes for one, in bytes of C++.
+constexpr std::size_t kImageCost = 20'000;
+
 // So that the last ones are short, and no core waits long for another. Without loops to vectorise a
 // compiler takes a third of the time.
 std::vector<std::size_t> longest_first(const std::vector<Unit>& units) {
   const auto cost = [&](std::size_t i) {
-    return units[i].source.size() * (units[i].vectorized ? 3 : 1);
+    return units[i].source.size() * (units[i].vectorized ? 3 : 1) +
+           units[i].images.size() * kImageCost;
   };
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -147,7 +152,14 @@ class Build {
     } else {
       const fs::path source = file(unit, ".cpp");
       write_plain(source, unit.source);
+      for (const DeviceImage& image : unit.images) {
+        write_plain(plan_.directory / image.file,
+                    compile_cuda(image.source, image.architecture, options_.nvrtc));
+      }
       std::vector<std::string> arguments = unit.flags;
+      if (!unit.images.empty()) {
+        arguments.push_back("-Wa,-I" + plan_.directory.string());
+      }
       arguments.insert(arguments.end(), {"-c", source.string(), "-o", object_path.string()});
       run_compiler(
           compiler_, arguments, options_.compiler_timeout, "compiling " + unit.name, source);
@@ -237,6 +249,9 @@ Digest object_key(const Compiler& compiler, const Unit& unit) {
   hasher.update(unit.machine).update("\n");
   for (const std::string& flag : unit.flags) {
     hasher.update(flag).update("\n");
+  }
+  for (const DeviceImage& image : unit.images) {
+    hasher.update(image.architecture).update("\n").update(image.source).update("\n");
   }
   return hasher.update(unit.source).finish();
 }

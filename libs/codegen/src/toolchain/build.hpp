@@ -15,6 +15,13 @@
 
 namespace kiln::codegen {
 
+/// Code for a device that a unit takes in: NVRTC compiles it first.
+struct DeviceImage {
+  std::string file;          ///< Its name, as the unit's source calls it.
+  std::string architecture;  ///< "sm_90"; "compute_90" is PTX.
+  std::string source;        ///< CUDA C++ without includes.
+};
+
 /// One translation unit.
 struct Unit {
   std::string name;  ///< Of its file, without ending.
@@ -24,6 +31,7 @@ struct Unit {
   std::string machine = {};
   bool vectorized = false;  ///< Compiled as loops are, which takes three times as long.
   bool shared = false;      ///< Other models have the same one (`KernelSource::shape_generic`).
+  std::vector<DeviceImage> images = {};
 };
 
 /// What a library is built from.

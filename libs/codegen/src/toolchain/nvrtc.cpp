@@ -4,13 +4,11 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "kiln/base/error.hpp"
+#include "kiln/codegen/compile.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -35,6 +33,8 @@ struct Nvrtc {
   Result (*log)(ProgramHandle, char*) = nullptr;
   Result (*cubin_size)(ProgramHandle, std::size_t*) = nullptr;
   Result (*cubin)(ProgramHandle, char*) = nullptr;
+  Result (*ptx_size)(ProgramHandle, std::size_t*) = nullptr;
+  Result (*ptx)(ProgramHandle, char*) = nullptr;
 };
 
 template <class Function>
@@ -45,25 +45,13 @@ void find_entry(void* library, const char* name, Function& entry) {
   }
 }
 
-void* open_library(const std::string& wanted) {
-  const char* named = std::getenv("KILN_NVRTC");
-  std::vector<std::string> candidates;
-  if (!wanted.empty()) {
-    candidates = {wanted};
-  } else if (named != nullptr && *named != '\0') {
-    candidates = {named};
-  } else {
-    candidates = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  }
-  std::string reasons;
-  for (const std::string& candidate : candidates) {
-    if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      return library;
-    }
-    reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
+void* open_library(const std::string& path) {
+  if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    return library;
   }
   throw Error(ErrorCode::kUnsupported,
-              "code for CUDA is compiled by NVRTC, which cannot be opened (" + reasons +
+              std::string("code for CUDA is compiled by NVRTC, which cannot be opened (") +
+                  dlerror() +
                   "). Install the Python package nvidia-cuda-nvrtc or the CUDA Toolkit, and name "
                   "libnvrtc.so in the environment variable KILN_NVRTC");
 }
@@ -100,6 +88,8 @@ const Nvrtc& load(const std::string& wanted) {
       find_entry(library, "nvrtcGetProgramLog", nvrtc.log);
       find_entry(library, "nvrtcGetCUBINSize", nvrtc.cubin_size);
       find_entry(library, "nvrtcGetCUBIN", nvrtc.cubin);
+      find_entry(library, "nvrtcGetPTXSize", nvrtc.ptx_size);
+      find_entry(library, "nvrtcGetPTX", nvrtc.ptx);
       find_entry(library, "nvrtcVersion", nvrtc.version);
       open_builtins(nvrtc);
     } catch (...) {
@@ -137,11 +127,12 @@ class CudaProgram {
       throw Error(ErrorCode::kIo,
                   std::string("NVRTC: ") + nvrtc_.error_string(result) + "\n" + text);
     }
+    const bool is_ptx = architecture.starts_with("compute_");
     std::size_t size = 0;
-    require(nvrtc_.cubin_size(handle_, &size));
-    std::string cubin(size, '\0');
-    require(nvrtc_.cubin(handle_, cubin.data()));
-    return cubin;
+    require(is_ptx ? nvrtc_.ptx_size(handle_, &size) : nvrtc_.cubin_size(handle_, &size));
+    std::string code(size, '\0');
+    require(is_ptx ? nvrtc_.ptx(handle_, code.data()) : nvrtc_.cubin(handle_, code.data()));
+    return code;
   }
 
  private:
@@ -160,7 +151,7 @@ class CudaProgram {
 std::string compile_cuda(const std::string& source,
                          const std::string& architecture,
                          const std::string& nvrtc) {
-  return CudaProgram(load(nvrtc), source).compile(architecture);
+  return CudaProgram(load(nvrtc.empty() ? find_nvrtc() : nvrtc), source).compile(architecture);
 }
 
 }  // namespace kiln::codegen

@@ -9,7 +9,7 @@
 
 namespace kiln::codegen {
 
-std::filesystem::path find_runtime_archive() {
+std::filesystem::path find_runtime_archive(ir::DeviceType device) {
   namespace fs = std::filesystem;
   std::vector<fs::path> places;
   if (const char* directory = std::getenv("KILN_RUNTIME_DIR")) {
@@ -24,17 +24,18 @@ std::filesystem::path find_runtime_archive() {
 #ifdef KILN_RUNTIME_ARCHIVE
   places.push_back(fs::path(KILN_RUNTIME_ARCHIVE).parent_path());
 #endif
+  const std::string name =
+      device == ir::DeviceType::kCuda ? "libkiln-container-cuda.a" : "libkiln-container.a";
   std::string searched;
   for (const fs::path& place : places) {
-    const fs::path archive = place / "libkiln-container.a";
+    const fs::path archive = place / name;
     if (fs::is_regular_file(archive, failure)) {
       return archive;
     }
     searched += (searched.empty() ? "" : ", ") + place.string();
   }
-  throw Error(
-      ErrorCode::kIo,
-      "libkiln-container.a is not in " + searched + "; name its directory in $KILN_RUNTIME_DIR");
+  throw Error(ErrorCode::kIo,
+              name + " is not in " + searched + "; name its directory in $KILN_RUNTIME_DIR");
 }
 
 }  // namespace kiln::codegen

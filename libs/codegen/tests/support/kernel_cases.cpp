@@ -32,7 +32,7 @@ using ir::DType;
 
 namespace {
 
-using Function = void (*)(void* const*, const long long*, void* stream);
+using Function = void (*)(void* const*, const long long*, void* stream, const char** error);
 
 float from_half(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
@@ -269,7 +269,7 @@ class Machine {
       sizes.push_back(size.constant().value());
     }
     operands.push_back(out_of_range_.data());
-    kernels_[use.kernel](operands.data(), sizes.data(), nullptr);
+    kernels_[use.kernel](operands.data(), sizes.data(), nullptr, nullptr);
     if (gpu_ != nullptr) {
       gpu_->synchronize();
     }

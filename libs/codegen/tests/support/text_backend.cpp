@@ -61,9 +61,9 @@ DeviceOperations TextBackend::operations() const {
       .device_name = "text",
       .declarations = "  unsigned char* text_allocate(Size);\n",
       .allocate = "static unsigned char* allocate(Size bytes) { return text_allocate(bytes); }\n",
-      .use_large_pages = "static void use_large_pages(void*, Size) {}\n",
       .free = "text_free",
-      .stream = "call.stream"};
+      .shim_prefix = "aoti_torch_text_",
+      .asynchronous = true};
 }
 
 KernelUnits TextBackend::units(std::span<const KernelSource> kernels,

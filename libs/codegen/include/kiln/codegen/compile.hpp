@@ -49,7 +49,15 @@ struct LibtorchVersion {
 /// What a caller may decide.
 struct Options {
   std::string isa = "native";  ///< One, or several with commas between (`resolve_targets`).
-  bool check_inputs = true;    ///< At each call, against what was compiled.
+  /// GPUs to compile a graph on CUDA for: native, which is the one of this machine, or a list like
+  /// "sm_80,sm_90". A library also has PTX for what is newer than all of them.
+  std::string arch = "native";
+  /// The NVRTC that compiles for GPUs; found by `find_nvrtc()` if empty.
+  std::string nvrtc = {};
+  /// An index that is out of range on a GPU is an error of the very run, which waits for the
+  /// device; else it is one of the next run.
+  bool check_indices_now = false;
+  bool check_inputs = true;  ///< At each call, against what was compiled.
   /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in
   /// the order of those inputs); else they are inputs like any other. `append_weights` then
   /// completes the library.
@@ -107,6 +115,10 @@ struct Report {
   std::string source = {};  ///< What calls the kernels, for people to read.
   std::string plan = {};    ///< `plan.json`, if source is kept or kernels are recorded.
 };
+
+/// The kind of device that `graph` is compiled for: that of its first tensor. One whose tensors are
+/// on several is refused.
+[[nodiscard]] ir::DeviceType device_of(const ir::Graph& graph);
 
 /// Compiles the functional `graph` into the model library `library` (a shared object with the
 /// AOTInductor ABI).
@@ -178,8 +190,16 @@ class WeightsImage {
 /// time of each program in it. Nothing if there is no compiler.
 [[nodiscard]] std::optional<std::string> compiler_stamp(const Options& options);
 
-/// The archive that is linked into models: $KILN_RUNTIME_DIR, beside the running program, or in its
-/// ../lib.
-[[nodiscard]] std::filesystem::path find_runtime_archive();
+/// The archive that is linked into models for a device (libkiln-container.a,
+/// libkiln-container-cuda.a): in $KILN_RUNTIME_DIR, beside the running program, or in its ../lib.
+[[nodiscard]] std::filesystem::path find_runtime_archive(
+    ir::DeviceType device = ir::DeviceType::kCpu);
+
+/// The NVRTC that would compile for GPUs: what $KILN_NVRTC names, beside the libtorch of this
+/// process, or in the CUDA Toolkit; a name for the dynamic linker if it is in none of them.
+[[nodiscard]] std::string find_nvrtc();
+
+/// What tells the NVRTC of `options` from another without opening it: its path, size and time.
+[[nodiscard]] std::string nvrtc_stamp(const Options& options);
 
 }  // namespace kiln::codegen

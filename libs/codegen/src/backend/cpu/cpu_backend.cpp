@@ -98,8 +98,9 @@ DeviceOperations CpuBackend::operations() const {
           .device_name = "cpu",
           .declarations = kDeclarations,
           .allocate = kAllocate,
+          .free = "free",
           .use_large_pages = kUseLargePages,
-          .free = "free"};
+          .shim_prefix = "aoti_torch_cpu_"};
 }
 
 KernelUnits CpuBackend::units(std::span<const KernelSource> kernels,

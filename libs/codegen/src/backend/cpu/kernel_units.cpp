@@ -46,14 +46,6 @@ std::vector<std::string> kernel_flags(const Target& target, bool often) {
   return flags;
 }
 
-std::string named(std::string source, const std::string& name) {
-  for (auto at = source.find(kNameMark); at != std::string::npos; at = source.find(kNameMark, at)) {
-    source.replace(at, kNameMark.size(), name);
-    at += name.size();
-  }
-  return source;
-}
-
 }  // namespace
 
 KernelUnits group_kernels(std::span<const KernelSource> kernels,
@@ -93,12 +85,12 @@ KernelUnits group_kernels(std::span<const KernelSource> kernels,
       continue;
     }
     if (kernel.shape_generic) {
-      add_unit(named(kernel.source, name), true);
+      add_unit(replace_all(kernel.source, kNameMark, name), true);
       continue;
     }
     // A namespace of its own: kernels may bring helpers of the same name.
     group += "// " + comment_line(kernel.comment) + "\nnamespace " + name + "_space {\n" +
-             named(kernel.source, name) + "\n}\n\n";
+             replace_all(kernel.source, kNameMark, name) + "\n}\n\n";
   }
   flush();
   result.distinct = static_cast<int>(known.size());

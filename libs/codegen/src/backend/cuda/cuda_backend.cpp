@@ -1,25 +1,54 @@
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/emit/emit_nest.hpp"
+#include "backend/cuda/kernel_units.hpp"
 #include "kiln/base/error.hpp"
+#include "passes/unroll_lstm.hpp"
 
 namespace kiln::codegen {
 namespace {
 
-constexpr const char* kNoPrograms =
-    "there are CUDA kernels, but no program for CUDA that calls them yet: compile for the CPU";
+constexpr const char* kDeclarations = R"(  HIDDEN int kiln_cuda_device(void);
+  HIDDEN void* kiln_cuda_allocate(U64);
+  HIDDEN void kiln_cuda_free(void*);
+  HIDDEN void* kiln_cuda_allocate_host(U64);
+  HIDDEN void kiln_cuda_free_host(void*);
+  HIDDEN const char* kiln_cuda_synchronize(void*);
+  HIDDEN void* kiln_cuda_function(const char*);
+)";
+
+constexpr const char* kAllocate = R"(
+static unsigned char* allocate(Size bytes) {
+  return (unsigned char*)kiln_cuda_allocate(bytes);
+}
+)";
+
+// libtorch would say so too, but only when the model runs.
+void refuse_operators_of_cpus(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    const std::string_view target = node.target;
+    if (target.find("mkldnn") != std::string_view::npos || target.starts_with("onednn.") ||
+        target.starts_with("quantized.") || target.find("_for_cpu") != std::string_view::npos) {
+      throw Error(ErrorCode::kUnsupported,
+                  node.target + " runs on CPUs only, and the program is compiled for CUDA");
+    }
+  }
+}
 
 }  // namespace
 
-CudaBackend::CudaBackend(std::vector<std::string> architectures)
-    : architectures_(std::move(architectures)) {
+CudaBackend::CudaBackend(std::vector<std::string> architectures, std::string nvrtc)
+    : architectures_(std::move(architectures)), nvrtc_(std::move(nvrtc)) {
   ensure(!architectures_.empty(), "a backend has no target");
 }
 
-ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool /*bind_constants*/) const {
-  return graph;
+ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) const {
+  ir::Graph prepared = bind_constants ? unroll_lstm(graph) : graph;
+  refuse_operators_of_cpus(prepared);
+  return prepared;
 }
 
 std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
@@ -49,13 +78,24 @@ KernelSource CudaBackend::emit(const LibraryCall& call, std::size_t /*target*/) 
 }
 
 DeviceOperations CudaBackend::operations() const {
-  throw Error(ErrorCode::kUnsupported, kNoPrograms);
+  return {.device_type = static_cast<int>(ir::DeviceType::kCuda),
+          .device_name = "cuda",
+          .device_index = "kiln_cuda_device()",
+          .declarations = kDeclarations,
+          .allocate = kAllocate,
+          .free = "kiln_cuda_free",
+          .shim_prefix = "aoti_torch_cuda_",
+          .find_function = "kiln_cuda_function",
+          .asynchronous = true,
+          .allocate_flags = "kiln_cuda_allocate_host",
+          .free_flags = "kiln_cuda_free_host",
+          .synchronize = "kiln_cuda_synchronize"};
 }
 
-KernelUnits CudaBackend::units(std::span<const KernelSource> /*kernels*/,
+KernelUnits CudaBackend::units(std::span<const KernelSource> kernels,
                                std::size_t /*target*/,
                                std::size_t /*often*/) const {
-  throw Error(ErrorCode::kUnsupported, kNoPrograms);
+  return cuda::group_kernels(kernels, architectures_, nvrtc_);
 }
 
 }  // namespace kiln::codegen

@@ -11,18 +11,18 @@ namespace kiln::codegen {
 
 class CudaBackend final : public Backend {
  public:
-  /// Kernels are written once and compiled for each of `architectures`, "sm_90" say.
-  explicit CudaBackend(std::vector<std::string> architectures);
+  /// Kernels are written once and compiled for each of `architectures`, "sm_90" say, by an NVRTC
+  /// that `nvrtc` tells from another.
+  explicit CudaBackend(std::vector<std::string> architectures, std::string nvrtc = {});
 
   [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCuda; }
   [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
   [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
                                                   const ir::Node& node) const override;
   [[nodiscard]] FusionLimits fusion_limits() const override;
-  [[nodiscard]] std::size_t target_count() const override { return architectures_.size(); }
-  [[nodiscard]] std::string features(std::size_t target) const override {
-    return architectures_[target];
-  }
+  /// One text serves all architectures; which of its images runs is decided on the device.
+  [[nodiscard]] std::size_t target_count() const override { return 1; }
+  [[nodiscard]] std::string features(std::size_t /*target*/) const override { return {}; }
   [[nodiscard]] KernelSource emit(const LoopProgram& program,
                                   const LoopNest& nest,
                                   std::size_t target,
@@ -35,6 +35,7 @@ class CudaBackend final : public Backend {
 
  private:
   std::vector<std::string> architectures_;
+  std::string nvrtc_;
 };
 
 }  // namespace kiln::codegen

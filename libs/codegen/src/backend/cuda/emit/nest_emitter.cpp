@@ -33,13 +33,6 @@ bool is_narrow(const std::vector<Expr>& sizes, const std::vector<Expr>& strides)
   return true;
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 }  // namespace
 
 NestEmitter::NestEmitter(const LoopProgram& program, const LoopNest& nest, std::vector<Expr>& sizes)
@@ -103,7 +96,8 @@ KernelSource NestEmitter::run() {
                                 std::to_string(std::max<std::size_t>(text_.sizes.size(), 1)) + ">";
   SourceText launcher;
   launcher.block(
-      "extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes, void* stream)");
+      "extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes, void* stream, "
+      "const char** error)");
   launcher.line(arguments + " arguments;");
   launcher.line("for (int i = 0; i < " + std::to_string(buffers) +
                 "; ++i) arguments.buffers[i] = buffers[i];");
@@ -116,8 +110,9 @@ KernelSource NestEmitter::run() {
   for (const std::string& op : nest_.ops) {
     result.source += (result.source.empty() ? "// " : ", ") + op;
   }
-  result.source += "\n" + replaced(body_.text(), "KILN_ARGUMENTS", arguments);
+  result.source += "\n" + replace_all(body_.text(), "KILN_ARGUMENTS", arguments);
   result.launcher = launcher.text();
+  result.entries = std::move(entries_);
   result.checks_indices = text_.checks_indices;
   return result;
 }
@@ -285,6 +280,7 @@ void NestEmitter::add_launch(const std::string& kernel,
                              const std::string& grid_y,
                              int width,
                              int rows) {
+  entries_.push_back("KILN_KERNEL_" + kernel);
   launches_.line("  KILN_LAUNCH(KILN_KERNEL_" + kernel + ", " + grid_x + ", " + grid_y + ", " +
                  std::to_string(width) + ", " + std::to_string(rows) + ");");
 }

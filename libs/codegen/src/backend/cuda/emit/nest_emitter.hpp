@@ -100,6 +100,7 @@ class NestEmitter {
   const LoopProgram& program_;
   const LoopNest& nest_;
   SourceText body_, launches_;
+  std::vector<std::string> entries_;
   NestText text_;
   BlockShape block_;
   std::string trip_;                   // Of the visit that is being written.

@@ -1,0 +1,86 @@
+#include "backend/cuda/architectures.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "kiln/base/error.hpp"
+#include "kiln/codegen/target.hpp"
+
+namespace kiln::codegen::cuda {
+namespace {
+
+constexpr const char* kNameOne = "name the architecture to compile for, arch=sm_90 say";
+
+// Of the driver's first device.
+std::string native_architecture() {
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) {
+    throw Error(ErrorCode::kUnsupported, std::string("there is no CUDA driver here: ") + kNameOne);
+  }
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto attribute =
+      reinterpret_cast<int (*)(int*, int, int)>(dlsym(driver, "cuDeviceGetAttribute"));
+  int major = 0, minor = 0;
+  if (init == nullptr || attribute == nullptr || init(0) != 0 ||
+      attribute(&major, kMajor, 0) != 0 || attribute(&minor, kMinor, 0) != 0) {
+    throw Error(ErrorCode::kUnsupported, std::string("there is no GPU here: ") + kNameOne);
+  }
+  return "sm_" + std::to_string(major) + std::to_string(minor);
+}
+
+bool is_architecture(const std::string& name) {
+  constexpr std::size_t kPrefix = 3;
+  return name.starts_with("sm_") && name.size() >= kPrefix + 2 && name.size() <= kPrefix + 3 &&
+         std::all_of(
+             name.begin() + kPrefix, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::uint32_t capability_of(const std::string& architecture) {
+  return static_cast<std::uint32_t>(std::stoul(architecture.substr(architecture.find('_') + 1)));
+}
+
+bool is_ptx(const std::string& architecture) {
+  return architecture.starts_with("compute_");
+}
+
+std::string ptx_architecture(std::span<const std::string> architectures) {
+  std::uint32_t newest = 0;
+  for (const std::string& architecture : architectures) {
+    newest = std::max(newest, capability_of(architecture));
+  }
+  return "compute_" + std::to_string(newest);
+}
+
+}  // namespace kiln::codegen::cuda
+
+namespace kiln::codegen {
+
+std::vector<std::string> resolve_architectures(const std::string& list) {
+  if (list == "native") {
+    return {cuda::native_architecture()};
+  }
+  std::vector<std::string> result;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (!cuda::is_architecture(name)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "'" + name +
+                      "' is no architecture of a GPU: they are called sm_80, sm_90, "
+                      "sm_100 …, several with commas between, or native");
+    }
+    if (std::ranges::find(result, name) == result.end()) {
+      result.push_back(name);
+    }
+  }
+  if (result.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("no architecture: ") + cuda::kNameOne);
+  }
+  return result;
+}
+
+}  // namespace kiln::codegen
