@@ -40,6 +40,14 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   const std::string value = equals == std::string::npos ? "" : pair.substr(equals + 1);
   if (name == "isa") {
     options.isa = value;
+  } else if (name == "arch") {
+    options.arch = value;
+  } else if (name == "check_indices") {
+    if (value != "sync" && value != "later") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the option 'check_indices' is sync or later, not '" + value + "'");
+    }
+    options.check_indices_now = value == "sync";
   } else if (name == "check_inputs") {
     options.check_inputs = is_true(name, value);
   } else if (name == "profile") {
@@ -51,16 +59,14 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   } else {
     throw Error(ErrorCode::kInvalidArgument,
                 "there is no option '" + name +
-                    "'; known are isa, check_inputs, profile, winograd and identity");
+                    "'; known are isa, arch, check_inputs, check_indices, profile, winograd and "
+                    "identity");
   }
 }
 
 int compile_archive(const CompileArguments& arguments, bool json) {
-  if (arguments.device != "cpu") {
-    throw Error(ErrorCode::kUnsupported,
-                "the device '" + arguments.device + "' is not supported yet; use cpu");
-  }
   CompileOptions options;
+  options.device = arguments.device;
   options.use_cache = !arguments.no_cache;
   options.instances = arguments.instances;
   options.keep_source = arguments.keep_source;
@@ -118,19 +124,22 @@ void add_compile(CLI::App& app, Session& session) {
   command
       ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
       ->required();
-  command->add_option("--device", arguments->device, "Only cpu so far")->capture_default_str();
+  command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
   command->add_option(
       "--instances",
       arguments->instances,
       "Calls that may run at once where the package is loaded (default: its cores)");
   command->add_option(
-      "--option", arguments->options, "name=value: isa, check_inputs, profile, winograd, identity");
+      "--option",
+      arguments->options,
+      "name=value: isa, arch, check_inputs, check_indices, profile, winograd, identity");
   command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
   command->footer(R"(Examples:
   kiln compile model.pt2 -o compiled.pt2             a package for any AOTInductor host
   kiln compile model.pt2 -o libmodel.so              the library alone
   kiln compile model.pt2 -o out.pt2 --option isa=x86-64-v2,x86-64-v4
+  kiln compile model.pt2 -o out.pt2 --device cuda --option arch=sm_80,sm_90
   kiln compile model.pt2 -o out.pt2 --option profile=true   kernels show in PyTorch's profiler)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {

@@ -12,6 +12,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/ir/retarget.hpp"
 #include "kiln/program.hpp"
 #include "model_library.hpp"
 #include "product.hpp"
@@ -88,10 +89,23 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
   if (out.extension() != ".so" && out.extension() != ".pt2") {
     throw Error(ErrorCode::kInvalidArgument, "'" + out.string() + "' ends in neither .pt2 nor .so");
   }
+  if (!options.device.empty() && options.device != "cpu" && options.device != "cuda") {
+    throw Error(ErrorCode::kInvalidArgument,
+                "there is no device '" + options.device + "' to compile for: cpu or cuda");
+  }
   if (options.dynamic) {
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
+}
+
+ir::DeviceType device_of(const CompileOptions& options) {
+  return options.device == "cuda" ? ir::DeviceType::kCuda : ir::DeviceType::kCpu;
+}
+
+// The graph on the device that it is compiled for.
+ir::Graph placed(const ir::Graph& graph, const CompileOptions& options) {
+  return options.device.empty() ? graph : ir::retarget(graph, device_of(options));
 }
 
 codegen::Options generator_for(const CompileOptions& options, autograd_cache::Cache* cache) {
@@ -118,7 +132,8 @@ Product compile_program(const ExportedProgram& program,
       dump->write_inputs(program.graph_inputs(program.sample_inputs));
     }
   }
-  ModelLibrary library = obtain_library(program.graph, generator, options, cache, scratch, report);
+  ModelLibrary library =
+      obtain_library(placed(program.graph, options), generator, options, cache, scratch, report);
   if (dump) {
     dump->write_report(report);
   }
@@ -126,7 +141,8 @@ Product compile_program(const ExportedProgram& program,
   return {std::move(library),
           weights.data,
           pickled_samples(program),
-          join(program.specialisations, "\n")};
+          join(program.specialisations, "\n"),
+          options.device};
 }
 
 // Once for each compile, found in the cache or not.
@@ -154,7 +170,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
                           const codegen::Options& generator,
                           const fs::path& archive,
                           const fs::path& out,
-                          std::size_t instances,
+                          const CompileOptions& options,
                           GraphReport& report) {
   const auto entry =
       cache.find(key, [&](std::string_view guards) { return guards_hold(guards, generator); });
@@ -176,9 +192,10 @@ bool write_cached_product(autograd_cache::Cache& cache,
     write_product({library_of(*entry, scratch.path()),
                    weights.constants(),
                    entry->blobs.at("sample_inputs"),
-                   specialisations->second},
+                   specialisations->second,
+                   options.device},
                   out,
-                  instances);
+                  options.instances);
   } catch (const std::exception& failure) {
     KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
     report = {};
@@ -222,13 +239,12 @@ fs::path aot_compile(const fs::path& archive,
   GraphReport done;
   std::optional<autograd_cache::Key> key;
   if (cache) {
-    key = environment_key(generator, options.identity)
+    key = environment_key(generator, options.identity, device_of(options))
               .add("archive", cache->digest_of_file(archive).hex())
               .add("instances", std::to_string(options.instances))
               .build();
   }
-  if (!key ||
-      !write_cached_product(*cache, *key, generator, archive, out, options.instances, done)) {
+  if (!key || !write_cached_product(*cache, *key, generator, archive, out, options, done)) {
     const TemporaryDirectory scratch("kiln-aot");
     if (options.progress) {
       options.progress({"trace", 0, 1});

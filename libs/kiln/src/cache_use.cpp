@@ -50,13 +50,13 @@ std::set<std::string> custom_operators(const ir::Graph& graph) {
 }
 
 // The code that is linked into every model: another build of Kiln makes other models.
-std::string runtime_digest(const codegen::Options& options) {
+std::string runtime_digest(const codegen::Options& options, ir::DeviceType device) {
   static std::mutex mutex;
   static std::map<std::filesystem::path, std::string> known;
   std::filesystem::path archive = options.runtime_archive;
   try {
     if (archive.empty()) {
-      archive = codegen::find_runtime_archive();
+      archive = codegen::find_runtime_archive(device);
     }
     const std::lock_guard lock(mutex);
     std::string& text = known[archive];
@@ -109,23 +109,32 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
 }
 
 autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
-                                           const std::string& identity) {
+                                           const std::string& identity,
+                                           ir::DeviceType device) {
   std::string targets;
-  for (const codegen::Target& target : codegen::resolve_targets(options.isa)) {
-    targets += (targets.empty() ? "" : ", ") + target.isa + " " + target.compiler_flags + " " +
-               std::to_string(target.vector_bytes);
+  if (device == ir::DeviceType::kCuda) {
+    targets = codegen::nvrtc_stamp(options);
+    for (const std::string& architecture : codegen::resolve_architectures(options.arch)) {
+      targets += " " + architecture;
+    }
+  } else {
+    for (const codegen::Target& target : codegen::resolve_targets(options.isa)) {
+      targets += (targets.empty() ? "" : ", ") + target.isa + " " + target.compiler_flags + " " +
+                 std::to_string(target.vector_bytes);
+    }
   }
   autograd_cache::KeyBuilder builder;
   builder.add("kiln", "3")
       .add("generator", kGeneratorDigest)
-      .add("runtime", runtime_digest(options))
+      .add("runtime", runtime_digest(options, device))
       .add("libtorch", TORCH_VERSION)
       .add("target", targets)
       .add("options",
            std::string(options.check_inputs ? "checked" : "unchecked") +
                (options.bind_constants ? " bound" : "") +
                (options.record_kernels ? " recorded" : "") + (options.winograd ? " winograd" : "") +
-               (options.store_folded ? " folded" : ""))
+               (options.store_folded ? " folded" : "") +
+               (options.check_indices_now ? " waits" : ""))
       .add("identity", identity);
   return builder;
 }
@@ -140,7 +149,7 @@ autograd_cache::Key key_of(const ir::Graph& graph,
   }
   // A package shows its inputs' names to its users; a function does not, and so equal layers of one
   // model are one.
-  return environment_key(options, identity)
+  return environment_key(options, identity, codegen::device_of(graph))
       .add("call", options.in_spec + "\n" + options.out_spec)
       .add("constants", constants)
       .add("graph", ir::canonical_bytes(graph, {.user_names = options.bind_constants}))

@@ -21,7 +21,8 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
 /// Everything that compiled code depends on but the program itself, and but the compiler, which is
 /// a guard: a machine without one takes what any compiler made.
 [[nodiscard]] autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
-                                                         const std::string& identity);
+                                                         const std::string& identity,
+                                                         ir::DeviceType device);
 
 /// Everything that a compiled graph depends on.
 [[nodiscard]] autograd_cache::Key key_of(const ir::Graph& graph,

@@ -9,6 +9,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/parse.hpp"
+#include "kiln/ir/retarget.hpp"
 
 namespace kiln {
 namespace {
@@ -42,7 +43,8 @@ FoldedConstants::FoldedConstants(const std::string& folding,
     return;
   }
   const c10::AutoGradMode no_grad(false);
-  ir::Graph graph = ir::parse(folding);
+  // The weights are on the host, whatever the model is for.
+  ir::Graph graph = ir::retarget(ir::parse(folding), ir::DeviceType::kCpu);
   graph.symbols().clear();  // What is folded has one size.
   std::vector<at::Tensor> inputs;
   std::size_t next = 0;

@@ -186,7 +186,7 @@ Key key_of_call(const CompileOptions& options,
   for (const at::Tensor& input : inputs) {
     arguments += TensorGuard(input).text() + "\n";
   }
-  return environment_key(graph_options(options), options.identity)
+  return environment_key(graph_options(options), options.identity, ir::DeviceType::kCpu)
       .add("tracing", tracing_options(options))
       .add("thread", thread.text())
       .add("arguments", arguments)
@@ -195,7 +195,7 @@ Key key_of_call(const CompileOptions& options,
 }
 
 Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTrace& trace) {
-  return environment_key(graph_options(options), options.identity)
+  return environment_key(graph_options(options), options.identity, ir::DeviceType::kCpu)
       .add("tracing", tracing_options(options))
       .add("plan", to_bytes(trace.plan))
       .add("graph", ir::canonical_bytes(trace.graph, {.user_names = false}))

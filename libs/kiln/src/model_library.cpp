@@ -98,6 +98,8 @@ autograd_cache::Entry entry_of(const ModelLibrary& library,
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache) {
   codegen::Options result;
   result.isa = options.isa;
+  result.arch = options.arch;
+  result.check_indices_now = options.check_indices_now;
   result.check_inputs = options.check_inputs;
   result.record_kernels = options.profile;
   result.winograd = options.winograd;

@@ -86,6 +86,9 @@ void write_product(const Product& product,
       .source = product.library.source,
       .extern_nodes = extern_nodes.empty() ? "" : read_file(extern_nodes),
       .sample_inputs = product.sample_inputs};
+  if (!product.device.empty()) {
+    contents.device = product.device;
+  }
   if (!product.specialisations.empty()) {
     contents.metadata.emplace("KILN_SPECIALISATIONS", product.specialisations);
   }

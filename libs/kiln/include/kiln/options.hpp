@@ -28,6 +28,15 @@ struct CompileOptions {
   /// CPU features to compile for: native, x86-64-v2 … v4, neon, sve. Several with commas between,
   /// the least first: the model runs on all of them, each time with the best that is there.
   std::string isa = "native";
+  /// Where what `aot_compile` makes is to run: "cpu", "cuda", or where the program's tensors are if
+  /// empty. A program on the CPU is compiled for CUDA without a GPU.
+  std::string device = {};
+  /// GPUs to compile for: native, or a list like "sm_80,sm_90"; a model for them also runs on newer
+  /// ones.
+  std::string arch = "native";
+  /// On a GPU, report an index that is out of range in the very run, which then waits for the
+  /// device, and not in the next one.
+  bool check_indices_now = false;
   bool keep_mutations_in_graph = true;  ///< Graphs write inputs themselves where they can.
   bool check_inputs = true;             ///< A package checks its inputs' metadata at each call.
   /// Before `compile` traces a function, look for values that it reads behind the dispatcher's back

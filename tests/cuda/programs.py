@@ -1,0 +1,127 @@
+"""Programs that between them want every form of kernel, every call path and every type on a GPU."""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dynamic_shapes"))
+
+from cases import Function
+
+
+class Counter(nn.Module):
+    """State that each call writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("total", torch.zeros(16))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        self.total.mul_(0.9).add_(x.sum(0), alpha=0.1)
+        return x * self.calls + self.total
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, stride=2, groups=2), nn.SiLU(), nn.GroupNorm(4, 32), nn.AvgPool2d(2),
+            nn.ConvTranspose2d(32, 8, 2, stride=2), nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Linear(72, 10))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(12, 20, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        result, (hidden, cell) = self.lstm(x)
+        return result, hidden, cell
+
+
+class Attention(nn.Module):
+    def __init__(self, width=64, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+def r(*sizes, dtype=torch.float32):
+    return torch.randn(*sizes).to(dtype)
+
+
+def i(high, *sizes):
+    return torch.randint(high, sizes)
+
+
+HALF, BF16, F64 = torch.float16, torch.bfloat16, torch.float64
+
+# Name to what makes (module, inputs). Rows and columns have lengths that vectors and blocks do not divide.
+PROGRAMS = {
+    "pointwise": lambda: (Function(lambda x, y: (torch.sin(x) * y + 2).relu() / (x.abs() + 1)), (r(33, 130), r(130))),
+    "pointwise_long": lambda: (Function(lambda x: torch.expm1(x) - torch.log1p(x.abs())), (r(1 << 17),)),
+    "pointwise_half": lambda: (Function(lambda x, y: F.gelu(x) * torch.sigmoid(y)), (r(65, 96, dtype=HALF), r(65, 96, dtype=HALF))),
+    "pointwise_bf16": lambda: (Function(lambda x, y: F.silu(x) * y + x.tanh()), (r(64, 128, dtype=BF16), r(64, 128, dtype=BF16))),
+    "pointwise_f64": lambda: (Function(lambda x: torch.erf(x) + x.exp().sqrt() + x.atan2(x * 2)), (r(100, 7, dtype=F64),)),
+    "special": lambda: (Function(lambda x: (torch.lgamma(x.abs() + 0.1), torch.rsqrt(x.abs()), x.pow(3), x.sign(), torch.fmod(x, 0.7))), (r(41, 3),)),
+    "integers": lambda: (Function(lambda a, b: (a // (b + 1), a % (b + 3), (a & b) ^ 5, (a << 2) >> 1, a > b, torch.bitwise_not(a))), (i(1000, 31, 17), i(50, 31, 17))),
+    "small_integers": lambda: (Function(lambda a: (a.to(torch.int32) * 2 - 100, a.float() / 7, (a > 100).sum(0), a.to(torch.int8))), (i(256, 40, 33).to(torch.uint8),)),
+    "masks": lambda: (Function(lambda x, m: (torch.where(m, x, -x), x.masked_fill(m, -1e9).softmax(-1), m.logical_not() & (x > 0))), (r(20, 50), r(20, 50) > 0)),
+    "softmax": lambda: (Function(lambda x: (x.softmax(-1), x.log_softmax(0), x.logsumexp(1))), (r(37, 1000),)),
+    "softmax_long": lambda: (Function(lambda x: x.softmax(-1)), (r(3, 20000),)),
+    "softmax_bf16": lambda: (Function(lambda x: (x * 0.125).softmax(-1)), (r(64, 513, dtype=BF16),)),
+    "norms": lambda: (nn.Sequential(nn.LayerNorm(384), nn.GELU(), nn.RMSNorm(384)), (r(50, 384),)),
+    "norms_bf16": lambda: (nn.Sequential(nn.LayerNorm(768), nn.ReLU(), nn.LayerNorm(768)).to(BF16), (r(96, 768, dtype=BF16),)),
+    "instance_norm": lambda: (Function(lambda x: F.instance_norm(x) + F.group_norm(x, 2)), (r(3, 4, 17, 9),)),
+    "sums": lambda: (Function(lambda x: (x.sum(), x.sum(0), x.mean(1), x.var(0), x.std(1), x.norm(), x.prod(1))), (r(201, 65) * 0.3,)),
+    "sums_large": lambda: (Function(lambda x: (x.sum(0), x.sum(), x.amax(0), x.amin(1))), (r(1500, 129),)),
+    "sums_bf16": lambda: (Function(lambda x: (x.sum(1), x.sum(0), x.mean())), (r(300, 200, dtype=BF16),)),
+    "extremes": lambda: (Function(lambda x: (x.argmax(1), x.argmin(), x.max(1)[0], x.min(0)[1], x.all(1), x.any(0))), (r(77, 33),)),
+    "running": lambda: (Function(lambda x: (x.cumsum(1), x.cumsum(0), x.cumprod(1), x.cummax(0)[0], x.logcumsumexp(1))), (r(40, 65) * 0.5,)),
+    "transposes": lambda: (Function(lambda x, y: (x.t() + y, x.t().contiguous() * 2)), (r(130, 70), r(70, 130))),
+    "transposes_bf16": lambda: (Function(lambda x: x.permute(2, 0, 1).contiguous() + 1), (r(20, 34, 66, dtype=BF16),)),
+    "shapes": lambda: (Function(lambda x: (torch.cat([x, x.flip(0)], 1), x.roll(3, 1), F.pad(x, (1, 2, 3, 0)), x.unfold(1, 4, 3), torch.stack([x, x * 2]), x.repeat(2, 1).tril(2))), (r(12, 31),)),
+    "slices": lambda: (Function(lambda x: (x[1:, ::2] + x[:-1, 1::2], x[..., None] * x[:, None], x.split(5, 1))), (r(9, 20),)),
+    "gathers": lambda: (Function(lambda x, n: (x[n], x.gather(0, n[:, None].expand(-1, 8)), x.index_select(1, n % 8), x.take(n))), (r(50, 8), i(50, 30))),
+    "scatters": lambda: (Function(lambda x, n: (x.index_add(0, n, torch.ones(30, 8)), x.scatter_add(0, n[:, None].expand(-1, 8), x[:30] * 2), x.index_put((n,), x[:30], accumulate=True))), (r(50, 8), i(50, 30))),
+    "scatters_once": lambda: (Function(lambda x: (x.scatter(1, torch.arange(7).flip(0).expand(50, 7), x[:, :7] * 3), x.index_copy(0, torch.tensor([4, 1]), x[:2]))), (r(50, 8),)),
+    "embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), (i(100, 4, 9),)),
+    "orders": lambda: (Function(lambda x: (*x.sort(1), *x.topk(3, 0), x.median())), (r(20, 33),)),
+    "products": lambda: (Function(lambda a, b, c: (a @ b, torch.addmm(c, a, b), (a @ b).relu() + c, a[0] @ b, a.t() @ a)), (r(33, 65), r(65, 20), r(20))),
+    "products_bf16": lambda: (nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(BF16), (r(40, 64, dtype=BF16),)),
+    "batched_products": lambda: (Function(lambda a, b: (a @ b, torch.baddbmm(a @ b, a, b, beta=0.5), torch.einsum("bij,bjk->bk", a, b))), (r(6, 7, 9), r(6, 9, 5))),
+    "solves": lambda: (Function(lambda a: (torch.linalg.inv(a @ a.mT + 9 * torch.eye(6)), torch.linalg.det(a))), (r(3, 6, 6),)),
+    "network": lambda: (Network().eval(), (r(2, 3, 32, 32),)),
+    "pools": lambda: (Function(lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.adaptive_max_pool2d(x, 3), F.interpolate(x, scale_factor=2), F.max_pool1d(x[0], 3, 2))), (r(2, 3, 17, 19),)),
+    "recurrent": lambda: (Recurrent().eval(), (r(3, 11, 12),)),
+    "attention": lambda: (Attention().eval(), (r(2, 33, 64),)),
+    "attention_bf16": lambda: (Attention().eval().to(BF16), (r(2, 32, 64, dtype=BF16),)),
+    "attention_mask": lambda: (Function(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m)), (r(2, 4, 17, 16), r(2, 4, 23, 16), r(2, 4, 23, 16), r(17, 23) > -1)),
+    "transformer": lambda: (nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, norm_first=True).eval(), (r(3, 20, 64),)),
+    "loss": lambda: (Function(lambda x, y: (F.cross_entropy(x, y), F.mse_loss(x, x * 2), F.smooth_l1_loss(x, x.cos()))), (r(40, 101), i(101, 40))),
+    "counter": lambda: (Counter(), (r(5, 16),)),
+    "in_place": lambda: (Function(lambda x: (x.add_(1), x * 2)), (r(13, 7),)),
+    "spectrum": lambda: (Function(lambda x: (torch.fft.rfft(x).abs(), torch.fft.ifft(torch.fft.fft(x)).real)), (r(5, 64),)),
+    "complex": lambda: (Function(lambda x: torch.view_as_real(torch.view_as_complex(x) * 2j)), (r(9, 4, 2),)),
+    "constants": lambda: (Function(lambda x: (x * torch.arange(8), torch.tensor(2.5) + x, torch.linspace(0, 1, 8), torch.full((2,), 7), torch.eye(8) @ x)), (r(8, 8),)),
+    "empty": lambda: (Function(lambda x: (x.relu(), x.sum(0), torch.cat([x, x + 1]))), (r(0, 6),)),
+    "single": lambda: (Function(lambda x: (x * 2, x.sum(), x.softmax(0))), (r(1),)),
+    "returned_input": lambda: (Function(lambda x: (x, x.view(-1), x + 1)), (r(4, 5),)),
+}

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Programs compiled for CUDA, in PyTorch's own runner.
+
+`prepare` needs no GPU: each program is exported on the CPU, `kiln compile --device cuda` makes a package
+of it, and that goes to the folder with inputs the trace has not seen and what the module gives for them.
+`check` runs every package of the folder on the GPU: results within three times the module's own error
+against float64, arguments as the module leaves them, twice, and the same bits both times.
+
+usage: run.py prepare KILN FOLDER [--arch LIST] [--only NAME...] [--zoo]
+       run.py check FOLDER [--only NAME...]
+"""
+
+import argparse
+import copy
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+warnings.filterwarnings("ignore")
+
+import torch
+import torch._inductor
+from torch.utils import _pytree as pytree
+
+EXTRA = {torch.float32: 3e-6, torch.float64: 1e-12, torch.bfloat16: 8e-3, torch.float16: 1e-3}
+
+
+EXPORTING = threading.Lock()  # torch.export is not for several threads.
+
+
+class Wrong(Exception):
+    """What is not as it should be."""
+
+
+def tensors(tree):
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+class Flat(torch.nn.Module):
+    """A module that returns its tensors as a tuple: where a package runs, nobody need know its classes."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *arguments, **keywords):
+        return tuple(tensors(self.module(*arguments, **keywords)))
+
+
+def redrawn(value):
+    """Other values of the same kind."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_floating_point():
+        return torch.randn(value.shape).to(value.dtype)
+    if value.dim() < 2:
+        return value  # Offsets, lengths.
+    return value.flatten()[torch.randperm(value.numel())].view(value.shape)
+
+
+def doubled(tree):
+    return pytree.tree_map(
+        lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf, tree)
+
+
+def reference(module, arguments, keywords):
+    """Two calls: the results and arguments after each, and for each result how far off it may be."""
+    calls = []
+    exact = copy.deepcopy(module).double()
+    module = copy.deepcopy(module)
+    for _ in range(2):
+        inputs = copy.deepcopy((arguments, keywords))
+        results = module(*inputs[0], **inputs[1])
+        try:
+            wide = doubled(copy.deepcopy((arguments, keywords)))
+            truth = tensors(exact(*wide[0], **wide[1]))
+        except Exception:  # A module that insists on a type.
+            truth = tensors(results)
+        allowed = []
+        for found, true in zip(tensors(results), truth):
+            if not found.is_floating_point():
+                allowed.append(0)
+                continue
+            scale = true.double().abs().nan_to_num(0, 0, 0).amax().item() if true.numel() else 0
+            error = (found.double() - true.double()).abs().nan_to_num(0, 0, 0).amax().item() if (
+                true.numel() and found.shape == true.shape) else 0
+            allowed.append(3 * error + EXTRA.get(found.dtype, 0) * scale)
+        calls.append((tensors(results), allowed, tensors(inputs)))
+    return calls
+
+
+def prepare(kiln, name, make, folder, arch):
+    archive = folder / f"{name}.archive.pt2"
+    with EXPORTING, torch.no_grad():
+        torch.manual_seed(sum(map(ord, name)))
+        made = make()
+        module, arguments = Flat(made[0]), made[1]
+        keywords = made[2] if len(made) > 2 else {}
+        torch.export.save(torch.export.export(copy.deepcopy(module), copy.deepcopy(arguments), copy.deepcopy(keywords),
+                                              strict=False), archive)
+        torch.manual_seed(1 + sum(map(ord, name)))
+        arguments, keywords = pytree.tree_map(redrawn, (tuple(arguments), keywords))
+        torch.save({"inputs": (arguments, keywords), "calls": reference(module, arguments, keywords)},
+                   folder / f"{name}.expected")
+    done = subprocess.run([kiln, "compile", archive, "-o", folder / f"{name}.pt2", "--no-cache", "--device", "cuda",
+                           "--option", f"arch={arch}"], capture_output=True, text=True)
+    archive.unlink()
+    if done.returncode != 0:
+        raise Wrong(f"compile: {done.stderr.strip()[-400:]}")
+
+
+def prepare_all(args):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "zoo"))
+    import programs
+    chosen = dict(programs.PROGRAMS)
+    if args.zoo:
+        import models
+        import pieces
+        chosen = {name: maker for name, (_, maker) in models.MODELS.items()} | pieces.PIECES
+    return {name: (lambda name=name, make=make: prepare(args.kiln, name, make, args.folder, args.arch))
+            for name, make in chosen.items() if not args.only or name in args.only}
+
+
+def compare(found, expected, allowed, what):
+    if (found.dtype, tuple(found.shape)) != (expected.dtype, tuple(expected.shape)):
+        raise Wrong(f"{what} is {found.dtype}{tuple(found.shape)} instead of {expected.dtype}{tuple(expected.shape)}")
+    if found.stride() != expected.stride() and expected.numel() > 1:
+        raise Wrong(f"{what} has strides {found.stride()} instead of {expected.stride()}")
+    found = found.cpu()
+    if allowed == 0 or not expected.is_floating_point():
+        if not torch.allclose(found, expected, rtol=1e-5 if expected.is_complex() else 0,
+                              atol=1e-5 if expected.is_complex() else 0, equal_nan=True):
+            raise Wrong(f"{what} differs in {(found != expected).sum()} of {expected.numel()} elements")
+        return
+    odd = ~expected.isfinite()
+    if not torch.equal(found[odd].nan_to_num(7, 8, 9), expected[odd].nan_to_num(7, 8, 9)):
+        raise Wrong(f"{what} is not finite elsewhere")
+    error = (found.double() - expected.double())[~odd].abs()
+    if error.numel() and not error.amax() <= allowed:
+        raise Wrong(f"{what} is {error.amax():.3g} off, {allowed:.3g} are allowed")
+
+
+def check(name, folder):
+    saved = torch.load(folder / f"{name}.expected", weights_only=False)
+    on_gpu = lambda tree: pytree.tree_map(
+        lambda leaf: leaf.cuda() if isinstance(leaf, torch.Tensor) else leaf, copy.deepcopy(tree))
+    runs = []
+    for _ in range(2):
+        runner = torch._inductor.aoti_load_package(str(folder / f"{name}.pt2"))
+        results = []
+        for number, (expected, allowed, after) in enumerate(saved["calls"]):
+            arguments, keywords = on_gpu(saved["inputs"])
+            found = tensors(runner(*arguments, **keywords))
+            if len(found) != len(expected):
+                raise Wrong(f"{len(found)} results instead of {len(expected)}")
+            for k, (result, wanted, bound) in enumerate(zip(found, expected, allowed)):
+                compare(result, wanted, bound, f"result {k} of call {number}")
+            for k, (argument, wanted) in enumerate(zip(tensors((arguments, keywords)), after)):
+                compare(argument, wanted, 1e-5, f"argument {k} after call {number}")
+            results += [result.cpu() for result in found]
+        runs.append(results)
+    for first, second in zip(*runs):
+        if not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
+            raise Wrong("two loads of the package do not give the same bits")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("prepare", "check"))
+    parser.add_argument("places", nargs="+")
+    parser.add_argument("--arch", default="sm_80,sm_90")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--zoo", action="store_true")
+    args = parser.parse_args()
+    args.folder = Path(args.places[-1])
+    args.kiln = args.places[0]
+    args.folder.mkdir(parents=True, exist_ok=True)
+    workers = 2
+    if args.command == "prepare":
+        work = prepare_all(args)
+    else:
+        torch.backends.cudnn.allow_tf32 = False
+        workers = 1
+        names = sorted(path.name[:-len(".expected")] for path in args.folder.glob("*.expected"))
+        work = {name: (lambda name=name: check(name, args.folder)) for name in names
+                if (not args.only or name in args.only) and (args.folder / f"{name}.pt2").exists()}
+    failed = 0
+
+    def attempt(name):
+        start = time.time()
+        try:
+            work[name]()
+            return name, "ok", time.time() - start
+        except Exception as error:
+            return name, f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", time.time() - start
+
+    with ThreadPoolExecutor(workers) as pool:
+        for name, outcome, taken in pool.map(attempt, work):
+            failed += outcome != "ok"
+            print(f"{name:20} {taken:6.1f} s  {outcome}", flush=True)
+    print(f"{args.command}: {len(work) - failed} of {len(work)}")
+    return 1 if failed or not work else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
