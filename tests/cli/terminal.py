@@ -121,18 +121,21 @@ def test_the_doctor_calls_nothing_good_that_is_not_there(folder):
         if found := shutil.which(name):
             (tools / name).symlink_to(found)
 
-    result = plain("doctor", folder=folder, PATH=str(tools))
+    result = plain("doctor", folder=folder, PATH=str(tools), KILN_NVRTC="/nowhere/libnvrtc.so")
 
-    assert re.search(r"^none  CUDA: there is no nvcc", result.stdout, re.M), result.stdout
+    assert re.search(r"^none  NVRTC: .*Install the Python package nvidia-cuda-nvrtc", result.stdout, re.M), result.stdout
     assert re.search(r"^none  graphviz: ", result.stdout, re.M), result.stdout
 
 
-def test_only_devices_that_work_are_offered(folder):
-    assert "cuda" not in plain("compile", "--help", folder=folder).stdout
+def test_a_device_or_architecture_that_is_none_is_refused(folder):
+    for options, message in [(["--device", "tpu"], "there is no device 'tpu' to compile for: cpu or cuda"),
+                             (["--device", "cuda", "--option", "arch=hopper"], "'hopper' is no architecture"),
+                             (["--device", "cuda", "--option", "arch=sm_999"], "does not know the architecture sm_999"),
+                             (["--option", "check_indices=never"], "'check_indices' is sync or later")]:
+        refused = plain("compile", MODEL, "-o", f"{folder}/out.pt2", *options, folder=folder)
 
-    refused = plain("compile", MODEL, "-o", f"{folder}/out.pt2", "--device", "cuda", folder=folder)
-
-    assert refused.returncode != 0 and "use cpu" in refused.stderr, refused.stderr
+        assert refused.returncode != 0 and message in refused.stderr, refused.stderr
+        assert not os.path.exists(f"{folder}/out.pt2")
 
 
 def test_help_has_examples_and_exit_codes(folder):

@@ -1,6 +1,7 @@
 // kiln doctor: whether a compile can work here, and how to mend what is missing. What is there is
 // "good", what is needed and missing is "BAD", and what one can do without is "none".
 
+#include <ATen/Context.h>
 #include <torch/version.h>
 
 #include <iostream>
@@ -51,12 +52,16 @@ std::vector<Finding> examine() {
                       dot.has_value(),
                       dot ? dot->string() : "there is no dot; install graphviz for pictures",
                       false});
-  const auto nvcc = find_program("nvcc");
-  findings.push_back({"CUDA",
-                      nvcc.has_value(),
-                      (nvcc ? nvcc->string() : "there is no nvcc") +
-                          " (not needed: kernels for CUDA are not generated yet)",
-                      false});
+  const auto add_optional = [&](Finding finding) {
+    finding.needed = false;
+    findings.push_back(std::move(finding));
+  };
+  add_optional(find("NVRTC", [] { return codegen::nvrtc_version({}); }));
+  add_optional(find("GPU", [] { return codegen::resolve_architectures("native").front(); }));
+  add_optional(
+      {"libtorch's CUDA",
+       at::hasCUDA(),
+       at::hasCUDA() ? "there" : "none: models for CUDA are compiled here and run elsewhere"});
   return findings;
 }
 

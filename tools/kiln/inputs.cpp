@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -82,6 +83,17 @@ at::Tensor read_npy(const std::string& path) {
   return tensor;
 }
 
+// Where a package is to run, if it says.
+std::optional<c10::Device> device_of(const std::filesystem::path& package) {
+  if (package.extension() != ".pt2") {
+    return std::nullopt;
+  }
+  const container_runtime::Package opened(package);
+  const auto metadata = opened.metadata("model");
+  const auto device = metadata.find("AOTI_DEVICE_KEY");
+  return device == metadata.end() ? std::nullopt : std::optional<c10::Device>(device->second);
+}
+
 }  // namespace
 
 std::vector<at::Tensor> read_inputs(const std::vector<std::string>& files) {
@@ -118,6 +130,11 @@ std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
     throw Error(
         ErrorCode::kInvalidArgument,
         package.string() + " has no sample inputs; give them with --inputs FILE.npy or FILE.pt");
+  }
+  if (const std::optional<c10::Device> device = device_of(package)) {
+    for (at::Tensor& input : inputs) {
+      input = input.to(*device);
+    }
   }
   return inputs;
 }

@@ -37,7 +37,10 @@ double sum_of(const at::Tensor& tensor) {
 int run_package(const RunArguments& arguments, bool json) {
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
   Model model = load(arguments.package);
-  const std::vector<at::Tensor> outputs = model.run(inputs);
+  std::vector<at::Tensor> outputs = model.run(inputs);
+  for (at::Tensor& output : outputs) {
+    output = output.cpu();  // To be looked at.
+  }
 
   if (!arguments.save.empty()) {
     c10::List<at::Tensor> list;

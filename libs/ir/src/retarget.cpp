@@ -1,5 +1,8 @@
 #include "kiln/ir/retarget.hpp"
 
+#include <algorithm>
+#include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,8 +13,21 @@
 namespace kiln::ir {
 namespace {
 
-constexpr std::string_view kCpuAttention =
-    "aten._scaled_dot_product_flash_attention_for_cpu.default";
+// Attention that is one device's own: which of its arguments are attn_mask, dropout_p, is_causal
+// and scale; -1: it has none. What else it returns serves its backward.
+struct OwnAttention {
+  std::string_view target;
+  std::array<int, 4> arguments;
+};
+constexpr std::array kOwnAttentions = {
+    OwnAttention{"aten._scaled_dot_product_flash_attention_for_cpu.default", {5, 3, 4, 6}},
+    OwnAttention{"aten._scaled_dot_product_flash_attention.default", {-1, 3, 4, 6}},
+    OwnAttention{"aten._scaled_dot_product_cudnn_attention.default", {3, 5, 6, 8}}};
+
+const OwnAttention* find_own_attention(const Node& node) {
+  const auto found = std::ranges::find(kOwnAttentions, node.target, &OwnAttention::target);
+  return found == kOwnAttentions.end() ? nullptr : &*found;
+}
 
 // Metadata has no index: a program runs on whichever device of a kind is current.
 void place(Graph& graph, DeviceType device) {
@@ -32,15 +48,16 @@ void place(Graph& graph, DeviceType device) {
   }
 }
 
-// (query, key, value, dropout_p, is_causal, attn_mask, scale) -> (output, logsumexp)
-void replace_attention(Rewriter& rewriter, const Uses& uses, NodeId id) {
+void replace_attention(Rewriter& rewriter, const Uses& uses, NodeId id, const OwnAttention& own) {
   const Graph& graph = rewriter.source();
   const Node& node = graph.node(id);
-  const ValueId sums = node.results.size() > 1 ? node.results[1] : ValueId();
-  if (sums.valid() && (!uses.of(sums).empty() || uses.is_output(sums))) {
-    throw Error(ErrorCode::kUnsupported,
-                "the second result of " + node.target + " (%" + graph.value(sums).name +
-                    ") has no counterpart on other devices");
+  for (std::size_t i = 1; i < node.results.size(); ++i) {
+    const ValueId other = node.results[i];
+    if (other.valid() && (!uses.of(other).empty() || uses.is_output(other))) {
+      throw Error(ErrorCode::kUnsupported,
+                  "result " + std::to_string(i) + " of " + node.target + " (%" +
+                      graph.value(other).name + ") has no counterpart on other devices");
+    }
   }
   Node general = node;
   general.target = "aten.scaled_dot_product_attention.default";
@@ -48,9 +65,15 @@ void replace_attention(Rewriter& rewriter, const Uses& uses, NodeId id) {
       "Tensor query,Tensor key,Tensor value,Tensor? attn_mask,float dropout_p,bool is_causal,"
       "float? scale,bool enable_gqa->Tensor";
   general.arguments = {};
-  for (const std::size_t i : {0, 1, 2, 5, 3, 4, 6}) {
-    general.arguments.push_back(rewriter.mapped(node.arguments[i]));
+  const auto pass = [&](int argument) {
+    general.arguments.push_back(
+        argument < 0 ? Argument()
+                     : rewriter.mapped(node.arguments[static_cast<std::size_t>(argument)]));
+  };
+  for (const int argument : {0, 1, 2}) {
+    pass(argument);
   }
+  std::ranges::for_each(own.arguments, pass);
   general.arguments.emplace_back(false);
   const ValueId result = node.results[0];
   const NodeId made = rewriter.graph().add_node(
@@ -64,8 +87,9 @@ Graph retarget(const Graph& graph, DeviceType device) {
   const Uses uses(graph);
   Rewriter rewriter(graph);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (device != DeviceType::kCpu && graph.nodes()[i].target == kCpuAttention) {
-      replace_attention(rewriter, uses, NodeId(i));
+    const OwnAttention* own = find_own_attention(graph.nodes()[i]);
+    if (device != DeviceType::kCpu && own != nullptr) {
+      replace_attention(rewriter, uses, NodeId(i), *own);
     } else {
       rewriter.copy(NodeId(i));
     }

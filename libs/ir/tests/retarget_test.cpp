@@ -47,7 +47,8 @@ TEST_CASE("what only the CPU's attention returns is refused by name", "[ir][reta
 
   CHECK_THROWS_WITH(
       retarget(graph, DeviceType::kCuda),
-      contains("_scaled_dot_product_flash_attention_for_cpu.default (%s) has no counterpart"));
+      contains("result 1 of aten._scaled_dot_product_flash_attention_for_cpu.default (%s) has no "
+               "counterpart"));
 }
 
 }  // namespace

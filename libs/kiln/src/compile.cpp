@@ -11,6 +11,7 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
+#include "kiln/codegen/compile.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "model_library.hpp"
 #include "slow_notice.hpp"
@@ -259,6 +260,13 @@ struct Function::State {
     }
     try {
       JointTrace traced = trace(inputs);
+      if (traced.differentiable() && !options.forward_compiler &&
+          codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
+        return run_eagerly(version,
+                           "a function that is to be differentiated on CUDA, which is not compiled "
+                           "yet: it runs as it is. Without gradients (torch::NoGradGuard) it is "
+                           "compiled");
+      }
       // A dump is to show a run of the compiled graph.
       std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
       fill_from_trace(version, std::move(traced), call_key, inputs);
@@ -267,11 +275,15 @@ struct Function::State {
       if (!options.fallback_to_eager || error.code() != ErrorCode::kUnsupported) {
         throw;
       }
-      KILN_LOG(kWarning, "kiln", "not compiled: " << error.what());
-      version.set_captured({});
-      version.origin = "eager";
-      return std::nullopt;
+      return run_eagerly(version, error.what());
     }
+  }
+
+  static std::nullopt_t run_eagerly(Version& version, const std::string& why) {
+    KILN_LOG(kWarning, "kiln", "not compiled: " << why);
+    version.set_captured({});
+    version.origin = "eager";
+    return std::nullopt;
   }
 
   // Why a version for this call is not the first one; empty if it is.

@@ -1,5 +1,6 @@
 #include "function_entry.hpp"
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "kiln/autograd_dispatch/plan_bytes.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
+#include "kiln/codegen/compile.hpp"
 #include "kiln/ir/canonical.hpp"
 #include "model_library.hpp"
 #include "module_state.hpp"
@@ -186,7 +188,11 @@ Key key_of_call(const CompileOptions& options,
   for (const at::Tensor& input : inputs) {
     arguments += TensorGuard(input).text() + "\n";
   }
-  return environment_key(graph_options(options), options.identity, ir::DeviceType::kCpu)
+  const bool on_gpu = std::ranges::any_of(
+      inputs, [](const at::Tensor& input) { return input.defined() && input.is_cuda(); });
+  return environment_key(graph_options(options),
+                         options.identity,
+                         on_gpu ? ir::DeviceType::kCuda : ir::DeviceType::kCpu)
       .add("tracing", tracing_options(options))
       .add("thread", thread.text())
       .add("arguments", arguments)
@@ -195,7 +201,7 @@ Key key_of_call(const CompileOptions& options,
 }
 
 Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTrace& trace) {
-  return environment_key(graph_options(options), options.identity, ir::DeviceType::kCpu)
+  return environment_key(graph_options(options), options.identity, codegen::device_of(trace.graph))
       .add("tracing", tracing_options(options))
       .add("plan", to_bytes(trace.plan))
       .add("graph", ir::canonical_bytes(trace.graph, {.user_names = false}))

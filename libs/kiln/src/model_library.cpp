@@ -15,6 +15,7 @@
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/runner.hpp"
 #include "kiln/ir/print.hpp"
+#include "kiln/ir/retarget.hpp"
 #include "stopwatch.hpp"
 
 namespace kiln {
@@ -58,14 +59,26 @@ autograd_dispatch::CompiledGraph with_absent_outputs(const std::string& present,
   };
 }
 
+// "cuda:0", or empty for the CPU.
+std::string device_of_runner(const ir::Graph& graph) {
+  for (const ir::Value& value : graph.values()) {
+    if (value.is_tensor() && value.tensor().device.type == ir::DeviceType::kCuda) {
+      return to_string(value.tensor().device);
+    }
+  }
+  return {};
+}
+
 autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
+                                              const std::string& device,
                                               const CompileOptions& options,
                                               GraphReport& report) {
   const Stopwatch watch;
   if (options.progress) {
     options.progress({"load", 0, 1});
   }
-  const auto runner = std::make_shared<container_runtime::Runner>(library.path);
+  const auto runner = std::make_shared<container_runtime::Runner>(
+      library.path, container_runtime::RunnerOptions{.device = device});
   report.load_ms = watch.milliseconds();
   return
       [runner](autograd_dispatch::Tensors inputs) { return runner->run_boxed(std::move(inputs)); };
@@ -213,7 +226,10 @@ LoadedGraph compile_graph(const ir::Graph& graph,
                           const CompileOptions& options,
                           autograd_cache::Cache* cache,
                           GraphReport& report) {
-  const ir::Graph complete = without_absent_outputs(graph);
+  const std::string device = device_of_runner(graph);
+  // Neither a library nor its key is tied to one of several GPUs.
+  const ir::Graph complete =
+      without_absent_outputs(device.empty() ? graph : ir::retarget(graph, ir::DeviceType::kCuda));
   codegen::Options generator = graph_options(options, cache);
   const std::optional<Dump> dump = Dump::begin(complete);
   if (dump) {
@@ -224,7 +240,7 @@ LoadedGraph compile_graph(const ir::Graph& graph,
     const TemporaryDirectory scratch("kiln-jit");
     ModelLibrary library =
         obtain_library(complete, generator, options, source, scratch.path(), report);
-    loaded.run = load_library(library, options, report);
+    loaded.run = load_library(library, device, options, report);
     loaded.entry = std::move(library.entry);
   };
   try {
@@ -252,6 +268,7 @@ LoadedGraph compile_graph(const ir::Graph& graph,
   loaded.run = with_absent_outputs(present, std::move(loaded.run));
   if (loaded.entry) {
     loaded.entry->blobs.insert_or_assign("present", present);
+    loaded.entry->blobs.insert_or_assign("device", device);
   }
   return loaded;
 }
@@ -262,7 +279,7 @@ autograd_dispatch::CompiledGraph load_graph(const autograd_cache::Entry& entry,
   const TemporaryDirectory scratch("kiln-jit");
   read_report(entry, report);
   autograd_dispatch::CompiledGraph run =
-      load_library(library_of(entry, scratch.path()), options, report);
+      load_library(library_of(entry, scratch.path()), entry.blobs.at("device"), options, report);
   return with_absent_outputs(entry.blobs.at("present"), std::move(run));
 }
 

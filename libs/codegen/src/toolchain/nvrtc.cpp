@@ -148,6 +148,13 @@ class CudaProgram {
 
 }  // namespace
 
+std::string nvrtc_version(const Options& options) {
+  const std::string path = options.nvrtc.empty() ? find_nvrtc() : options.nvrtc;
+  int major = 0, minor = 0;
+  load(path).version(&major, &minor);
+  return std::to_string(major) + "." + std::to_string(minor) + ", " + path;
+}
+
 std::string compile_cuda(const std::string& source,
                          const std::string& architecture,
                          const std::string& nvrtc) {

@@ -199,6 +199,10 @@ class WeightsImage {
 /// process, or in the CUDA Toolkit; a name for the dynamic linker if it is in none of them.
 [[nodiscard]] std::string find_nvrtc();
 
+/// The NVRTC that `options` lead to, opened: "13.0, /usr/…/libnvrtc.so.13". Throws `Error` with
+/// `kUnsupported` if there is none.
+[[nodiscard]] std::string nvrtc_version(const Options& options);
+
 /// What tells the NVRTC of `options` from another without opening it: its path, size and time.
 [[nodiscard]] std::string nvrtc_stamp(const Options& options);
 

@@ -8,9 +8,9 @@ namespace kiln::ir {
 
 /// `graph` with every tensor, and every argument that is a device, on a device of kind `device`.
 ///
-/// Attention that a trace on the CPU has as the CPU's own operator becomes the one for which
-/// libtorch chooses where it runs. Throws `Error` with `kUnsupported` if that operator's other
-/// result is used, which the general one has not.
+/// On CUDA, attention by an operator of one device or library alone becomes the one for which
+/// libtorch chooses when it runs. Throws `Error` with `kUnsupported` if one of that operator's
+/// other results is used, which the general one has not.
 [[nodiscard]] Graph retarget(const Graph& graph, DeviceType device);
 
 }  // namespace kiln::ir

@@ -1,0 +1,145 @@
+// Functions and packages on a GPU.
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+
+torch::TensorOptions on_gpu() {
+  return torch::TensorOptions().device(torch::kCUDA);
+}
+
+struct Block : torch::nn::Module {
+  Block() {
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({64})));
+    up = register_module("up", torch::nn::Linear(64, 128));
+    down = register_module("down", torch::nn::Linear(128, 64));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x + down(torch::gelu(up(norm(x)))).softmax(-1); }
+  torch::nn::LayerNorm norm = nullptr;
+  torch::nn::Linear up = nullptr, down = nullptr;
+};
+
+TEST_CASE("a module on a GPU is compiled where it is not to be differentiated", "[kiln][gpu]") {
+  const auto block = std::make_shared<Block>();
+  block->to(torch::kCUDA);
+  const torch::NoGradGuard no_grad;
+  auto fast = compile(block, {.use_cache = false});
+
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = torch::randn({9, 64}, on_gpu());
+    CHECK(torch::allclose(fast(x), block->forward(x), 1e-5, 1e-6));
+  }
+  CHECK(fast.report().versions == 1);
+  CHECK(fast.report().details[0].origin == "traced");
+}
+
+TEST_CASE("a module on a GPU trains as it is", "[kiln][gpu]") {
+  const auto block = std::make_shared<Block>();
+  block->to(torch::kCUDA);
+  auto fast = compile(block, {.use_cache = false});
+  const at::Tensor x = torch::randn({9, 64}, on_gpu());
+
+  fast(x).sum().backward();
+
+  const at::Tensor gradient = block->up->weight.grad().clone();
+  block->zero_grad();
+  block->forward(x).sum().backward();
+  CHECK(torch::allclose(gradient, block->up->weight.grad(), 1e-4, 1e-5));
+  CHECK(fast.report().details[0].origin == "eager");
+}
+
+TEST_CASE("writes and views of arguments on a GPU are as in eager", "[kiln][gpu]") {
+  const auto write = [](const at::Tensor& x) -> at::Tensor {
+    x.mul_(2).add_(1);
+    return x.select(0, 1);
+  };
+  const torch::NoGradGuard no_grad;
+  auto fast = compile(write, {.use_cache = false});
+  for (int i = 0; i < 2; ++i) {
+    const at::Tensor x = torch::randn({3, 50}, on_gpu()), y = x.clone();
+    const at::Tensor result = fast(x);
+    CHECK(torch::equal(result, write(y)));
+    CHECK(torch::equal(x, y));
+    CHECK(result.is_alias_of(x));
+  }
+}
+
+TEST_CASE("runs on eight streams at once do not disturb each other", "[kiln][gpu]") {
+  const auto compute = [](const at::Tensor& x) -> at::Tensor {
+    return (x.softmax(-1).matmul(x.t()) * 2).cumsum(0).sin();
+  };
+  const torch::NoGradGuard no_grad;
+  auto fast = compile(compute, {.use_cache = false});
+  const at::Tensor first = torch::randn({300, 400}, on_gpu());
+  (void)fast(first);
+  std::vector<int> wrong(8, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const torch::NoGradGuard no_grad_here;
+      const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+      const c10::Stream stream =
+          guard.getStreamFromGlobalPool(c10::Device(c10::DeviceType::CUDA, 0));
+      const c10::Stream before = guard.exchangeStream(stream);
+      for (int i = 0; i < 20; ++i) {
+        const at::Tensor x = torch::randn({300, 400}, on_gpu());
+        const at::Tensor found = fast(x);
+        wrong[t] += torch::allclose(found, compute(x), 1e-4, 1e-4) ? 0 : 1;
+      }
+      guard.exchangeStream(before);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(wrong == std::vector<int>(8, 0));
+}
+
+TEST_CASE("an index out of range on a GPU is an error, and the GPU goes on", "[kiln][gpu]") {
+  const auto gather = [](const at::Tensor& x, const at::Tensor& n) -> at::Tensor {
+    return x.index_select(0, n) * 2;
+  };
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = torch::randn({10, 4}, on_gpu());
+  const at::Tensor good = torch::tensor({1, 9, 0}, on_gpu().dtype(torch::kLong));
+  const at::Tensor bad = torch::tensor({1, 10, 0}, on_gpu().dtype(torch::kLong));
+
+  auto now = compile(gather, {.check_indices_now = true, .use_cache = false});
+  (void)now(x, good);
+  CHECK_THROWS_WITH(now(x, bad), contains("an index is out of range"));
+  CHECK(torch::equal(now(x, good), gather(x, good)));
+
+  auto later = compile(gather, {.use_cache = false});
+  (void)later(x, good);
+  (void)later(x, bad);
+  c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(0);
+  CHECK_THROWS_WITH(later(x, good), contains("in this run or the one before"));
+  CHECK(torch::equal(later(x, good), gather(x, good)));
+}
+
+TEST_CASE("an input on the host is refused by name", "[kiln][gpu]") {
+  const TemporaryDirectory folder("kiln-test");
+  const std::filesystem::path package = folder.path() / "model.pt2";
+  const auto double_it = [](const Tensors& inputs) -> Tensors { return {inputs[0] * 2}; };
+  aot_compile(export_program(double_it, {torch::randn({4})}), package, {.device = "cuda"});
+  Model model = load(package);
+  const at::Tensor x = torch::randn({4}, on_gpu());
+
+  CHECK(torch::equal(model.run({x})[0], x * 2));
+  CHECK_THROWS_WITH(model.run({x.cpu()}), contains("cpu"));
+}
+
+}  // namespace
+}  // namespace kiln
