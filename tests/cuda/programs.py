@@ -105,6 +105,8 @@ PROGRAMS = {
     "embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), (i(100, 4, 9),)),
     "orders": lambda: (Function(lambda x: (*x.sort(1), *x.topk(3, 0), x.median())), (r(20, 33),)),
     "products": lambda: (Function(lambda a, b, c: (a @ b, torch.addmm(c, a, b), (a @ b).relu() + c, a[0] @ b, a.t() @ a)), (r(33, 65), r(65, 20), r(20))),
+    "products_odd": lambda: (Function(lambda a, b: (a @ b, (a @ b).float().softmax(-1), (a.t() @ a)[:3])), (r(1030, 40, dtype=BF16), r(40, 1027, dtype=BF16))),
+    "network_bf16": lambda: (Network().eval().to(BF16), (r(2, 3, 32, 32, dtype=BF16),)),
     "products_bf16": lambda: (nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(BF16), (r(40, 64, dtype=BF16),)),
     "batched_products": lambda: (Function(lambda a, b: (a @ b, torch.baddbmm(a @ b, a, b, beta=0.5), torch.einsum("bij,bjk->bk", a, b))), (r(6, 7, 9), r(6, 9, 5))),
     "solves": lambda: (Function(lambda a: (torch.linalg.inv(a @ a.mT + 9 * torch.eye(6)), torch.linalg.det(a))), (r(3, 6, 6),)),

@@ -40,7 +40,7 @@ FOLDERS = {
         "schedule": {"graph", "loop", "libtorch", "lower", "backend"},
         "program": {"graph", "loop", "text", "libtorch", "backend", "schedule"},
         "backend/cpu": {"graph", "loop", "text", "toolchain", "passes", "backend", "schedule"},
-        "backend/cuda": {"loop", "text", "toolchain", "passes", "backend"},
+        "backend/cuda": {"graph", "loop", "text", "toolchain", "passes", "backend"},
     },
 }
 FOLDERS["codegen"]["driver"] = set(FOLDERS["codegen"])

@@ -90,7 +90,8 @@ void run(const std::filesystem::path& file) {
       }
       operands.push_back(failed);
       const std::string name = "k" + std::to_string(table.uses[i].kernel);
-      reinterpret_cast<Launcher>(dlsym(handle, name.c_str()))(operands.data(), nullptr, nullptr);
+      reinterpret_cast<Launcher>(dlsym(handle, name.c_str()))(
+          operands.data(), nullptr, nullptr, nullptr);
     }
   };
   const double microseconds = device->time(once);

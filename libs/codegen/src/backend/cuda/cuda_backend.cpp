@@ -1,11 +1,14 @@
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "backend/cuda/emit/emit_nest.hpp"
 #include "backend/cuda/kernel_units.hpp"
+#include "backend/cuda/split_products.hpp"
 #include "kiln/base/error.hpp"
+#include "passes/channels_last.hpp"
 #include "passes/unroll_lstm.hpp"
 
 namespace kiln::codegen {
@@ -38,6 +41,17 @@ void refuse_operators_of_cpus(const ir::Graph& graph) {
   }
 }
 
+// cuDNN's convolutions of half types work in channels-last memory, and convert any other.
+bool has_half_convolutions(const ir::Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [&](const ir::Node& node) {
+    if (node.target != "aten.convolution.default") {
+      return false;
+    }
+    const ir::DType dtype = graph.tensor(node.results[0]).dtype;
+    return dtype == ir::DType::kFloat16 || dtype == ir::DType::kBFloat16;
+  });
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(std::vector<std::string> architectures, std::string nvrtc)
@@ -48,7 +62,10 @@ CudaBackend::CudaBackend(std::vector<std::string> architectures, std::string nvr
 ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) const {
   ir::Graph prepared = bind_constants ? unroll_lstm(graph) : graph;
   refuse_operators_of_cpus(prepared);
-  return prepared;
+  if (has_half_convolutions(prepared)) {
+    prepared = lay_out_channels_last(prepared, bind_constants);
+  }
+  return cuda::split_products(prepared);
 }
 
 std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,

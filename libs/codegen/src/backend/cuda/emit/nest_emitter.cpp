@@ -73,7 +73,7 @@ KernelSource NestEmitter::run() {
     emit_in_order(*nest_.scan);
   } else if (nest_.stores.empty() && nest_.reduces.empty()) {
     // Nothing but updates.
-  } else if (!nest_.transposed_loads.empty() && nest_.reduces.empty()) {
+  } else if (!nest_.transposed_loads.empty() && nest_.reduces.empty() && fills_tiles()) {
     emit_tiles();
   } else if (has(IterationDomain::kRow)) {
     emit_rows();
@@ -191,17 +191,28 @@ bool NestEmitter::is_packed(const Index& address) const {
   return along_inner;
 }
 
+std::int64_t NestEmitter::smallest_element() const {
+  std::int64_t smallest = 8;
+  for (const LoopNest::Operand& operand : nest_.operands) {
+    smallest = std::min<std::int64_t>(smallest, ir::size_of(program_[operand.tensor].dtype));
+  }
+  return smallest;
+}
+
+// Three channels of an image do not: most threads of a tile would have nothing to do.
+bool NestEmitter::fills_tiles() const {
+  constexpr std::int64_t kFew = 16;
+  return nest_.extents[kMiddle].constant().value_or(kFew) >= kFew &&
+         nest_.extents[kInner].constant().value_or(kFew) >= kFew;
+}
+
 // As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.
 int NestEmitter::choose_vector() const {
   const std::optional<std::int64_t> inner = nest_.extents[kInner].constant();
   if (!inner) {
     return 1;
   }
-  std::int64_t smallest = 8;
-  for (const LoopNest::Operand& operand : nest_.operands) {
-    smallest = std::min<std::int64_t>(smallest, ir::size_of(program_[operand.tensor].dtype));
-  }
-  std::int64_t vector = std::min<std::int64_t>(8, 16 / smallest);
+  std::int64_t vector = std::min<std::int64_t>(8, 16 / smallest_element());
   while (*inner % vector != 0) {
     vector /= 2;
   }
@@ -216,8 +227,11 @@ BlockShape NestEmitter::choose_rows() const {
     return shape;
   }
   const auto vectors = static_cast<std::uint64_t>(std::max<std::int64_t>(*row / shape.vector, 1));
-  // Sixteen elements a thread hide latencies; a row needs no more threads than that.
-  const std::uint64_t wanted = std::bit_ceil((static_cast<std::uint64_t>(*row) + 15) / 16);
+  // Many rows keep the memory busy with 64 bytes a thread; few are over sooner with more threads.
+  constexpr std::int64_t kManyRows = 1 << 14;
+  const bool is_many = nest_.extents[kOuter].constant().value_or(kManyRows) >= kManyRows;
+  const std::int64_t elements = is_many ? 64 / smallest_element() : 16;
+  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((*row + elements - 1) / elements));
   shape.width = static_cast<int>(
       std::clamp<std::uint64_t>(wanted, std::min<std::uint64_t>(32, std::bit_ceil(vectors)), 1024));
   shape.rows = std::max(1, kThreads / shape.width);

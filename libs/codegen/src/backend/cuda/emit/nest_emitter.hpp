@@ -47,6 +47,8 @@ class NestEmitter {
  private:
   // A load or store of elements that lie side by side along the inner loop.
   [[nodiscard]] bool is_packed(const Index& address) const;
+  [[nodiscard]] std::int64_t smallest_element() const;  // Of the operands, in bytes.
+  [[nodiscard]] bool fills_tiles() const;
   [[nodiscard]] int choose_vector() const;
   [[nodiscard]] BlockShape choose_rows() const;
   [[nodiscard]] BlockShape choose_columns() const;
