@@ -1,25 +1,50 @@
 #include "randomness.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
 #include <mutex>
 
 namespace kiln::capture {
 
+namespace {
+
+// Where an operator draws: on the device of its first tensor or, if it makes one, the one it is
+// told.
+c10::Device device_of(const torch::jit::Stack& stack, std::size_t arguments) {
+  for (std::size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
+      return stack[i].toTensor().device();
+    }
+    if (stack[i].isDevice()) {
+      return stack[i].toDevice();
+    }
+  }
+  return at::kCPU;
+}
+
+}  // namespace
+
+at::Generator& PrivateGenerator::of(at::Generator& shared) {
+  for (auto& [device, generator] : generators_) {
+    if (device == shared.device()) {
+      return generator;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(shared.mutex());
+  return generators_.emplace_back(shared.device(), shared.clone()).second;
+}
+
 void PrivateGenerator::run(torch::jit::Stack& stack,
                            std::size_t arguments,
                            std::optional<std::uint32_t> generator_argument,
                            const std::function<void()>& call) {
-  at::Generator shared = at::detail::getDefaultCPUGenerator();
-  if (!generator_) {
-    const std::lock_guard<std::mutex> lock(shared.mutex());
-    generator_ = shared.clone();
-  }
+  at::Generator shared = at::globalContext().defaultGenerator(device_of(stack, arguments));
+  at::Generator& own = of(shared);
   if (generator_argument) {
     c10::IValue& slot = stack[stack.size() - arguments + *generator_argument];
     if (slot.isNone()) {
-      slot = *generator_;
+      slot = own;
     }
     call();
     return;
@@ -30,9 +55,9 @@ void PrivateGenerator::run(torch::jit::Stack& stack,
     to.unsafeGetGeneratorImpl()->set_state(*state);
   };
   at::Generator before = shared.clone();
-  exchange(*generator_, shared);
+  exchange(own, shared);
   const auto restore = [&] {
-    exchange(shared, *generator_);
+    exchange(shared, own);
     exchange(before, shared);
   };
   try {

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace kiln::capture {
 
-/// A private copy of the default generator, made at its first use: what is drawn from it is what
-/// eager would have drawn, and the default generator goes on as if nothing had happened.
+/// A private copy of each device's default generator, made at its first use: what is drawn from it
+/// is what eager would have drawn, and the default generator goes on as if nothing had happened.
 class PrivateGenerator {
  public:
   /// Runs `call` on `stack`, with the private generator in the place of the default one: handed
@@ -25,7 +27,9 @@ class PrivateGenerator {
            const std::function<void()>& call);
 
  private:
-  std::optional<at::Generator> generator_;
+  at::Generator& of(at::Generator& shared);
+
+  std::vector<std::pair<c10::Device, at::Generator>> generators_;  // One or two.
 };
 
 }  // namespace kiln::capture

@@ -129,6 +129,47 @@ TEST_CASE("an index out of range on a GPU is an error, and the GPU goes on", "[k
   CHECK(torch::equal(later(x, good), gather(x, good)));
 }
 
+TEST_CASE("random numbers on a GPU are eager's, and the generator goes on as in eager",
+          "[kiln][gpu]") {
+  const auto draw = [](const at::Tensor& x) -> at::Tensor {
+    return torch::dropout(x, 0.5, true) + torch::rand_like(x);
+  };
+  const torch::NoGradGuard no_grad;
+  auto fast = compile(draw, {.use_cache = false});
+  const at::Tensor x = torch::randn({100}, on_gpu());
+  Tensors found, expected;
+  torch::manual_seed(7);
+  for (int i = 0; i < 3; ++i) {
+    found.push_back(fast(x));
+  }
+  found.push_back(torch::rand({4}, on_gpu()));
+  torch::manual_seed(7);
+  for (int i = 0; i < 3; ++i) {
+    expected.push_back(draw(x));
+  }
+  expected.push_back(torch::rand({4}, on_gpu()));
+
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO(i);
+    CHECK(torch::equal(found[i], expected[i]));
+  }
+}
+
+TEST_CASE("a step of training on a GPU counts once", "[kiln][gpu]") {
+  const auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
+  const auto twin = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
+  norm->to(torch::kCUDA);
+  twin->to(torch::kCUDA);
+  auto fast = compile(norm, {.use_cache = false});
+  const at::Tensor x = torch::randn({32, 8}, on_gpu());
+
+  fast(x).sum().backward();
+  twin->forward(x).sum().backward();
+
+  CHECK(torch::equal(norm->running_mean, twin->running_mean));
+  CHECK(norm->num_batches_tracked.item<int64_t>() == 1);
+}
+
 TEST_CASE("an input on the host is refused by name", "[kiln][gpu]") {
   const TemporaryDirectory folder("kiln-test");
   const std::filesystem::path package = folder.path() / "model.pt2";
