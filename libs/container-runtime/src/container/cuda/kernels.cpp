@@ -165,6 +165,13 @@ void* kiln_cuda_allocate(uint64_t bytes) {
 }
 
 void kiln_cuda_free(void* memory) {
+  // Within a run: what the last one gave to another stream may still use it. The current stream
+  // comes after that.
+  void* stream = nullptr;
+  if (memory != nullptr && cuda::current_device() >= 0 &&
+      cuda::torch_cuda().current_stream(cuda::current_device(), &stream) == AOTI_TORCH_SUCCESS) {
+    cuda::driver().stream_synchronize(stream);
+  }
   cuda::allocations.remove(memory);
 }
 
