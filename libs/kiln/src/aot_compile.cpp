@@ -1,6 +1,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -103,11 +104,6 @@ ir::DeviceType device_of(const CompileOptions& options) {
   return options.device == "cuda" ? ir::DeviceType::kCuda : ir::DeviceType::kCpu;
 }
 
-// The graph on the device that it is compiled for.
-ir::Graph placed(const ir::Graph& graph, const CompileOptions& options) {
-  return options.device.empty() ? graph : ir::retarget(graph, device_of(options));
-}
-
 codegen::Options generator_for(const CompileOptions& options, autograd_cache::Cache* cache) {
   codegen::Options generator = codegen_options(options, cache);
   generator.bind_constants = true;
@@ -132,8 +128,14 @@ Product compile_program(const ExportedProgram& program,
       dump->write_inputs(program.graph_inputs(program.sample_inputs));
     }
   }
-  ModelLibrary library =
-      obtain_library(placed(program.graph, options), generator, options, cache, scratch, report);
+  const ir::DeviceType here = codegen::device_of(program.graph);
+  const ir::DeviceType wanted = options.device.empty() ? here : device_of(options);
+  std::optional<ir::Graph> retargeted;
+  if (wanted != here) {
+    retargeted = ir::retarget(program.graph, wanted);
+  }
+  ModelLibrary library = obtain_library(
+      retargeted ? *retargeted : program.graph, generator, options, cache, scratch, report);
   if (dump) {
     dump->write_report(report);
   }
@@ -142,7 +144,7 @@ Product compile_program(const ExportedProgram& program,
           weights.data,
           pickled_samples(program),
           join(program.specialisations, "\n"),
-          options.device};
+          wanted == ir::DeviceType::kCuda ? "cuda" : "cpu"};
 }
 
 // Once for each compile, found in the cache or not.
