@@ -59,8 +59,8 @@ def redrawn(value):
         return value
     if value.is_floating_point():
         return torch.randn(value.shape).to(value.dtype)
-    if value.dim() < 2:
-        return value  # Offsets, lengths.
+    if value.dim() == 0 or (value.dim() == 1 and value[0] == 0 and bool((value.diff() >= 0).all())):
+        return value  # Where bags begin.
     return value.flatten()[torch.randperm(value.numel())].view(value.shape)
 
 

@@ -21,7 +21,7 @@ struct Product {
   std::vector<codegen::ConstantData> constants;
   std::string sample_inputs;
   std::string specialisations;  ///< A line for each.
-  std::string device;           ///< "cuda"; empty is the CPU.
+  std::string device;           ///< "cpu" or "cuda"; empty is the CPU.
 };
 
 /// Weights on their way into a package while the compiler works: half a gigabyte takes as long.
