@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/model.hpp"
+#include "kiln/options.hpp"
 #include "profile.hpp"
 
 namespace kiln::tool {
@@ -28,7 +30,11 @@ struct BenchArguments {
   std::size_t instances = 0;
   double seconds = 2;
   bool profile = false;
+  CudaGraphs cuda_graphs = CudaGraphs::kAuto;
 };
+
+const std::map<std::string, CudaGraphs> kCudaGraphs = {
+    {"off", CudaGraphs::kOff}, {"on", CudaGraphs::kOn}, {"auto", CudaGraphs::kAuto}};
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -61,7 +67,8 @@ std::vector<double> latencies(Model& model, const std::vector<at::Tensor>& input
 double throughput(const BenchArguments& arguments,
                   const std::vector<at::Tensor>& inputs,
                   std::size_t instances) {
-  Model model = load(arguments.package, {.instances = instances});
+  Model model =
+      load(arguments.package, {.instances = instances, .cuda_graphs = arguments.cuda_graphs});
   run_to_the_end(model, inputs);
   const auto begin = Clock::now();
   std::vector<std::size_t> done(instances, 0);
@@ -103,7 +110,7 @@ int bench_package(const BenchArguments& arguments, bool json) {
   }
   const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
   const auto start = Clock::now();
-  Model model = load(arguments.package);
+  Model model = load(arguments.package, {.cuda_graphs = arguments.cuda_graphs});
   const double load_ms = microseconds_since(start) * 1e-3;
   const auto first = Clock::now();
   run_to_the_end(model, inputs);
@@ -122,6 +129,11 @@ int bench_package(const BenchArguments& arguments, bool json) {
                            {"p99_us", quantile(0.99)},
                            {"min_us", times.front()},
                            {"calls", times.size()}};
+  const auto graphs = model.cuda_graphs();
+  if (graphs.captures != 0 || !graphs.refusals.empty()) {
+    result["cuda_graphs"] = {
+        {"captures", graphs.captures}, {"replays", graphs.replays}, {"refusals", graphs.refusals}};
+  }
   if (!json) {
     std::printf("load %.1f ms, first call %.1f us\n", load_ms, first_us);
     std::printf("latency  min %.1f us  p50 %.1f us  p99 %.1f us  (%zu calls)\n",
@@ -129,6 +141,12 @@ int bench_package(const BenchArguments& arguments, bool json) {
                 quantile(0.5),
                 quantile(0.99),
                 times.size());
+    if (graphs.captures != 0) {
+      std::printf("CUDA graphs: %zu captured, %zu replays\n", graphs.captures, graphs.replays);
+    }
+    for (const std::string& refusal : graphs.refusals) {
+      std::printf("CUDA graphs: not captured: %s\n", refusal.c_str());
+    }
   }
   for (std::size_t instances = 1; instances <= most; instances *= 2) {
     const double rate = throughput(arguments, inputs, instances);
@@ -157,6 +175,12 @@ void add_bench(CLI::App& app, Session& session) {
       "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
   command->add_option("--seconds", arguments->seconds, "For each measurement")
       ->capture_default_str();
+  command
+      ->add_option("--cuda-graphs",
+                   arguments->cuda_graphs,
+                   "Capture and replay runs on a GPU: off, on or auto")
+      ->transform(CLI::CheckedTransformer(kCudaGraphs))
+      ->option_text("TEXT");
   command->add_flag("--profile",
                     arguments->profile,
                     "Time, bytes and operations of each kernel, against what the machine can do; "

@@ -23,6 +23,7 @@ constexpr const char* kComparison = R"(
 SAME_SIZE(KilnTensor);
 SAME(KilnTensor, name); SAME(KilnTensor, dtype); SAME(KilnTensor, device_type);
 SAME(KilnTensor, rank); SAME(KilnTensor, sizes); SAME(KilnTensor, strides);
+SAME(KilnTensor, mutated);
 SAME_SIZE(KilnConstant);
 SAME(KilnConstant, name); SAME(KilnConstant, fqn); SAME(KilnConstant, dtype);
 SAME(KilnConstant, device_type); SAME(KilnConstant, rank); SAME(KilnConstant, sizes);
@@ -39,6 +40,7 @@ SAME(KilnModel, mutates_constants); SAME(KilnModel, inputs); SAME(KilnModel, out
 SAME(KilnModel, constants); SAME(KilnModel, in_spec); SAME(KilnModel, out_spec);
 SAME(KilnModel, cpu_features); SAME(KilnModel, weights); SAME(KilnModel, weights_bytes);
 SAME(KilnModel, create); SAME(KilnModel, destroy); SAME(KilnModel, run); SAME(KilnModel, fold);
+SAME(KilnModel, pending_error);
 )";
 
 // Whether a compiler finds the two declarations alike.

@@ -20,7 +20,7 @@ set_property(TEST container-runtime.cuda_test APPEND PROPERTY
 
 kiln_test(
   LIBRARY container-runtime-cuda
-  SOURCES cuda_gpu_test.cpp
+  SOURCES cuda_gpu_test.cpp cuda_graphs_gpu_test.cpp
   DEPENDS kiln::container-runtime
   LABELS gpu)
 target_compile_definitions(kiln-container-runtime-cuda-tests PRIVATE

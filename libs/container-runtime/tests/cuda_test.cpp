@@ -41,6 +41,11 @@ TEST_CASE("a library for CUDA loads without CUDA and has all entries",
                            "AOTInductorGetLastError",
                            "AOTInductorModelCreate",
                            "KilnContainerRunBorrowed",
+                           "KilnContainerRunCaptured",
+                           "KilnContainerReleaseCapture",
+                           "KilnContainerCheck",
+                           "KilnContainerIsInputMutated",
+                           "KilnContainerMutatesConstants",
                            "KilnModelWeightsAt"}) {
     INFO(name);
     CHECK(dlsym(loaded.library, name) != nullptr);

@@ -78,7 +78,10 @@ autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
     options.progress({"load", 0, 1});
   }
   const auto runner = std::make_shared<container_runtime::Runner>(
-      library.path, container_runtime::RunnerOptions{.device = device});
+      library.path,
+      container_runtime::RunnerOptions{
+          .device = device,
+          .cuda_graphs = device.empty() ? CudaGraphs::kOff : options.cuda_graphs});
   report.load_ms = watch.milliseconds();
   return
       [runner](autograd_dispatch::Tensors inputs) { return runner->run_boxed(std::move(inputs)); };

@@ -155,6 +155,70 @@ TEST_CASE("random numbers on a GPU are eager's, and the generator goes on as in 
   }
 }
 
+TEST_CASE("calls of a module on a GPU are replayed, with parameters where they are",
+          "[kiln][gpu]") {
+  const auto block = std::make_shared<Block>();
+  block->to(torch::kCUDA);
+  const torch::NoGradGuard no_grad;
+  auto fast = compile(block, {.cuda_graphs = CudaGraphs::kOn, .use_cache = false});
+
+  for (int i = 0; i < 6; ++i) {
+    if (i == 3) {
+      block->up->weight.mul_(1.5);
+    }
+    if (i == 5) {
+      block->up->weight.set_data(block->up->weight * 2);
+    }
+    const at::Tensor x = torch::randn({9, 64}, on_gpu());
+    CHECK(torch::allclose(fast(x), block->forward(x), 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("what waits for the GPU is not captured, and is right", "[kiln][gpu]") {
+  const TemporaryDirectory folder("kiln-test");
+  const std::filesystem::path package = folder.path() / "model.pt2";
+  const auto gather = [](const Tensors& inputs) -> Tensors {
+    return {inputs[0].index_select(0, inputs[1]) * 2};
+  };
+  const at::Tensor n = torch::tensor({1, 3, 0}, torch::kLong);
+  aot_compile(export_program(gather, {torch::randn({4, 5}), n}),
+              package,
+              {.device = "cuda", .check_indices_now = true});
+  Model model = load(package, {.cuda_graphs = CudaGraphs::kOn});
+
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor x = torch::randn({4, 5}, on_gpu());
+    CHECK(torch::equal(model.run({x, n.cuda()})[0], x.index_select(0, n.cuda()) * 2));
+  }
+  CHECK(model.cuda_graphs().captures == 0);
+  CHECK(model.cuda_graphs().refusals.size() == 1);
+  const at::Tensor y = torch::randn({64, 64}, on_gpu());
+  CHECK(torch::allclose(y.matmul(y).cpu(), y.cpu().matmul(y.cpu()), 1e-3, 1e-3));
+}
+
+TEST_CASE("an index out of range in a replay is an error of the next run", "[kiln][gpu]") {
+  const TemporaryDirectory folder("kiln-test");
+  const std::filesystem::path package = folder.path() / "model.pt2";
+  const auto gather = [](const Tensors& inputs) -> Tensors {
+    return {inputs[0].index_select(0, inputs[1]) * 2};
+  };
+  const at::Tensor good = torch::tensor({1, 3, 0}, torch::kLong);
+  aot_compile(export_program(gather, {torch::randn({4, 5}), good}), package, {.device = "cuda"});
+  Model model = load(package, {.cuda_graphs = CudaGraphs::kOn});
+  const at::Tensor x = torch::randn({4, 5}, on_gpu());
+  const at::Tensor bad = torch::tensor({1, 4, 0}, torch::kLong).cuda();
+  for (int i = 0; i < 3; ++i) {
+    (void)model.run({x, good.cuda()});
+  }
+  REQUIRE(model.cuda_graphs().captures >= 1);
+
+  (void)model.run({x, bad});
+  c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(0);
+
+  CHECK_THROWS_WITH(model.run({x, good.cuda()}), contains("an index is out of range"));
+  CHECK(torch::equal(model.run({x, good.cuda()})[0], x.index_select(0, good.cuda()) * 2));
+}
+
 TEST_CASE("a step of training on a GPU counts once", "[kiln][gpu]") {
   const auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
   const auto twin = std::make_shared<torch::nn::BatchNorm1dImpl>(8);

@@ -363,7 +363,7 @@ ProgramText emit_program(const Program& program,
     unit.verbatim(kDispatcherFunctions);
   }
   unit.verbatim(body.text());
-  emit_table(unit, program, operations, description);
+  emit_table(unit, emission, description);
   return {unit.text(), extern_nodes(emission.proxy_nodes)};
 }
 

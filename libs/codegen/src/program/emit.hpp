@@ -171,9 +171,6 @@ void emit_prologue_epilogue(Emission& emission);
 /// symbol changes.
 void emit_prepare(SourceText& text, Emission& emission);
 /// Writes the table `kiln_model`.
-void emit_table(SourceText& text,
-                const Program& program,
-                const DeviceOperations& operations,
-                const ModelDescription& description);
+void emit_table(SourceText& text, const Emission& emission, const ModelDescription& description);
 
 }  // namespace kiln::codegen

@@ -20,7 +20,8 @@ void emit_index_refusal(SourceText& text, const Emission& emission) {
     return;
   }
   const std::string count = std::to_string(emission.flag_count());
-  text.line().open("static int refuse_index(Instance& m, KilnCall& call) {");
+  text.line().open("static const char* pending_error(void* instance) {");
+  text.line("Instance& m = *(Instance*)instance;");
   text.open("static const char* const problems[" + count + "] = {");
   for (const KernelSource& kernel : emission.program().kernels->kernels()) {
     if (kernel.checks_indices) {
@@ -32,10 +33,9 @@ void emit_index_refusal(SourceText& text, const Emission& emission) {
   text.open("for (int i = 0; i < " + count + "; ++i) {");
   text.line("if (!m.out_of_range[i]) continue;");
   text.line("m.out_of_range[i] = 0;");
-  text.line("call.error = problems[i];");
-  text.line("return 1;");
+  text.line("return problems[i];");
   text.close();
-  text.line("return 0;");
+  text.line("return nullptr;");
   text.close();
 }
 
@@ -126,7 +126,7 @@ void emit_run(SourceText& text, const Emission& emission, const std::vector<std:
   if (emission.waits_for_indices && emission.flag_count() != 0) {
     text.line("if (!error && (call->error = " + emission.operations().synchronize +
               "(call->stream))) error = 1;");
-    text.line("if (!error) error = refuse_index(m, *call);");
+    text.line("if (!error && (call->error = pending_error(instance))) error = 1;");
   }
   text.open("if (error) {");
   if (emission.owned_count() != 0) {

@@ -43,7 +43,7 @@ void emit_begin(Emission& emission) {
               "; ++i) call.outputs[i] = nullptr;");
   }
   if (emission.operations().asynchronous && emission.flag_count() != 0) {
-    text.line("TRY(refuse_index(m, call));");
+    text.line("if ((call.error = pending_error(&m))) return 1;");
   }
   emit_pointers(emission, Memory::kInput, "inputs");
   emit_pointers(emission, Memory::kConstant, "constants");

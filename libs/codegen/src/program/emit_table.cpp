@@ -42,6 +42,13 @@ std::string geometry(SourceText& text, const std::string& prefix, const ir::Valu
          std::to_string(meta.sizes.size()) + ", " + sizes + ", " + strides;
 }
 
+// Whether the graph writes to what it takes at a port.
+bool is_mutated(const Program& program, const Port& port) {
+  return std::ranges::any_of(program.graph->outputs(), [&](const ir::Output& output) {
+    return output.kind == ir::OutputKind::kMutation && output.input == port.graph;
+  });
+}
+
 std::string emit_tensors(SourceText& text,
                          const Program& program,
                          const std::string& name,
@@ -54,7 +61,8 @@ std::string emit_tensors(SourceText& text,
     const ir::Value* value =
         ports[i].value.valid() ? &program.graph->value(ports[i].value) : nullptr;
     rows.push_back("{" + string_literal(ports[i].name) + ", " +
-                   geometry(text, name + std::to_string(i), value) + "},");
+                   geometry(text, name + std::to_string(i), value) + ", " +
+                   (is_mutated(program, ports[i]) ? "1" : "0") + "},");
   }
   text.open("static const KilnTensor " + name + "[] = {");
   for (const std::string& row : rows) {
@@ -65,12 +73,6 @@ std::string emit_tensors(SourceText& text,
 }
 
 constexpr int kFolded = 4;
-
-bool is_mutated(const Program& program, const Port& port) {
-  return std::ranges::any_of(program.graph->outputs(), [&](const ir::Output& output) {
-    return output.kind == ir::OutputKind::kMutation && output.input == port.graph;
-  });
-}
 
 int constant_kind(ir::InputKind kind) {
   switch (kind) {
@@ -108,10 +110,9 @@ std::string emit_constants(SourceText& text,
 
 }  // namespace
 
-void emit_table(SourceText& text,
-                const Program& program,
-                const DeviceOperations& operations,
-                const ModelDescription& description) {
+void emit_table(SourceText& text, const Emission& emission, const ModelDescription& description) {
+  const Program& program = emission.program();
+  const DeviceOperations& operations = emission.operations();
   text.line();
   const std::string inputs = emit_tensors(text, program, "inputs", program.inputs);
   const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
@@ -130,7 +131,9 @@ void emit_table(SourceText& text,
   text.line(string_literal(description.cpu_features) + ",");
   text.line("nullptr, " + std::to_string(description.weights_bytes) +
             ",  // weights: behind the library");
-  text.line("create, destroy, run, " + std::string(description.folded != 0 ? "fold" : "nullptr"));
+  const bool reports_later = operations.asynchronous && emission.flag_count() != 0;
+  text.line("create, destroy, run, " + std::string(description.folded != 0 ? "fold" : "nullptr") +
+            ", " + (reports_later ? "pending_error" : "nullptr"));
   text.close("};");
 }
 

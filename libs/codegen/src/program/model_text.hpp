@@ -5,7 +5,7 @@
 namespace kiln::codegen {
 
 /// The version of the container's page that models are written for.
-inline constexpr int kModelVersion = 2;
+inline constexpr int kModelVersion = 3;
 
 /// Types, the page of the container, and how errors are passed on.
 inline constexpr const char* kModelPreamble = R"(
@@ -15,11 +15,12 @@ typedef __SIZE_TYPE__ Size;
 struct AtenTensorOpaque;
 typedef AtenTensorOpaque* Handle;
 
-// The page of the container (kiln/container_runtime/model.h), version 2.
+// The page of the container (kiln/container_runtime/model.h), version 3.
 struct KilnTensor {
   const char* name;
   int dtype, device_type, rank;
   const Int64 *sizes, *strides;
+  int mutated;
 };
 struct KilnConstant {
   const char *name, *fqn;
@@ -49,6 +50,7 @@ struct KilnModel {
   void (*destroy)(void*);
   int (*run)(void*, KilnCall*);
   int (*fold)(void*, KilnCall*);
+  const char* (*pending_error)(void*);
 };
 
 // Every function of libtorch's C shim gives 0 or an error.

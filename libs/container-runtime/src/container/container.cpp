@@ -1,5 +1,6 @@
 #include "container/container.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "container/brief_lock.hpp"
@@ -48,9 +49,16 @@ Container::~Container() {
     instances_[i].finished.synchronize();
     model_.destroy(instances_[i].self);
   }
+  for (void* const instance : captured_) {
+    model_.destroy(instance);
+  }
 }
 
 void Container::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, Stream stream) {
+  if (device_.is_capturing(stream.stream)) [[unlikely]] {
+    run_captured(inputs, outputs, stream);
+    return;
+  }
   const Lease lease = acquire(stream);
   struct Return {
     Container& container;
@@ -64,10 +72,87 @@ void Container::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, S
 void Container::run_single_threaded(AtenTensorHandle const* inputs,
                                     AtenTensorHandle* outputs,
                                     Stream stream) {
+  if (device_.is_capturing(stream.stream)) [[unlikely]] {
+    run_captured(inputs, outputs, stream);
+    return;
+  }
   if (!active_->is_ready) [[unlikely]] {
     release(fold_and_acquire(stream));
   }
   execute(instances_.front(), *active_, inputs, outputs, stream);
+}
+
+void* Container::run_captured(AtenTensorHandle const* inputs,
+                              AtenTensorHandle* outputs,
+                              Stream stream) {
+  const NoGrad no_grad;
+  const DeviceScope scope(device_, stream.stream);
+  void* instance = nullptr;
+  ConstantSet* constants = nullptr;
+  {
+    const CaptureRelaxation relaxation;
+    const std::lock_guard lock(mutex_);
+    if (!active_->is_ready) {
+      throw Failure(
+          "the model cannot be captured before it has run once: it has constants to compute");
+    }
+    instance = make_instance(model_);
+    captured_.insert(instance);
+    constants = active_.get();
+    ++constants->users;
+  }
+  struct Return {
+    Container& container;
+    ConstantSet& constants;
+    ~Return() {
+      const std::lock_guard lock(container.mutex_);
+      if (--constants.users == 0 && constants.is_awaited) {
+        container.unused_.notify_all();
+      }
+    }
+  } const give_back{*this, *constants};
+  KilnCall call{inputs,
+                outputs,
+                constants->handles(),
+                constants->data(),
+                scope.stream(),
+                stream.proxy_executor,
+                nullptr};
+  try {
+    call_model(model_.run, instance, call);
+  } catch (...) {
+    release_capture(instance);
+    throw;
+  }
+  return instance;
+}
+
+void Container::release_capture(void* instance) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (captured_.erase(instance) == 0) {
+      throw Failure("the container has no such capture");
+    }
+  }
+  const DeviceScope scope(device_, nullptr);
+  const CaptureRelaxation relaxation;
+  model_.destroy(instance);
+}
+
+void Container::check() {
+  if (model_.pending_error == nullptr) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto check_instance = [this](void* instance) {
+    if (const char* const error = model_.pending_error(instance); error != nullptr) {
+      throw Failure(error);
+    }
+  };
+  for (std::size_t i = 0; i < made_; ++i) {
+    check_instance(instances_[i].self);
+  }
+  std::ranges::for_each(captured_, check_instance);
 }
 
 void Container::execute(Instance& instance,

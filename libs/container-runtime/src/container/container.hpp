@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -58,6 +59,17 @@ class Container {
   void run_single_threaded(AtenTensorHandle const* inputs,
                            AtenTensorHandle* outputs,
                            Stream stream);
+
+  /// The same while the stream is being captured, on an instance that no other run uses, which is
+  /// returned: what was captured may be replayed until `release_capture` or the container's end, as
+  /// long as the constants are not changed.
+  void* run_captured(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, Stream stream);
+
+  /// Ends an instance of `run_captured`, whose replays are done.
+  void release_capture(void* instance);
+
+  /// Throws what kernels of earlier runs found wrong, which the next run would fail with.
+  void check();
 
   /// Gives named constants other values. All of them or, where this throws, none.
   void update(const AOTInductorConstantMapEntry* pairs, std::size_t count, const Update& how);
@@ -119,6 +131,7 @@ class Container {
 
   std::mutex mutex_;
   std::size_t made_ = 0;
+  std::set<void*> captured_;  // instances that graphs use
   InstancePool pool_;
   std::unique_ptr<ConstantSet> active_;
   std::unique_ptr<ConstantSet> inactive_;

@@ -35,20 +35,17 @@ std::int32_t device_index_in(const char* device, const KilnModel& model) {
   return index;
 }
 
-using RunMember = void (Container::*)(AtenTensorHandle const*, AtenTensorHandle*, Stream);
-
 // What a caller gives a run.
 struct Arguments {
   AtenTensorHandle const* inputs;
   std::size_t num_inputs;
   AtenTensorHandle* outputs;
   std::size_t num_outputs;
-  AOTInductorStreamOpaque* stream;
-  AOTIProxyExecutorOpaque* proxy_executor;
 };
 
+template <class Run>
 std::int32_t run(AOTInductorModelContainerOpaque* handle,
-                 RunMember member,
+                 const Run& run_in,
                  const Arguments& given) noexcept {
   return guarded([&] {
     Container& container = container_of(handle);
@@ -63,7 +60,7 @@ std::int32_t run(AOTInductorModelContainerOpaque* handle,
       check_inputs(model, container.device().index(), given.inputs);
     }
     FreshOutputs fresh(given.outputs, given.num_outputs);
-    (container.*member)(given.inputs, given.outputs, {given.stream, given.proxy_executor});
+    run_in(container);
     fresh.keep();
   });
 }
@@ -116,8 +113,8 @@ int32_t AOTInductorModelContainerRun(AOTInductorModelContainerOpaque* container,
                                      AOTIProxyExecutorOpaque* proxy_executor) noexcept {
   const TakenInputs taken(inputs, num_inputs);
   return run(container,
-             &Container::run,
-             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
+             [&](Container& self) { self.run(inputs, outputs, {stream, proxy_executor}); },
+             {inputs, num_inputs, outputs, num_outputs});
 }
 
 int32_t AOTInductorModelContainerRunSingleThreaded(
@@ -129,9 +126,10 @@ int32_t AOTInductorModelContainerRunSingleThreaded(
     AOTInductorStreamOpaque* stream,
     AOTIProxyExecutorOpaque* proxy_executor) noexcept {
   const TakenInputs taken(inputs, num_inputs);
-  return run(container,
-             &Container::run_single_threaded,
-             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
+  return run(
+      container,
+      [&](Container& self) { self.run_single_threaded(inputs, outputs, {stream, proxy_executor}); },
+      {inputs, num_inputs, outputs, num_outputs});
 }
 
 int32_t KilnContainerRunBorrowed(AOTInductorModelContainerOpaque* container,
@@ -142,8 +140,47 @@ int32_t KilnContainerRunBorrowed(AOTInductorModelContainerOpaque* container,
                                  AOTInductorStreamOpaque* stream,
                                  AOTIProxyExecutorOpaque* proxy_executor) noexcept {
   return run(container,
-             &Container::run,
-             {inputs, num_inputs, outputs, num_outputs, stream, proxy_executor});
+             [&](Container& self) { self.run(inputs, outputs, {stream, proxy_executor}); },
+             {inputs, num_inputs, outputs, num_outputs});
+}
+
+int32_t KilnContainerRunCaptured(AOTInductorModelContainerOpaque* container,
+                                 AtenTensorOpaque* const* inputs,
+                                 size_t num_inputs,
+                                 AtenTensorOpaque** outputs,
+                                 size_t num_outputs,
+                                 AOTInductorStreamOpaque* stream,
+                                 AOTIProxyExecutorOpaque* proxy_executor,
+                                 void** capture) noexcept {
+  return run(container,
+             [&](Container& self) {
+               required(capture, "the place for the capture") =
+                   self.run_captured(inputs, outputs, {stream, proxy_executor});
+             },
+             {inputs, num_inputs, outputs, num_outputs});
+}
+
+int32_t KilnContainerReleaseCapture(AOTInductorModelContainerOpaque* container,
+                                    void* capture) noexcept {
+  return guarded([&] { container_of(container).release_capture(capture); });
+}
+
+int32_t KilnContainerCheck(AOTInductorModelContainerOpaque* container) noexcept {
+  return guarded([&] { container_of(container).check(); });
+}
+
+int32_t KilnContainerIsInputMutated(AOTInductorModelContainerOpaque* container,
+                                    size_t index,
+                                    bool* is_mutated) noexcept {
+  return answer(container, is_mutated, [&](const KilnModel& model) {
+    return tensor_at(model.inputs, model.num_inputs, index).mutated != 0;
+  });
+}
+
+int32_t KilnContainerMutatesConstants(AOTInductorModelContainerOpaque* container,
+                                      bool* mutates) noexcept {
+  return answer(
+      container, mutates, [](const KilnModel& model) { return model.mutates_constants != 0; });
 }
 
 int32_t AOTInductorModelContainerGetNumInputs(AOTInductorModelContainerOpaque* container,

@@ -28,6 +28,10 @@ class Device {
   /// More instances at work than these do not finish more of it.
   [[nodiscard]] std::size_t useful_instances() const noexcept;
 
+  /// Whether what `stream` (none: the thread's current one) is given goes into a graph, to be
+  /// replayed, instead of being done.
+  [[nodiscard]] bool is_capturing(void* stream) const noexcept;
+
   /// A copy of the host's bytes in the device's memory; none if the device reads the host's. Within
   /// a `DeviceScope`.
   [[nodiscard]] Tensor copy_of(unsigned char* bytes, std::uint64_t count) const;
@@ -58,6 +62,18 @@ class DeviceScope {
   void* stream_;
   [[maybe_unused]] void* guard_ = nullptr;
   [[maybe_unused]] std::int32_t outer_ = -1;  // The index of the scope around this one.
+};
+
+/// Lets the calling thread make memory and load kernels while a stream of its is being captured.
+class CaptureRelaxation {
+ public:
+  CaptureRelaxation();
+  ~CaptureRelaxation();
+  CaptureRelaxation(const CaptureRelaxation&) = delete;
+  CaptureRelaxation& operator=(const CaptureRelaxation&) = delete;
+
+ private:
+  [[maybe_unused]] int outer_ = 0;
 };
 
 /// The end of an instance's last run, which its device may not have reached when the host has.

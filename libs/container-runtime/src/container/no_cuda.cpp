@@ -22,6 +22,10 @@ std::size_t Device::useful_instances() const noexcept {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+bool Device::is_capturing(void* /*stream*/) const noexcept {
+  return false;
+}
+
 Tensor Device::copy_of(unsigned char* /*bytes*/, std::uint64_t /*count*/) const {
   return {};
 }
@@ -31,6 +35,10 @@ DeviceScope::DeviceScope(const Device& /*device*/, void* stream) : stream_(strea
 DeviceScope::~DeviceScope() = default;
 
 void DeviceScope::synchronize() const {}
+
+CaptureRelaxation::CaptureRelaxation() = default;
+
+CaptureRelaxation::~CaptureRelaxation() = default;
 
 DeviceEvent::~DeviceEvent() = default;
 

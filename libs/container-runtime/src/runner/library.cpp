@@ -63,6 +63,11 @@ std::string find_entries(void* library, Entries& entries) {
   find.optional(entries.update_from_blob, "AOTInductorModelUpdateConstantsFromBlob");
   find.optional(entries.last_error, "AOTInductorGetLastError");
   find.optional(entries.run_borrowed, "KilnContainerRunBorrowed");
+  find.optional(entries.run_captured, "KilnContainerRunCaptured");
+  find.optional(entries.release_capture, "KilnContainerReleaseCapture");
+  find.optional(entries.check, "KilnContainerCheck");
+  find.optional(entries.is_input_mutated, "KilnContainerIsInputMutated");
+  find.optional(entries.mutates_constants, "KilnContainerMutatesConstants");
   find.optional(entries.weights_at, "KilnModelWeightsAt");
   return find.missing();
 }

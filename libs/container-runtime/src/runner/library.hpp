@@ -49,6 +49,11 @@ struct Entries {
   Pointer<&AOTInductorModelUpdateConstantsFromBlob> update_from_blob = nullptr;
   Pointer<&AOTInductorGetLastError> last_error = nullptr;
   Pointer<&KilnContainerRunBorrowed> run_borrowed = nullptr;
+  Pointer<&KilnContainerRunCaptured> run_captured = nullptr;
+  Pointer<&KilnContainerReleaseCapture> release_capture = nullptr;
+  Pointer<&KilnContainerCheck> check = nullptr;
+  Pointer<&KilnContainerIsInputMutated> is_input_mutated = nullptr;
+  Pointer<&KilnContainerMutatesConstants> mutates_constants = nullptr;
   Pointer<&KilnModelWeightsAt> weights_at = nullptr;
 };
 

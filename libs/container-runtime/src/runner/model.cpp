@@ -25,6 +25,14 @@ Handle handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<Handle>(const_cast<at::Tensor*>(&tensor));
 }
 
+Handles handles_of(const Tensors& tensors) {
+  Handles handles;
+  for (const at::Tensor& tensor : tensors) {
+    handles.push_back(handle_of(tensor));
+  }
+  return handles;
+}
+
 // A handle is an at::Tensor made with new; whoever takes it over deletes it.
 Handle new_handle(at::Tensor tensor) {
   return reinterpret_cast<Handle>(new at::Tensor(std::move(tensor)));
@@ -116,6 +124,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
   }
   try {
     describe();
+    plan_graphs(options.cuda_graphs);
   } catch (...) {
     if (!proxy_) {
       entries().destroy(container_);
@@ -129,6 +138,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
 
 Runner::Model::~Model() {
   queue.reset();
+  replayer_.reset();
   if (!proxy_) {
     entries().destroy(container_);
   }
@@ -145,13 +155,23 @@ AOTInductorStreamOpaque* Runner::Model::stream_or_current(void* stream) const {
 }
 
 Tensors Runner::Model::run(const Tensors& inputs, void* stream) {
+  return replayer_ ? replayer_->run(inputs, stream_or_current(stream))
+                   : run_borrowed(inputs, stream);
+}
+
+Tensors Runner::Model::run_boxed(Tensors&& inputs, void* stream) {
+  if (replayer_) {
+    const Tensors taken = std::move(inputs);
+    return replayer_->run(taken, stream_or_current(stream));
+  }
+  return run_taken(std::move(inputs), stream);
+}
+
+Tensors Runner::Model::run_borrowed(const Tensors& inputs, void* stream) const {
   if (entries().run_borrowed == nullptr || run_ != entries().run) {
-    return run_boxed(Tensors(inputs), stream);
+    return run_taken(Tensors(inputs), stream);
   }
-  Handles handles;
-  for (const at::Tensor& input : inputs) {
-    handles.push_back(handle_of(input));
-  }
+  Handles handles = handles_of(inputs);
   Handles outputs(output_names.size());
   library_.require(entries().run_borrowed(container_,
                                           handles.data(),
@@ -164,7 +184,22 @@ Tensors Runner::Model::run(const Tensors& inputs, void* stream) {
   return take(outputs);
 }
 
-Tensors Runner::Model::run_boxed(Tensors&& inputs, void* stream) {
+Tensors Runner::Model::run_captured(const Tensors& inputs, void* stream, void*& capture) const {
+  Handles handles = handles_of(inputs);
+  Handles outputs(output_names.size());
+  library_.require(entries().run_captured(container_,
+                                          handles.data(),
+                                          handles.size(),
+                                          outputs.data(),
+                                          outputs.size(),
+                                          static_cast<AOTInductorStreamOpaque*>(stream),
+                                          executor(),
+                                          &capture),
+                   "capturing the model");
+  return take(outputs);
+}
+
+Tensors Runner::Model::run_taken(Tensors&& inputs, void* stream) const {
   require_input_count(inputs.size());
   Handles handles;
   for (at::Tensor& input : inputs) {
@@ -209,6 +244,22 @@ void Runner::Model::describe() {
   for (std::size_t i = 0; i < count; ++i) {
     constants.push_back(describe_constant(i));
   }
+}
+
+NamedTensors Runner::Model::constant_values(bool inactive) const {
+  if (entries().extract_constants == nullptr) {
+    Library::throw_too_old("a way to read constants");
+  }
+  // The type behind AOTInductorConstantMap.
+  std::unordered_map<std::string, AtenTensorOpaque*> handles;
+  library_.require(entries().extract_constants(
+                       container_, reinterpret_cast<AOTInductorConstantMap*>(&handles), inactive),
+                   "reading the constants");
+  NamedTensors values;
+  for (const auto& [name, handle] : handles) {
+    values.emplace(name, *reinterpret_cast<at::Tensor*>(handle));
+  }
+  return values;
 }
 
 Constant Runner::Model::describe_constant(std::size_t index) const {

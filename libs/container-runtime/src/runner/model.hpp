@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_replayer.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/container_runtime/runner.hpp"
 #include "library.hpp"
@@ -46,6 +47,12 @@ class Runner::Model {
   Tensors run(const Tensors& inputs, void* stream);
   Tensors run_boxed(Tensors&& inputs, void* stream);
 
+  /// Does `change`, after which the active constants are others.
+  void change_constants(const std::function<void()>& change);
+  [[nodiscard]] NamedTensors constant_values(bool inactive) const;
+
+  [[nodiscard]] CudaGraphStatistics cuda_graphs() const;
+
   [[nodiscard]] AOTInductorStreamOpaque* stream_or_current(void* stream) const;
 
   [[nodiscard]] const Entries& entries() const noexcept { return library_.entries(); }
@@ -64,6 +71,11 @@ class Runner::Model {
 
  private:
   void describe();
+  void plan_graphs(CudaGraphs wanted);
+  [[nodiscard]] ReplayedModel replayed() const;
+  [[nodiscard]] Tensors run_borrowed(const Tensors& inputs, void* stream) const;
+  [[nodiscard]] Tensors run_taken(Tensors&& inputs, void* stream) const;
+  [[nodiscard]] Tensors run_captured(const Tensors& inputs, void* stream, void*& capture) const;
   [[nodiscard]] Constant describe_constant(std::size_t index) const;
   void require_input_count(std::size_t count) const;
 
@@ -74,6 +86,8 @@ class Runner::Model {
   std::unique_ptr<ProxyHost> proxy_;
   AOTInductorModelContainerOpaque* container_ = nullptr;
   decltype(Entries::run) run_ = nullptr;
+  std::string graphs_refusal_;               // why there are none, if they were wanted
+  std::unique_ptr<GraphReplayer> replayer_;  // before the container goes
 };
 
 }  // namespace kiln::container_runtime

@@ -69,6 +69,10 @@ std::size_t Runner::cancel_queued() {
   return model().queue->cancel();
 }
 
+CudaGraphStatistics Runner::cuda_graphs() const {
+  return model().cuda_graphs();
+}
+
 RunStatistics Runner::statistics() const {
   return model().queue->statistics();
 }
@@ -102,18 +106,7 @@ const std::vector<Constant>& Runner::constants() const {
 }
 
 NamedTensors Runner::constant_values(bool inactive) const {
-  const auto extract = model().entries().extract_constants;
-  if (extract == nullptr) {
-    Library::throw_too_old("a way to read constants");
-  }
-  HandleMap handles;
-  model().library().require(extract(model().container(), opaque(handles), inactive),
-                            "reading the constants");
-  NamedTensors values;
-  for (const auto& [name, handle] : handles) {
-    values.emplace(name, *reinterpret_cast<at::Tensor*>(handle));
-  }
-  return values;
+  return model().constant_values(inactive);
 }
 
 void Runner::update_constants(const NamedTensors& values, UpdateOptions options) {
@@ -132,21 +125,37 @@ void Runner::update_constants(const NamedTensors& values, UpdateOptions options)
     Library::throw_too_old("this kind of update");
   }
   HandleMap handles = handles_by_name(values, model().constants);
-  model().library().require(
-      update(model().container(), opaque(handles), options.inactive, options.full),
-      "updating the constants");
+  const auto change = [&] {
+    model().library().require(
+        update(model().container(), opaque(handles), options.inactive, options.full),
+        "updating the constants");
+  };
+  if (options.inactive) {
+    change();
+  } else {
+    model().change_constants(change);
+  }
 }
 
 void Runner::run_const_fold(bool inactive, void* stream) {
-  model().library().require(
-      model().entries().fold_constants(
-          model().container(), inactive, model().stream_or_current(stream), model().executor()),
-      "folding the constants");
+  const auto change = [&] {
+    model().library().require(
+        model().entries().fold_constants(
+            model().container(), inactive, model().stream_or_current(stream), model().executor()),
+        "folding the constants");
+  };
+  if (inactive) {
+    change();
+  } else {
+    model().change_constants(change);
+  }
 }
 
 void Runner::swap_constants() {
-  model().library().require(model().entries().swap_constants(model().container()),
-                            "swapping the constants");
+  model().change_constants([this] {
+    model().library().require(model().entries().swap_constants(model().container()),
+                              "swapping the constants");
+  });
 }
 
 void Runner::free_inactive() {

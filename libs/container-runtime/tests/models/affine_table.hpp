@@ -42,8 +42,8 @@ const std::int64_t input_strides[] = {kWidth, 1};
 const std::int64_t row_sizes[] = {kWidth};
 const std::int64_t row_strides[] = {1};
 
-const KilnTensor inputs[] = {{"x", kFloat, kDevice, 2, input_sizes, input_strides}};
-const KilnTensor outputs[] = {{"y", kFloat, kDevice, 2, input_sizes, input_strides}};
+const KilnTensor inputs[] = {{"x", kFloat, kDevice, 2, input_sizes, input_strides, 0}};
+const KilnTensor outputs[] = {{"y", kFloat, kDevice, 2, input_sizes, input_strides, 0}};
 
 KilnConstant constant(const char* name, const char* fqn, std::uint64_t offset, std::int32_t kind) {
   return {
@@ -94,4 +94,5 @@ extern "C" const KilnModel kiln_model = {
     create,
     destroy,
     run,
-    fold};
+    fold,
+    nullptr};

@@ -28,7 +28,7 @@ std::int32_t run(void*, KilnCall* call) {
 }
 
 const std::int64_t one[] = {1};
-const KilnTensor outputs[] = {{"count", kLong, kCpu, 1, one, one}};
+const KilnTensor outputs[] = {{"count", kLong, kCpu, 1, one, one, 0}};
 const KilnConstant constants[] = {{"count",
                                    "module.count",
                                    kLong,
@@ -61,4 +61,5 @@ extern "C" const KilnModel kiln_model = {KILN_MODEL_VERSION,
                                          create,
                                          destroy,
                                          run,
+                                         nullptr,
                                          nullptr};

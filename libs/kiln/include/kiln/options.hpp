@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/container_runtime/runner.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln {
+
+using container_runtime::CudaGraphs;
 
 /// How far a compile has come.
 struct Progress {
@@ -37,6 +40,8 @@ struct CompileOptions {
   /// On a GPU, report an index that is out of range in the very run, which then waits for the
   /// device, and not in the next one.
   bool check_indices_now = false;
+  /// Calls on a GPU are captured as graphs and replayed, which costs the host one launch.
+  CudaGraphs cuda_graphs = CudaGraphs::kAuto;
   bool keep_mutations_in_graph = true;  ///< Graphs write inputs themselves where they can.
   bool check_inputs = true;             ///< A package checks its inputs' metadata at each call.
   /// Before `compile` traces a function, look for values that it reads behind the dispatcher's back

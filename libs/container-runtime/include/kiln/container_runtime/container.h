@@ -96,6 +96,32 @@ KILN_ABI int32_t KilnContainerRunBorrowed(struct AOTInductorModelContainerOpaque
                                           struct AOTIProxyExecutorOpaque* proxy_executor)
     KILN_ABI_NOEXCEPT;
 
+/* Kiln's own, for a host that captures graphs: RunBorrowed while `stream` is being captured. What
+ * is captured works on an instance of its own, which is `capture`, and may be replayed until that
+ * is released or the container deleted, as long as the constants are not changed. Run does the same
+ * where it finds its stream being captured, and never releases the instance. */
+KILN_ABI int32_t KilnContainerRunCaptured(struct AOTInductorModelContainerOpaque* container,
+                                          struct AtenTensorOpaque* const* inputs,
+                                          size_t num_inputs,
+                                          struct AtenTensorOpaque** outputs,
+                                          size_t num_outputs,
+                                          struct AOTInductorStreamOpaque* stream,
+                                          struct AOTIProxyExecutorOpaque* proxy_executor,
+                                          void** capture) KILN_ABI_NOEXCEPT;
+/* Ends a capture whose replays are done. */
+KILN_ABI int32_t KilnContainerReleaseCapture(struct AOTInductorModelContainerOpaque* container,
+                                             void* capture) KILN_ABI_NOEXCEPT;
+/* Fails if the kernels of a run or replay that is done found something wrong, such as an index out
+ * of range. Run does that itself, a replay cannot. */
+KILN_ABI int32_t KilnContainerCheck(struct AOTInductorModelContainerOpaque* container)
+    KILN_ABI_NOEXCEPT;
+/* Whether runs write to an input, and to constants. */
+KILN_ABI int32_t KilnContainerIsInputMutated(struct AOTInductorModelContainerOpaque* container,
+                                             size_t index,
+                                             bool* is_mutated) KILN_ABI_NOEXCEPT;
+KILN_ABI int32_t KilnContainerMutatesConstants(struct AOTInductorModelContainerOpaque* container,
+                                               bool* mutates) KILN_ABI_NOEXCEPT;
+
 /* Kiln's own: the weights are in the file `path`, from byte `offset` on, and not behind the
  * library. Holds for the containers made afterwards. A host that unpacks a package need not copy
  * the weights.

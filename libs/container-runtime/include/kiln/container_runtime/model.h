@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KILN_MODEL_VERSION 2
+#define KILN_MODEL_VERSION 3
 
 /* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
 struct AtenTensorOpaque;
@@ -27,6 +27,7 @@ typedef struct KilnTensor {
   int32_t rank;           /**< dimensions */
   const int64_t* sizes;   /**< `rank` of them */
   const int64_t* strides; /**< `rank` of them, in elements */
+  int32_t mutated;        /**< an input that run writes to */
 } KilnTensor;
 
 enum KilnConstantKind {
@@ -96,6 +97,10 @@ typedef struct KilnModel {
   /** Computes the folded constants from the others: `outputs` are they, in the order of
    * `constants`. Null if there are none. */
   int32_t (*fold)(void* instance, KilnCall* call);
+  /** What kernels of earlier runs found wrong, which the next run would fail with: told once, and
+   * good as long as the library. Null where there is nothing, or null itself where kernels end
+   * with their run. */
+  const char* (*pending_error)(void* instance);
 } KilnModel;
 
 /** The last bytes of a library file with weights behind it. */

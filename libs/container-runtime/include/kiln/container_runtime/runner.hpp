@@ -21,6 +21,14 @@ namespace kiln::container_runtime {
 /// Tensors in the order of a model's inputs or outputs.
 using Tensors = std::vector<at::Tensor>;
 
+/// Whether runs on a GPU are captured as graphs, which cost the host one launch when they are
+/// replayed.
+enum class CudaGraphs : std::uint8_t {
+  kOff,   ///< Never.
+  kOn,    ///< Captured in the second run of a shape. Without libkiln-cuda-graphs.so an error.
+  kAuto,  ///< Captured in the third run of a shape, where that library is.
+};
+
 /// How a model is loaded.
 struct RunnerOptions {
   /// Calls that may run at once, others wait; 0: what the package says, else one for each core.
@@ -31,6 +39,7 @@ struct RunnerOptions {
   /// Read all weights and compare their checksum, too, before anything runs; else only that of the
   /// code. A bare library has none, and is refused.
   bool verify_weights = false;
+  CudaGraphs cuda_graphs = CudaGraphs::kAuto;  ///< On a GPU. What cannot be captured runs plainly.
   std::size_t queue_capacity = 1024;  ///< Calls of `run_async` that may wait; then it blocks.
 };
 
@@ -87,6 +96,14 @@ struct RunStatistics {
   LatencyHistogram latency = {};  ///< Of those that finished, without the time in the queue.
 };
 
+/// What became of runs on a GPU.
+struct CudaGraphStatistics {
+  std::size_t captures = 0;                ///< Graphs made.
+  std::size_t replays = 0;                 ///< Runs that replayed one.
+  std::size_t plain_runs = 0;              ///< The others.
+  std::vector<std::string> refusals = {};  ///< Why what could not be captured could not.
+};
+
 /// A loaded model. All members may be called from many threads, unless `single_threaded`. After a
 /// move they throw `Error` with `kInvalidArgument`.
 class Runner {
@@ -120,6 +137,8 @@ class Runner {
   std::size_t cancel_queued();
 
   [[nodiscard]] RunStatistics statistics() const;  ///< Since it was opened.
+
+  [[nodiscard]] CudaGraphStatistics cuda_graphs() const;  ///< Since it was opened.
 
   /// In the order of `run`.
   [[nodiscard]] const std::vector<std::string>& input_names() const;

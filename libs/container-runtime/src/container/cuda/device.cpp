@@ -2,7 +2,8 @@
 //
 // A run is asynchronous: it returns when the work is in the caller's stream. So an instance, whose
 // scratch memory the work uses, carries an event that the next run on it is ordered after, and a
-// writer waits for the events before it frees constants.
+// writer waits for the events before it frees constants. A run that is captured has an instance of
+// its own instead: a graph may be replayed at any time, and cannot wait for events from outside.
 
 #include <array>
 #include <cstdint>
@@ -82,6 +83,17 @@ std::size_t Device::useful_instances() const noexcept {
   return std::numeric_limits<std::size_t>::max();
 }
 
+bool Device::is_capturing(void* stream) const noexcept {
+  if (stream == nullptr &&
+      cuda::torch_cuda().current_stream(index_, &stream) != AOTI_TORCH_SUCCESS) {
+    return false;
+  }
+  int status = cuda::kNotCapturing;
+  // The default stream has no answer while another is being captured, and never is itself.
+  return cuda::driver().stream_is_capturing(stream, &status) == cuda::kSuccess &&
+         status != cuda::kNotCapturing;
+}
+
 Tensor Device::copy_of(unsigned char* bytes, std::uint64_t count) const {
   if (bytes == nullptr || count == 0) {
     return {};
@@ -132,6 +144,15 @@ DeviceScope::~DeviceScope() {
 
 void DeviceScope::synchronize() const {
   cuda::require(cuda::driver().stream_synchronize(stream_), "the GPU failed");
+}
+
+CaptureRelaxation::CaptureRelaxation() : outer_(cuda::kRelaxedCaptureMode) {
+  cuda::require(cuda::driver().exchange_capture_mode(&outer_),
+                "memory cannot be made during a capture");
+}
+
+CaptureRelaxation::~CaptureRelaxation() {
+  cuda::driver().exchange_capture_mode(&outer_);
 }
 
 DeviceEvent::~DeviceEvent() {

@@ -44,6 +44,8 @@ Driver load_driver() {
   find(library, driver.pop_context, "cuCtxPopCurrent_v2");
   find(library, driver.stream_synchronize, "cuStreamSynchronize");
   find(library, driver.stream_wait_event, "cuStreamWaitEvent");
+  find(library, driver.stream_is_capturing, "cuStreamIsCapturing");
+  find(library, driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   find(library, driver.event_create, "cuEventCreate");
   find(library, driver.event_destroy, "cuEventDestroy_v2");
   find(library, driver.event_record, "cuEventRecord");

@@ -24,6 +24,8 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostAllocMapped = 3;     ///< For all devices, at their own addresses.
 inline constexpr int kComputeCapabilityMajor = 75;  ///< Of a device.
 inline constexpr int kComputeCapabilityMinor = 76;
+inline constexpr int kNotCapturing = 0;           ///< A stream's status.
+inline constexpr int kRelaxedCaptureMode = 2;     ///< Of a thread.
 inline constexpr int kMaxDynamicSharedBytes = 8;  ///< Of a function.
 
 /// The driver's entries.
@@ -39,6 +41,8 @@ struct Driver {
   Result (*pop_context)(Handle*) = nullptr;
   Result (*stream_synchronize)(Handle) = nullptr;
   Result (*stream_wait_event)(Handle stream, Handle event, unsigned flags) = nullptr;
+  Result (*stream_is_capturing)(Handle stream, int* status) = nullptr;
+  Result (*exchange_capture_mode)(int* mode) = nullptr;
   Result (*event_create)(Handle*, unsigned flags) = nullptr;
   Result (*event_destroy)(Handle) = nullptr;
   Result (*event_record)(Handle event, Handle stream) = nullptr;
