@@ -41,6 +41,66 @@ TEST_CASE("rows of every length are reduced by warps and blocks", "[codegen][cud
   check(cases);
 }
 
+TEST_CASE("rows of several phases keep what they read, and compute once what a row has one of",
+          "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const char* length : {"7", "32", "96", "100", "256", "1024", "3000"}) {
+    for (const char* rows : {"3", "8", "64"}) {
+      for (const std::string type : {"f32", "bf16"}) {
+        const std::string shape = "[" + std::string(rows) + ", " + length + "]";
+        const std::string row = "f32[" + std::string(rows) + ", 1]";
+        cases.push_back(
+            {graph("  input %x: " + type + shape + " user\n  input %w: " + type + "[" + length +
+                       "] user\n",
+                   "  %y: " + type + shape + ", %m: " + row + ", %s: " + row +
+                       " = aten.native_layer_norm.default(%x, [" + length + "], %w, none, 1e-05)\n",
+                   "  output %y user\n  output %s user\n"),
+             type == "f32" ? 1e-4 : 2e-2});
+      }
+    }
+  }
+  check(cases);
+}
+
+TEST_CASE("rows without whole vectors are written side by side", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::string type : {"f32", "bf16", "i64"}) {
+    for (const std::string columns : {"1", "3", "5", "33", "1001"}) {
+      const std::string shape = "[7, " + columns + "]";
+      cases.push_back({graph("  input %x: " + type + shape + " user\n  input %b: " + type + "[" +
+                                 columns + "] user\n",
+                             "  %y: " + type + shape + " = aten.add.Tensor(%x, %b, 1)\n",
+                             "  output %y user\n"),
+                       type == "bf16" ? 1e-2 : 1e-6});
+    }
+  }
+  cases.push_back({graph("  input %x: bf16[7, 40] user\n  input %y: bf16[7, 1] user\n",
+                         "  %z: bf16[7, 41] = aten.cat.default([%x, %y], 1)\n",
+                         "  output %z user\n"),
+                   1e-2});
+  check(cases);
+}
+
+TEST_CASE("what a window has outside of an image is not read", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::string type : {"f32", "bf16"}) {
+    for (const std::string layout : {"{672, 1, 96, 16}", ""}) {
+      cases.push_back(
+          {graph("  input %x: " + type + "[2, 16, 7, 6]" + layout + " user\n",
+                 "  %r: " + type + "[2, 16, 7, 6]" + layout +
+                     " = aten.relu.default(%x)\n"
+                     "  %y: " +
+                     type + "[2, 16, 4, 3]" + (layout.empty() ? "" : "{192, 1, 48, 16}") +
+                     ", %i: i64[2, 16, 4, 3]" + (layout.empty() ? "" : "{192, 1, 48, 16}") +
+                     " = aten.max_pool2d_with_indices.default(%r, [3, 3], [2, 2], [1, 1], [1, 1], "
+                     "false)\n",
+                 "  output %y user\n"),
+           type == "bf16" ? 1e-2 : 1e-6});
+    }
+  }
+  check(cases);
+}
+
 TEST_CASE("transposes go through tiles that need not fit", "[codegen][cuda]") {
   std::vector<KernelCase> cases;
   for (const char* dtype : {"f32", "bf16", "f64"}) {

@@ -1,4 +1,4 @@
-// The kernels of a nest: how threads share its elements.
+// The kernels whose threads need not know of each other, and tiles.
 
 #include <algorithm>
 #include <string>
@@ -6,48 +6,89 @@
 #include "backend/cuda/emit/nest_emitter.hpp"
 
 namespace kiln::codegen::cuda {
-namespace {
-
-std::string divided_up(const std::string& count, const std::string& by) {
-  return "((long long)" + count + " + " + by + " - 1) / " + by;
-}
-
-}  // namespace
-
-bool NestEmitter::totals_in_memory() const {
-  return block_.trips == 0;
-}
-
-void NestEmitter::declare_totals(IterationDomain domain) {
-  for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
-    const LoopNest::Reduce& reduce = nest_.reduces[i];
-    if (reduce.result != domain) {
-      continue;
+// Where vectors do not divide a row, but the stores fill memory from its first element to its last:
+// a thread takes elements that lie side by side there, whatever rows they are in.
+bool NestEmitter::is_flat(const Index& address) const {
+  Index linear;
+  ir::Expr factor = 1;
+  for (const int variable : {kInner, kMiddle, kOuter}) {
+    const ir::Expr& extent = nest_.extents[static_cast<std::size_t>(variable)];
+    if (extent != ir::Expr(1)) {
+      linear = linear + Index::variable(variable) * factor;
     }
-    const std::string type(compute_type(reduce.dtype));
-    const std::string begin = neutral(reduce.reduction, reduce.dtype);
-    if (domain != IterationDomain::kColumn) {
-      body_.line(type + " " + total(i) + " = " + begin + ";");
-    } else if (!totals_in_memory()) {
-      const std::string trips = std::to_string(block_.trips);
-      const std::string vector = std::to_string(block_.vector);
-      body_.line(type + " c" + std::to_string(i) + "[" + trips + "][" + vector + "];");
-      body_.directive("#pragma unroll");
-      body_.block("for (int t = 0; t < " + trips + "; ++t)");
-      body_.directive("#pragma unroll");
-      body_.line("for (int v = 0; v < " + vector + "; ++v) c" + std::to_string(i) +
-                 "[t][v] = " + begin + ";");
-      body_.close();
-    } else {
-      const std::string step = std::to_string(block_.width * block_.vector);
-      body_.block("for (Int p = threadIdx.x * " + std::to_string(block_.vector) + "; p < " +
-                  row_length() + "; p += " + step + ")");
-      body_.line("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v) partial" +
-                 std::to_string(i) + "[chunk * (Int)" + row_length() + " + p + v] = " + begin +
-                 ";");
-      body_.close();
-    }
+    factor = factor * extent;
   }
+  return address == linear;
+}
+
+bool NestEmitter::emits_flat() const {
+  return choose_vector() == 1 && nest_.extents[kInner].constant().value_or(1) > 1 &&
+         nest_.reduces.empty() && !text_.checks_indices && smallest_element() < 8 &&
+         std::ranges::all_of(
+             nest_.stores, [&](const LoopNest::Store& store) { return is_flat(store.address); });
+}
+
+void NestEmitter::emit_flat() {
+  is_flat_ = true;
+  block_ = {.width = 256, .rows = 1, .vector = static_cast<int>(16 / smallest_element())};
+  const std::string vector = std::to_string(block_.vector);
+  const std::string count =
+      text_.size(nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner]);
+  open_kernel("flat", block_.width);
+  body_.block("for (Int i = ((Int)blockIdx.x * 256 + threadIdx.x) * " + vector + "; i < " + count +
+              "; i += (Int)gridDim.x * 256 * " + vector + ")");
+  body_.line("const bool whole = i + " + vector + " <= " + count + ";");
+  declare_stored({});
+  const std::vector<ScalarId> flat = flat_loads();
+  for (const ScalarId load : flat) {
+    const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
+    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
+               vector_of(load) + "[" + vector + "];");
+    body_.line("if (whole) copy_vector<" + vector + ">(" + vector_of(load) + ", " +
+               text_.operand(operand) + " + i, aligned);");
+  }
+  body_.directive("#pragma unroll");
+  body_.block("for (int v = 0; v < " + vector + "; ++v)");
+  // Behind the end the last element is computed again, and not stored.
+  body_.line("const Int f = whole || i + v < " + count + " ? i + v : " + count + " - 1;");
+  body_.line("const Int q = f / " + extent(kInner) + ", j = f % " + extent(kInner) + ";");
+  body_.line("const Int m = q % " + extent(kMiddle) + ", o = q / " + extent(kMiddle) + ";");
+  ScalarWriter element(text_);
+  for (const ScalarId load : flat) {
+    const std::string operand =
+        text_.operand(static_cast<std::uint32_t>(text_.scalar(load).integer));
+    body_.line("const auto " + vector_of(load) + "v = whole ? " + vector_of(load) +
+               "[v] : " + operand + "[f];");
+    element.set(load, "value(" + vector_of(load) + "v)");
+  }
+  write_stores({}, element);
+  body_.close();
+  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+    const std::string to = text_.operand(nest_.stores[i].operand), from = "y" + std::to_string(i);
+    body_.block("if (whole)");
+    body_.line("copy_vector<" + vector + ">(" + to + " + i, " + from + ", aligned);");
+    body_.close();
+    body_.block("else");
+    body_.line("for (int v = 0; i + v < " + count + "; ++v) " + to + "[i + v] = " + from + "[v];");
+    body_.close();
+  }
+  body_.close();
+  body_.close();
+  add_launch("flat",
+             divided_up("(" + divided_up(count, vector) + ")", "256"),
+             "1",
+             block_.width,
+             block_.rows);
+}
+
+std::vector<ScalarId> NestEmitter::flat_loads() const {
+  std::unordered_set<ScalarId> seen;
+  std::vector<ScalarId> loads;
+  for (const ScalarId root : roots(0)) {
+    collect_unconditional_loads(program_.pool, root, seen, loads);
+  }
+  std::erase_if(loads, [&](ScalarId load) { return !is_flat(text_.scalar(load).indices[0]); });
+  return loads;
 }
 
 void NestEmitter::emit_elements() {
@@ -58,13 +99,24 @@ void NestEmitter::emit_elements() {
   open_kernel("elements", block_.width);
   body_.line("const Int chunk = blockIdx.x;");
   declare_totals(IterationDomain::kSingle);
-  body_.block("for (Int i = (Int)blockIdx.x * 256 + threadIdx.x; i < " + total_count +
-              "; i += (Int)gridDim.x * 256)");
-  const std::string row = "(" + extent(kInner) + " / " + vector + ")";
-  body_.line("const Int q = i / " + row + ", j = i % " + row + " * " + vector + ";");
-  body_.line("const Int m = q % " + extent(kMiddle) + ", o = q / " + extent(kMiddle) + ";");
-  visit({}, "j");
-  body_.close();
+  const auto set_variables = [&] {
+    const std::string row = "(" + extent(kInner) + " / " + vector + ")";
+    body_.line("const Int q = i / " + row + ", j = i % " + row + " * " + vector + ";");
+    body_.line("const Int m = q % " + extent(kMiddle) + ", o = q / " + extent(kMiddle) + ";");
+  };
+  const Walk blocks{.variable = "i",
+                    .first = "(Int)blockIdx.x * 256 + threadIdx.x",
+                    .step = "(Int)gridDim.x * 256",
+                    .end = "(" + total_count + ")"};
+  if (nest_.has_epilogue()) {
+    walk(blocks, "", set_variables);
+  } else {  // Threads take one step each.
+    body_.block("for (Int i = " + blocks.first + "; i < " + blocks.end + "; i += " + blocks.step +
+                ")");
+    set_variables();
+    visit({}, "j");
+    body_.close();
+  }
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const std::string combine(combiner(nest_.reduces[i].reduction));
     body_.line(total(i) + " = reduce_row<" + combine + ", 256, 1>(" + total(i) + ");");
@@ -75,79 +127,6 @@ void NestEmitter::emit_elements() {
              nest_.has_epilogue() ? std::to_string(nest_.chunks)
                                   : divided_up("(" + total_count + ")", "256"),
              "1",
-             block_.width,
-             block_.rows);
-}
-
-void NestEmitter::emit_rows() {
-  block_ = choose_rows();
-  const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
-  const std::string vector = std::to_string(block_.vector);
-  open_kernel("rows", block_.width * block_.rows);
-  body_.line("const Int chunk = blockIdx.x, strip = 0;");
-  declare_totals(IterationDomain::kSingle);
-  declare_totals(IterationDomain::kColumn);
-  body_.block("for (Int first = (Int)blockIdx.x * " + rows + "; first < " + extent(kOuter) +
-              "; first += (Int)gridDim.x * " + rows + ")");
-  body_.line("const Int o = first + threadIdx.y;");
-  body_.line("const bool live = o < " + extent(kOuter) + ";");
-  choose_kept();
-  declare_totals(IterationDomain::kRow);
-  for (int phase = 0; phase < phase_count(); ++phase) {
-    if (block_.trips > 0) {
-      body_.directive("#pragma unroll");
-      body_.block("for (int t = 0; t < " + std::to_string(block_.trips) + "; ++t)");
-    } else {
-      body_.block("for (Int t = 0; t * " + std::to_string(block_.width * block_.vector) + " < " +
-                  row_length() + "; ++t)");
-    }
-    body_.line("const Int p = (t * " + width + " + (Int)threadIdx.x) * " + vector + ";");
-    body_.block("if (live && p < " + row_length() + ")");
-    set_position("p");
-    visit({.phase = phase, .trip = block_.trips > 0 ? "t" : ""}, "j");
-    body_.close();
-    body_.close();
-    for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
-      const LoopNest::Reduce& reduce = nest_.reduces[i];
-      if (reduce.result == IterationDomain::kRow && reduce.phase == phase) {
-        body_.line(total(i) + " = reduce_row<" + std::string(combiner(reduce.reduction)) + ", " +
-                   width + ", " + rows + ">(" + total(i) + ");");
-      }
-    }
-    row_stores(phase);
-  }
-  body_.close();
-  write_partials();
-  body_.close();
-  add_launch("rows",
-             nest_.has_epilogue() ? std::to_string(nest_.chunks) : divided_up(extent(kOuter), rows),
-             "1",
-             block_.width,
-             block_.rows);
-}
-
-void NestEmitter::emit_columns() {
-  block_ = choose_columns();
-  const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
-  const std::string vector = std::to_string(block_.vector);
-  open_kernel("columns", block_.width * block_.rows);
-  body_.line("const Int chunk = blockIdx.y, strip = blockIdx.x;");
-  declare_totals(IterationDomain::kColumn);
-  body_.line("const Int p = (strip * " + width + " + threadIdx.x) * " + vector + ";");
-  body_.line("const bool live = p < " + row_length() + ";");
-  body_.line("constexpr int t = 0;");
-  body_.block("if (live)");
-  set_position("p");
-  body_.block("for (Int o = chunk * " + rows + " + threadIdx.y; o < " + extent(kOuter) +
-              "; o += (Int)gridDim.y * " + rows + ")");
-  visit({.trip = "t"}, "j");
-  body_.close();
-  body_.close();
-  write_partials();
-  body_.close();
-  add_launch("columns",
-             divided_up(row_length(), std::to_string(block_.width * block_.vector)),
-             std::to_string(nest_.chunks),
              block_.width,
              block_.rows);
 }
@@ -203,36 +182,6 @@ void NestEmitter::emit_tiles() {
   body_.close();
   add_launch(
       "tiles", "(long long)" + across + " * " + down + " * " + extent(kOuter), "1", side, rows);
-}
-
-// What the threads of a block have added up, as the block's part of each total.
-void NestEmitter::write_partials() {
-  const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
-  const std::string shape = ", " + width + ", " + rows + ">(";
-  for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
-    const LoopNest::Reduce& reduce = nest_.reduces[i];
-    const std::string partial = "partial" + std::to_string(i);
-    const std::string combine(combiner(reduce.reduction));
-    if (reduce.result == IterationDomain::kSingle) {
-      body_.line(total(i) + " = reduce_row<" + combine + shape + total(i) + ");");
-      body_.line(total(i) + " = reduce_column<" + combine + shape + total(i) + ");");
-      body_.line("if (threadIdx.x == 0 && threadIdx.y == 0) " + partial + "[chunk] = " + total(i) +
-                 ";");
-    } else if (reduce.result == IterationDomain::kColumn && !totals_in_memory()) {
-      const std::string element = "c" + std::to_string(i) + "[t][v]";
-      body_.directive("#pragma unroll");
-      body_.block("for (int t = 0; t < " + std::to_string(block_.trips) + "; ++t)");
-      body_.line("const Int p = ((strip * " + std::to_string(block_.trips) + " + t) * " + width +
-                 " + threadIdx.x) * " + std::to_string(block_.vector) + ";");
-      body_.directive("#pragma unroll");
-      body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
-      body_.line(element + " = reduce_column<" + combine + shape + element + ");");
-      body_.line("if (p < " + row_length() + " && threadIdx.y == 0) " + partial + "[chunk * (Int)" +
-                 row_length() + " + p + v] = " + element + ";");
-      body_.close();
-      body_.close();
-    }
-  }
 }
 
 void NestEmitter::emit_totals() {

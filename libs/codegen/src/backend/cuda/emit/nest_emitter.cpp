@@ -78,7 +78,11 @@ KernelSource NestEmitter::run() {
   } else if (has(IterationDomain::kRow)) {
     emit_rows();
   } else if (!has(IterationDomain::kColumn)) {
-    emit_elements();
+    if (emits_flat()) {
+      emit_flat();
+    } else {
+      emit_elements();
+    }
   } else if (has(IterationDomain::kSingle)) {
     emit_rows();
   } else {
@@ -168,7 +172,7 @@ std::string NestEmitter::row_length() const {
 // Choices.
 
 bool NestEmitter::is_packed(const Index& address) const {
-  const int vector = block_.vector;
+  const int vector = is_flat_ ? 1 : block_.vector;
   const auto is_multiple = [&](const Expr& expr) {
     return expr.constant() && *expr.constant() % vector == 0;
   };
@@ -257,6 +261,10 @@ BlockShape NestEmitter::choose_columns() const {
 }
 
 // Kernels and launches.
+
+std::string divided_up(const std::string& count, const std::string& by) {
+  return "((long long)" + count + " + " + by + " - 1) / " + by;
+}
 
 void NestEmitter::open_kernel(const std::string& name, int threads) {
   body_.block("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) +

@@ -2,6 +2,7 @@
 //
 //   elements   each thread takes some, wherever they are; nothing but totals of everything is
 //              reduced
+//   flat       the same, where rows have no whole vectors: some that lie side by side in memory
 //   rows       a row is shared by a power of two of threads, which reduce it in phases; values that
 //              several phases read stay in registers if the row is short
 //   columns    a block takes a strip of columns through every so many-th row
@@ -15,12 +16,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cuda/emit/conditional_loads.hpp"
 #include "backend/cuda/emit/scalar_writer.hpp"
 #include "backend/cuda/emit/types.hpp"
 #include "loop/loop_nest.hpp"
@@ -37,6 +40,14 @@ struct BlockShape {
 
 /// Up to so many bytes a thread keeps in registers between the phases of a row.
 inline constexpr std::int64_t kKeptRowBytes = 256;
+/// So many steps of a loop have their loads on the way at once.
+inline constexpr int kStepsAhead = 4;
+
+/// "(n + by - 1) / by"
+[[nodiscard]] std::string divided_up(const std::string& count, const std::string& by);
+
+/// The array of a packed load.
+[[nodiscard]] std::string vector_of(ScalarId load);
 
 class NestEmitter {
  public:
@@ -54,7 +65,12 @@ class NestEmitter {
   [[nodiscard]] BlockShape choose_columns() const;
   [[nodiscard]] std::string index_type() const;
 
+  [[nodiscard]] bool is_flat(const Index& address) const;
+  [[nodiscard]] bool emits_flat() const;
+  [[nodiscard]] std::vector<ScalarId> flat_loads() const;
+
   void emit_elements();
+  void emit_flat();
   void emit_rows();
   void emit_columns();
   void emit_tiles();
@@ -73,23 +89,43 @@ class NestEmitter {
   // What of the nest happens at one visit of its elements.
   struct Work {
     int phase = 0;
-    std::string trip = {};  // The number of the visit, if registers are kept for each.
+    std::string trip = {};  // The number of the visit, if a row's columns have totals for each.
+    std::string slot = {};  // Which of a kept load's registers.
+    const ScalarWriter* known = nullptr;  // What was computed before.
   };
+  // for (variable = first; variable < end; variable += step)
+  struct Walk {
+    std::string variable, first, step, end;
+  };
+  void walk(const Walk& walk, const std::string& trip, const std::function<void()>& set_variables);
+  void open_trips();
+  void close_trips();
+  void write_row_values(int phase, ScalarWriter& row);
+  // Packed loads of a row that is short are all on their way before the first is needed.
+  [[nodiscard]] bool fetches_first() const { return !text_.checks_indices; }
+  void fetch_kept(int phase);
   // Writes what happens at `block_.vector` elements from the inner index `first` on.
   void visit(const Work& work, const std::string& first);
-  void load_vectors(const Work& work);
-  void visit_element(const Work& work);
+  void load_vectors(const Work& work, ScalarWriter& outside);
+  void load_vector(ScalarId load, const std::string& slot, ScalarWriter& outside);
+  void load_under_conditions(const Work& work, ScalarWriter& outside);
+  void declare_stored(const Work& work);
+  void visit_element(const Work& work, ScalarWriter element);
   void write_stores(const Work& work, ScalarWriter& element);
-  void store_vectors(const Work& work);
+  void store_vectors(const Work& work, ScalarWriter& outside);
   void row_stores(int phase);
   void assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value);
   void set_position(const std::string& linear);
   void choose_kept();
+  void keep_ahead();
+  [[nodiscard]] std::int64_t kept_bytes(ScalarId load, int slots) const;
+  void declare_kept(ScalarId load, int slots);
   void declare_totals(IterationDomain domain);
   void write_partials();
 
   [[nodiscard]] bool totals_in_memory() const;
   [[nodiscard]] std::vector<ScalarId> packed_loads(int phase) const;
+  [[nodiscard]] std::vector<ConditionalLoad> conditional_loads(int phase) const;
   [[nodiscard]] int first_phase_of(ScalarId load) const;
   [[nodiscard]] std::vector<ScalarId> roots(int phase) const;
   [[nodiscard]] int phase_count() const;
@@ -106,7 +142,8 @@ class NestEmitter {
   NestText text_;
   BlockShape block_;
   std::string trip_;                   // Of the visit that is being written.
-  std::unordered_set<ScalarId> kept_;  // Packed loads that stay in registers between phases.
+  std::unordered_set<ScalarId> kept_;  // Packed loads with registers for every visit of a row.
+  bool is_flat_ = false;
 };
 
 }  // namespace kiln::codegen::cuda

@@ -47,6 +47,8 @@ class ScalarWriter {
   std::string index(const Index& index);
   /// Names a value that is there already.
   void set(ScalarId id, std::string name) { names_[id] = std::move(name); }
+  /// Whether computing it reads memory.
+  bool loads(ScalarId id);
 
  private:
   std::string compute(const Scalar& scalar);
@@ -54,7 +56,6 @@ class ScalarWriter {
   std::string load(const Scalar& scalar);
   // Only the branch that is taken may load.
   std::string choose(const Scalar& scalar);
-  bool loads(ScalarId id);
   std::string atom(const Atom& atom);
 
   NestText& text_;

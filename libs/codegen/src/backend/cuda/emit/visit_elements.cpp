@@ -5,13 +5,10 @@
 #include "backend/cuda/emit/nest_emitter.hpp"
 
 namespace kiln::codegen::cuda {
-namespace {
 
 std::string vector_of(ScalarId load) {
   return "l" + std::to_string(load.index());
 }
-
-}  // namespace
 
 std::string NestEmitter::column_total(std::size_t reduce) const {
   const std::string name = "c" + std::to_string(reduce);
@@ -49,15 +46,10 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
     body_.line("bool ok = true;");
   }
   trip_ = work.trip;
-  load_vectors(work);
-  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
-    const LoopNest::Store& store = nest_.stores[i];
-    if (store.domain == IterationDomain::kFull && store.phase == work.phase &&
-        is_packed(store.address)) {
-      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(store.operand))) + " y" +
-                 std::to_string(i) + "[" + std::to_string(block_.vector) + "];");
-    }
-  }
+  ScalarWriter known = work.known != nullptr ? *work.known : ScalarWriter(text_);
+  load_vectors(work, known);
+  load_under_conditions(work, known);
+  declare_stored(work);
   if (block_.vector > 1) {
     body_.line("const Int j0 = " + first + ";");
     body_.directive("#pragma unroll");
@@ -67,33 +59,79 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
     body_.block("");
     body_.line("constexpr int v = 0;");
   }
-  visit_element(work);
+  visit_element(work, known);
   body_.close();
-  store_vectors(work);
+  store_vectors(work, known);
   if (text_.checks_indices) {
     body_.line("if (!ok) *failed = 1;");
   }
 }
 
-void NestEmitter::load_vectors(const Work& work) {
-  ScalarWriter outside(text_);
-  for (const ScalarId load : packed_loads(work.phase)) {
-    const Scalar& scalar = text_.scalar(load);
-    const auto operand = static_cast<std::uint32_t>(scalar.integer);
-    const bool kept = kept_.contains(load);
-    std::string vector = vector_of(load) + (kept ? "[" + work.trip + "]" : "");
-    if (kept && first_phase_of(load) < work.phase) {
-      continue;
+// Arrays for what is stored side by side.
+void NestEmitter::declare_stored(const Work& work) {
+  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+    const LoopNest::Store& store = nest_.stores[i];
+    if (store.domain == IterationDomain::kFull && store.phase == work.phase &&
+        (is_flat_ || is_packed(store.address))) {
+      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(store.operand))) + " y" +
+                 std::to_string(i) + "[" + std::to_string(block_.vector) + "];");
     }
-    if (!kept) {
-      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " + vector +
-                 "[" + std::to_string(block_.vector) + "];");
+  }
+}
+
+void NestEmitter::load_vectors(const Work& work, ScalarWriter& outside) {
+  for (const ScalarId load : packed_loads(work.phase)) {
+    const bool is_kept = kept_.contains(load);
+    if (!is_kept || (!fetches_first() && first_phase_of(load) == work.phase)) {
+      load_vector(load, is_kept ? work.slot : "", outside);
+    }
+  }
+}
+
+// With a slot, into the registers that are kept for it.
+void NestEmitter::load_vector(ScalarId load, const std::string& slot, ScalarWriter& outside) {
+  const Scalar& scalar = text_.scalar(load);
+  const auto operand = static_cast<std::uint32_t>(scalar.integer);
+  const std::string count = std::to_string(block_.vector);
+  if (slot.empty()) {
+    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
+               vector_of(load) + "[" + count + "];");
+  }
+  const std::string address = outside.index(scalar.indices[0]);
+  body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") + count + ">(" +
+             vector_of(load) + (slot.empty() ? "" : "[" + slot + "]") + ", " +
+             text_.operand(operand) + " + (" + address + "), aligned);");
+}
+
+// What only some visits need is loaded by those, as a vector too.
+void NestEmitter::load_under_conditions(const Work& work, ScalarWriter& outside) {
+  for (const ConditionalLoad& conditional : conditional_loads(work.phase)) {
+    const Scalar& scalar = text_.scalar(conditional.load);
+    const auto operand = static_cast<std::uint32_t>(scalar.integer);
+    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
+               vector_of(conditional.load) + "[" + std::to_string(block_.vector) + "];");
+    std::string condition;
+    for (const Condition& part : conditional.conditions) {
+      condition += (condition.empty() ? "" : " && ") + std::string(part.is_true ? "" : "!") +
+                   outside.value(part.scalar);
     }
     const std::string address = outside.index(scalar.indices[0]);
-    body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") +
-               std::to_string(block_.vector) + ">(" + vector + ", " + text_.operand(operand) +
-               " + (" + address + "), aligned);");
+    body_.line("if (" + condition + ") copy_vector<" + std::to_string(block_.vector) + ">(" +
+               vector_of(conditional.load) + ", " + text_.operand(operand) + " + (" + address +
+               "), aligned);");
   }
+}
+
+std::vector<ConditionalLoad> NestEmitter::conditional_loads(int phase) const {
+  if (block_.vector == 1 || is_flat_ || text_.checks_indices || !nest_.segments.empty()) {
+    return {};
+  }
+  std::vector<ConditionalLoad> loads =
+      collect_conditional_loads(program_.pool, nest_, roots(phase));
+  std::erase_if(loads, [&](const ConditionalLoad& conditional) {
+    return !is_packed(text_.scalar(conditional.load).indices[0]);
+  });
+  return loads;
 }
 
 // Loads that every element of a phase needs, and that lie side by side.
@@ -115,37 +153,73 @@ int NestEmitter::first_phase_of(ScalarId load) const {
   return phase;
 }
 
-// Short rows: packed loads of more than one phase, as many as there are registers for.
+// Short rows: packed loads, as many as there are registers for, and those of more than one phase
+// first.
 void NestEmitter::choose_kept() {
   if (block_.trips == 0) {
     return;
   }
   std::unordered_map<ScalarId, int> uses;
-  std::vector<ScalarId> order;
+  std::vector<ScalarId> order, once;
   for (int phase = 0; phase < phase_count(); ++phase) {
     for (const ScalarId load : packed_loads(phase)) {
       if (++uses[load] == 2) {
         order.push_back(load);
+      } else if (uses[load] == 1) {
+        once.push_back(load);
       }
+    }
+  }
+  for (const ScalarId load : once) {
+    // What all rows read is in the cache.
+    const bool is_of_row = text_.scalar(load).indices[0].mentions(kOuter);
+    if (uses[load] == 1 && is_of_row && block_.trips > 1 && fetches_first()) {
+      order.push_back(load);
     }
   }
   std::int64_t bytes = 0;
   for (const ScalarId load : order) {
-    const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
-    bytes += std::int64_t{block_.trips} * block_.vector * ir::size_of(dtype);
+    bytes += kept_bytes(load, block_.trips);
     if (bytes <= kKeptRowBytes) {
       kept_.insert(load);
-      body_.line("alignas(16) " + std::string(memory_type(dtype)) + " " + vector_of(load) + "[" +
-                 std::to_string(block_.trips) + "][" + std::to_string(block_.vector) + "];");
+      declare_kept(load, block_.trips);
     }
   }
 }
 
-void NestEmitter::visit_element(const Work& work) {
-  ScalarWriter element(text_);
+// A loop that adds up: packed loads of each step.
+void NestEmitter::keep_ahead() {
+  if (!fetches_first()) {
+    return;
+  }
+  std::int64_t bytes = 0;
+  for (const ScalarId load : packed_loads(0)) {
+    bytes += kept_bytes(load, kStepsAhead);
+    if (bytes <= kKeptRowBytes) {
+      kept_.insert(load);
+    }
+  }
+}
+
+std::int64_t NestEmitter::kept_bytes(ScalarId load, int slots) const {
+  const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
+  return std::int64_t{slots} * block_.vector * ir::size_of(text_.dtype(operand));
+}
+
+void NestEmitter::declare_kept(ScalarId load, int slots) {
+  const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
+  body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
+             vector_of(load) + "[" + std::to_string(slots) + "][" + std::to_string(block_.vector) +
+             "];");
+}
+
+void NestEmitter::visit_element(const Work& work, ScalarWriter element) {
+  for (const ConditionalLoad& conditional : conditional_loads(work.phase)) {
+    element.set(conditional.load, "value(" + vector_of(conditional.load) + "[v])");
+  }
   for (const ScalarId load : packed_loads(work.phase)) {
-    const std::string trip = kept_.contains(load) ? "[" + work.trip + "]" : "";
-    element.set(load, "value(" + vector_of(load) + trip + "[v])");
+    const std::string slot = kept_.contains(load) ? "[" + work.slot + "]" : "";
+    element.set(load, "value(" + vector_of(load) + slot + "[v])");
   }
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = nest_.reduces[i];
@@ -178,7 +252,7 @@ void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
     if (store.domain != IterationDomain::kFull || store.phase != work.phase) {
       continue;
     }
-    const bool packed = is_packed(store.address);
+    const bool packed = is_flat_ || is_packed(store.address);
     const std::string type(memory_type(text_.dtype(store.operand)));
     const auto assign = [&](ScalarWriter& writer, ScalarId value) {
       if (packed) {
@@ -202,8 +276,7 @@ void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
   }
 }
 
-void NestEmitter::store_vectors(const Work& work) {
-  ScalarWriter outside(text_);
+void NestEmitter::store_vectors(const Work& work, ScalarWriter& outside) {
   for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
     const LoopNest::Store& store = nest_.stores[i];
     if (store.domain != IterationDomain::kFull || store.phase != work.phase ||
