@@ -63,6 +63,18 @@ class Attention(nn.Module):
         return x + self.out(y.transpose(1, 2).reshape(batch, length, width))
 
 
+class Varying:
+    """Inputs as a function of a size, and which dimensions vary with it."""
+
+    def __init__(self, inputs, dims):
+        self.inputs, self.dims = inputs, dims
+
+
+def vary(make, *dims):
+    n = torch.export.Dim("n", min=1, max=4096)
+    return Varying(make, [{dim: n} if dim is not None else {} for dim in dims])
+
+
 def r(*sizes, dtype=torch.float32):
     return torch.randn(*sizes).to(dtype)
 
@@ -125,5 +137,13 @@ PROGRAMS = {
     "constants": lambda: (Function(lambda x: (x * torch.arange(8), torch.tensor(2.5) + x, torch.linspace(0, 1, 8), torch.full((2,), 7), torch.eye(8) @ x)), (r(8, 8),)),
     "empty": lambda: (Function(lambda x: (x.relu(), x.sum(0), torch.cat([x, x + 1]))), (r(0, 6),)),
     "single": lambda: (Function(lambda x: (x * 2, x.sum(), x.softmax(0))), (r(1),)),
+    "varying_pointwise": lambda: (Function(lambda x, y: (torch.sin(x) * y + 2).relu()), vary(lambda n: (r(n, 33), r(33)), 0, None)),
+    "varying_columns": lambda: (Function(lambda x: (x.exp() + 1, x.softmax(-1), x.sum(1), x.sum(0), x.mean())), vary(lambda n: (r(9, n),), 1)),
+    "varying_rows": lambda: (Function(lambda x: (x.softmax(-1), x.sum(1), x.sum(0), x.amax(), x.t().contiguous())), vary(lambda n: (r(n, 65),), 0)),
+    "varying_network": lambda: (nn.Sequential(nn.LayerNorm(48), nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 5)), vary(lambda n: (r(n, 48),), 0)),
+    "varying_network_bf16": lambda: (nn.Sequential(nn.Linear(48, 96), nn.SiLU(), nn.LayerNorm(96), nn.Linear(96, 7)).to(BF16), vary(lambda n: (r(n, 48, dtype=BF16),), 0)),
+    "varying_convolutions": lambda: (Network().eval(), vary(lambda n: (r(n, 3, 32, 32),), 0)),
+    "varying_attention": lambda: (Attention().eval(), vary(lambda n: (r(2, n, 64),), 1)),
+    "varying_embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), vary(lambda n: (i(100, n, 9),), 0)),
     "returned_input": lambda: (Function(lambda x: (x, x.view(-1), x + 1)), (r(4, 5),)),
 }

@@ -2,9 +2,10 @@
 """Programs compiled for CUDA, in PyTorch's own runner.
 
 `prepare` needs no GPU: each program is exported on the CPU, `kiln compile --device cuda` makes a package
-of it, and that goes to the folder with inputs the trace has not seen and what the module gives for them.
-`check` runs every package of the folder on the GPU: results within three times the module's own error
-against float64, arguments as the module leaves them, twice, and the same bits both times.
+of it, and that goes to the folder with inputs the trace has not seen and what the module gives for them;
+where sizes vary, with inputs of other sizes. `check` runs every package of the folder on the GPU: results
+within three times the module's own error against float64, arguments as the module leaves them, twice, and
+the same bits both times; then all of them again in a CUDA graph.
 
 usage: run.py prepare KILN FOLDER [--arch LIST] [--only NAME...] [--zoo]
        run.py check FOLDER [--only NAME...]
@@ -32,6 +33,10 @@ EXTRA = {torch.float32: 3e-6, torch.float64: 1e-12, torch.bfloat16: 8e-3, torch.
 
 
 EXPORTING = threading.Lock()  # torch.export is not for several threads.
+
+
+# They wait for the device, or change with every call.
+NOT_CAPTURED = {"solves", "counter"}
 
 
 class Wrong(Exception):
@@ -100,13 +105,17 @@ def prepare(kiln, name, make, folder, arch):
     with EXPORTING, torch.no_grad():
         torch.manual_seed(sum(map(ord, name)))
         made = make()
-        module, arguments = Flat(made[0]), made[1]
+        varies = hasattr(made[1], "dims")
+        module, arguments = Flat(made[0]), made[1].inputs(6) if varies else made[1]
         keywords = made[2] if len(made) > 2 else {}
+        # `Flat` takes one tuple of arguments.
+        dims = (tuple(made[1].dims),) if varies else None
         torch.export.save(torch.export.export(copy.deepcopy(module), copy.deepcopy(arguments), copy.deepcopy(keywords),
-                                              strict=False), archive)
+                                              dynamic_shapes=dims, strict=False), archive)
         torch.manual_seed(1 + sum(map(ord, name)))
-        arguments, keywords = pytree.tree_map(redrawn, (tuple(arguments), keywords))
-        torch.save({"inputs": (arguments, keywords), "calls": reference(module, arguments, keywords)},
+        drawn = [(made[1].inputs(size), {}) for size in (1, 7, 2, 40)] if varies else [
+            pytree.tree_map(redrawn, (tuple(arguments), keywords))]
+        torch.save([{"inputs": inputs, "calls": reference(module, *inputs)} for inputs in drawn],
                    folder / f"{name}.expected")
     done = subprocess.run([kiln, "compile", archive, "-o", folder / f"{name}.pt2", "--no-cache", "--device", "cuda",
                            "--option", f"arch={arch}"], capture_output=True, text=True)
@@ -130,7 +139,9 @@ def prepare_all(args):
 def compare(found, expected, allowed, what):
     if (found.dtype, tuple(found.shape)) != (expected.dtype, tuple(expected.shape)):
         raise Wrong(f"{what} is {found.dtype}{tuple(found.shape)} instead of {expected.dtype}{tuple(expected.shape)}")
-    if found.stride() != expected.stride() and expected.numel() > 1:
+    strides = [tuple(stride for stride, size in zip(tensor.stride(), tensor.shape) if size != 1)
+               for tensor in (found, expected)]
+    if strides[0] != strides[1] and expected.numel() > 1:
         raise Wrong(f"{what} has strides {found.stride()} instead of {expected.stride()}")
     found = found.cpu()
     if allowed == 0 or not expected.is_floating_point():
@@ -146,28 +157,58 @@ def compare(found, expected, allowed, what):
         raise Wrong(f"{what} is {error.amax():.3g} off, {allowed:.3g} are allowed")
 
 
+def on_gpu(tree):
+    return pytree.tree_map(lambda leaf: leaf.cuda() if isinstance(leaf, torch.Tensor) else leaf, copy.deepcopy(tree))
+
+
+def compare_call(found, inputs, call, what):
+    expected, allowed, after = call
+    if len(found) != len(expected):
+        raise Wrong(f"{len(found)} results instead of {len(expected)}")
+    for k, (result, wanted, bound) in enumerate(zip(found, expected, allowed)):
+        compare(result, wanted, bound, f"result {k} of {what}")
+    for k, (argument, wanted) in enumerate(zip(tensors(inputs), after)):
+        compare(argument, wanted, 1e-5, f"argument {k} after {what}")
+
+
 def check(name, folder):
     saved = torch.load(folder / f"{name}.expected", weights_only=False)
-    on_gpu = lambda tree: pytree.tree_map(
-        lambda leaf: leaf.cuda() if isinstance(leaf, torch.Tensor) else leaf, copy.deepcopy(tree))
     runs = []
     for _ in range(2):
         runner = torch._inductor.aoti_load_package(str(folder / f"{name}.pt2"))
         results = []
-        for number, (expected, allowed, after) in enumerate(saved["calls"]):
-            arguments, keywords = on_gpu(saved["inputs"])
-            found = tensors(runner(*arguments, **keywords))
-            if len(found) != len(expected):
-                raise Wrong(f"{len(found)} results instead of {len(expected)}")
-            for k, (result, wanted, bound) in enumerate(zip(found, expected, allowed)):
-                compare(result, wanted, bound, f"result {k} of call {number}")
-            for k, (argument, wanted) in enumerate(zip(tensors((arguments, keywords)), after)):
-                compare(argument, wanted, 1e-5, f"argument {k} after call {number}")
-            results += [result.cpu() for result in found]
+        for number, sample in enumerate(saved):
+            for call_number, call in enumerate(sample["calls"]):
+                inputs = on_gpu(sample["inputs"])
+                found = tensors(runner(*inputs[0], **inputs[1]))
+                compare_call(found, inputs, call, f"call {call_number} with inputs {number}")
+                results += [result.cpu() for result in found]
         runs.append(results)
     for first, second in zip(*runs):
         if not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
             raise Wrong("two loads of the package do not give the same bits")
+
+
+def check_captured(name, folder):
+    """The package in a graph that torch.cuda.graph captures: a replay reads what its inputs hold by then."""
+    for sample in torch.load(folder / f"{name}.expected", weights_only=False):
+        runner = torch._inductor.aoti_load_package(str(folder / f"{name}.pt2"))
+        inputs = on_gpu(sample["inputs"])
+        runner(*on_gpu(inputs)[0], **on_gpu(inputs)[1])
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = tensors(runner(*inputs[0], **inputs[1]))
+        neighbour = torch.full((1 << 20,), 7.0, device="cuda")
+        for _ in range(3):
+            for to, source in zip(tensors(inputs), tensors(sample["inputs"])):
+                to.copy_(source)
+            runner(*on_gpu(sample["inputs"])[0], **on_gpu(sample["inputs"])[1])  # Of its own, in between.
+            graph.replay()
+            torch.cuda.synchronize()
+            compare_call(found, inputs, sample["calls"][0], "a replay")
+        if not bool((neighbour == 7).all()):
+            raise Wrong("a replay wrote to another tensor")
 
 
 def main():
@@ -188,8 +229,11 @@ def main():
         torch.backends.cudnn.allow_tf32 = False
         workers = 1
         names = sorted(path.name[:-len(".expected")] for path in args.folder.glob("*.expected"))
-        work = {name: (lambda name=name: check(name, args.folder)) for name in names
-                if (not args.only or name in args.only) and (args.folder / f"{name}.pt2").exists()}
+        names = [name for name in names if (not args.only or name in args.only)
+                 and (args.folder / f"{name}.pt2").exists()]
+        work = {name: (lambda name=name: check(name, args.folder)) for name in names}
+        work |= {f"{name} captured": (lambda name=name: check_captured(name, args.folder)) for name in names
+                 if name not in NOT_CAPTURED}
     failed = 0
 
     def attempt(name):
@@ -203,7 +247,7 @@ def main():
     with ThreadPoolExecutor(workers) as pool:
         for name, outcome, taken in pool.map(attempt, work):
             failed += outcome != "ok"
-            print(f"{name:20} {taken:6.1f} s  {outcome}", flush=True)
+            print(f"{name:30} {taken:6.1f} s  {outcome}", flush=True)
     print(f"{args.command}: {len(work) - failed} of {len(work)}")
     return 1 if failed or not work else 0
 

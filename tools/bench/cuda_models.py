@@ -1,12 +1,16 @@
 """Whole models in bfloat16 on a GPU: a package of Kiln beside torch.compile and eager.
 
-Each is exported on the CPU, compiled by `kiln compile --device cuda` and run by PyTorch's own
-aoti_load_package. Times are the median of 30 calls, each until the device has done it; "busy" is what the
-device itself took. Errors are relative to the same model in float32.
+Each is exported on the CPU and compiled by `kiln compile --device cuda`. "plain" is the package in PyTorch's
+own aoti_load_package beside torch.compile's default mode; "graphs" is `kiln bench --cuda-graphs on` beside
+mode="reduce-overhead". Times are medians in milliseconds, each call until the device has done it; "busy" is
+what the device itself took. Errors are relative to the same model in float32.
 
-usage: cuda_models.py KILN [NAME...]
+usage: cuda_models.py KILN [NAME...] [--json FILE]
 """
 
+import argparse
+import json
+import math
 import os
 import subprocess
 import sys
@@ -58,13 +62,21 @@ def resnet18():
     return timm.create_model("resnet18"), torch.randn(32, 3, 224, 224)
 
 
+def llama():
+    import transformers
+    config = transformers.LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=8,
+                                      num_attention_heads=16, num_key_value_heads=4, use_cache=False)
+    return Output(transformers.LlamaForCausalLM(config), lambda m, x: m(input_ids=x).logits), torch.randint(
+        30000, (8, 256))
+
+
 def perceptron():
     layers = [nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024), nn.LayerNorm(1024)]
     return nn.Sequential(*layers), torch.randn(1024, 1024)
 
 
 MODELS = {"gpt2 8x128": lambda: gpt2(8), "gpt2 1x128": lambda: gpt2(1), "bert 8x128": bert, "vit 8x224": vit,
-          "resnet18 32x224": resnet18, "perceptron": perceptron}
+          "llama 8x256": llama, "resnet18 32x224": resnet18, "perceptron": perceptron}
 
 
 def milliseconds(function, x):
@@ -91,7 +103,26 @@ def compile_package(kiln, model, x, folder):
     start = time.time()
     subprocess.run([kiln, "compile", archive, "-o", package, "--device", "cuda", "--no-cache"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return torch._inductor.aoti_load_package(str(package)), time.time() - start
+    return package, time.time() - start
+
+
+def replayed_milliseconds(kiln, package):
+    done = subprocess.run([kiln, "bench", package, "--cuda-graphs", "on", "--instances", "1", "--seconds", "0.5", "--json"],
+                          check=True, capture_output=True, text=True)
+    measured = json.loads(done.stdout)
+    if measured.get("cuda_graphs", {}).get("refusals"):
+        raise RuntimeError(f"not captured: {measured['cuda_graphs']['refusals']}")
+    return measured["p50_us"] / 1e3
+
+
+def compiled(model, x, **options):
+    """What torch.compile makes, and the seconds of its first call."""
+    torch._dynamo.reset()
+    function = torch.compile(model, **options)
+    start = time.time()
+    function(x)
+    torch.cuda.synchronize()
+    return function, time.time() - start
 
 
 def error_of(found, exact):
@@ -103,39 +134,49 @@ def measure(kiln, make, folder):
     model, x = make()
     model = model.eval().to(torch.bfloat16)
     x = x.to(torch.bfloat16) if x.is_floating_point() else x
-    ours, our_compile = compile_package(kiln, model, x, folder)
+    package, seconds = compile_package(kiln, model, x, folder)
+    result = {"compile_s": seconds, "graphs": replayed_milliseconds(kiln, package)}
+    ours = torch._inductor.aoti_load_package(str(package))
     model, x = model.cuda(), x.cuda()
-    eager_result, result = model(x), ours(x)
+    eager_result, found = model(x).clone(), ours(x).clone()
     exact = model.float()(x.float() if x.is_floating_point() else x)
     model = model.to(torch.bfloat16)
-    torch._dynamo.reset()
-    theirs = torch.compile(model)
-    start = time.time()
-    theirs(x)
-    torch.cuda.synchronize()
-    their_compile = time.time() - start
-    return (milliseconds(ours, x), milliseconds(theirs, x), milliseconds(model, x), busy_milliseconds(ours, x),
-            busy_milliseconds(theirs, x), our_compile, their_compile, error_of(result, exact),
-            error_of(eager_result, exact))
+    result |= {"error": error_of(found, exact), "eager_error": error_of(eager_result, exact),
+               "plain": milliseconds(ours, x), "busy": busy_milliseconds(ours, x), "eager": milliseconds(model, x)}
+    theirs, result["torch_compile_s"] = compiled(model, x)
+    result |= {"torch_plain": milliseconds(theirs, x), "torch_busy": busy_milliseconds(theirs, x)}
+    theirs, _ = compiled(model, x, mode="reduce-overhead")
+    result["torch_graphs"] = milliseconds(theirs, x)
+    return result
+
+
+def geometric_mean(numbers):
+    return math.exp(sum(math.log(number) for number in numbers) / len(numbers))
 
 
 @torch.no_grad()
 def main():
-    kiln, names = sys.argv[1], sys.argv[2:] or list(MODELS)
-    print(f"{'model':16} {'Kiln ms':>8} {'torch ms':>9} {'eager ms':>9} {'ratio':>6} {'busy ms':>8} {'torch':>6} "
-          f"{'compile s':>10} {'torch':>6} {'error':>8} {'eager':>8}")
-    ratios = []
-    for name in names:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kiln")
+    parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    print(f"{'':16} {'graphs':>8} {'torch':>7} {'ratio':>6} {'plain':>8} {'torch':>7} {'ratio':>6} {'eager':>7} "
+          f"{'busy':>6} {'torch':>6} {'compile s':>10} {'torch':>6} {'error':>8} {'eager':>8}")
+    results = {}
+    for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs, eager, busy, their_busy, compiled, their_compiled, error, eager_error = measure(
-                kiln, MODELS[name], Path(folder))
-        ratios.append(theirs / ours)
-        print(f"{name:16} {ours:8.3f} {theirs:9.3f} {eager:9.3f} {theirs / ours:6.2f} {busy:8.3f} {their_busy:6.3f} "
-              f"{compiled:10.1f} {their_compiled:6.1f} {error:8.1e} {eager_error:8.1e}", flush=True)
-    product = 1.0
-    for ratio in ratios:
-        product *= ratio
-    print(f"geometric mean {product ** (1 / len(ratios)):.2f}x of torch.compile, least {min(ratios):.2f}x")
+            found = results[name] = measure(args.kiln, MODELS[name], Path(folder))
+        print(f"{name:16} {found['graphs']:8.3f} {found['torch_graphs']:7.3f} "
+              f"{found['torch_graphs'] / found['graphs']:6.2f} {found['plain']:8.3f} {found['torch_plain']:7.3f} "
+              f"{found['torch_plain'] / found['plain']:6.2f} {found['eager']:7.3f} {found['busy']:6.3f} "
+              f"{found['torch_busy']:6.3f} {found['compile_s']:10.1f} {found['torch_compile_s']:6.1f} "
+              f"{found['error']:8.1e} {found['eager_error']:8.1e}", flush=True)
+        if args.json:
+            Path(args.json).write_text(json.dumps(results, indent=2) + "\n")
+    for mode, peer in (("graphs", "reduce-overhead"), ("plain", "torch.compile")):
+        ratios = [found[f"torch_{mode}"] / found[mode] for found in results.values()]
+        print(f"{mode}: geometric mean {geometric_mean(ratios):.2f}x of {peer}, least {min(ratios):.2f}x")
 
 
 if __name__ == "__main__":
