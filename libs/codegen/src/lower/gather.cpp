@@ -104,6 +104,12 @@ Formula index_value(Lowering& l, const Index& index) {
   return {&l.pool(), l.pool().index(index)};
 }
 
+// Whether a size that varies can be 0: then index 0, which is read where nothing else is, is not
+// there.
+bool may_be_zero(const Lowering& l, const Expr& size) {
+  return !size.is_constant() && size.bounds(l.graph().symbols()).low < 1;
+}
+
 // A piece is read within its bounds only: elsewhere its index is 0 and the value is not used.
 Formula guarded_read(
     Lowering& l, TensorId tensor, std::vector<Index> indices, std::size_t dim, Formula inside) {
@@ -141,6 +147,11 @@ bool lower_cat(Lowering& l) {
   }
   const std::size_t dim = *l.dim(1, sizes.size(), 0);
   if (parts.empty() || parts.size() > kMost || (parts.size() > kFew && !is_cut(sizes, dim))) {
+    return false;
+  }
+  if (parts.size() > 1 && std::ranges::any_of(parts, [&](TensorId part) {
+        return may_be_zero(l, l.sizes(part)[dim]);
+      })) {
     return false;
   }
   const auto body = [&](Indices i) {
@@ -214,6 +225,9 @@ bool lower_slice_scatter(Lowering& l) {
   }
   start = min(start, sizes[*dim]);
   const Expr length = l.sizes(source)[*dim];
+  if (may_be_zero(l, length)) {
+    return false;
+  }
   if (length == Expr(0)) {
     l.define(0, [&](Indices i) { return l.operand(0, i, l.meta(0).dtype); });
     return true;
@@ -243,7 +257,8 @@ bool lower_constant_pad(Lowering& l) {
   const std::vector<Expr>& own = l.sizes(source);
   const std::vector<Expr> padding = l.integers(1);
   const DType type = l.meta(0).dtype;
-  if (std::ranges::any_of(own, [](const Expr& size) { return size == Expr(0); })) {
+  if (std::ranges::any_of(
+          own, [&](const Expr& size) { return size == Expr(0) || may_be_zero(l, size); })) {
     return false;
   }
   l.define(0, [&](Indices i) {
