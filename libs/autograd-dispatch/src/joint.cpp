@@ -301,7 +301,8 @@ JointTrace trace_joint(const TensorFunction& function,
   Attempt attempt{.function = function,
                   .options = options,
                   .layout = InputLayout(inputs),
-                  .without_values = options.without_values && c10::GradMode::is_enabled()};
+                  .without_values = options.graph_only ||
+                                    (options.without_values && c10::GradMode::is_enabled())};
   bool is_traced = false;
   while (true) {
     try {
@@ -312,7 +313,7 @@ JointTrace trace_joint(const TensorFunction& function,
       }
       attempt.compute_escaped({});  // The function may read next time what it has kept.
     } catch (const std::exception& failure) {
-      if (is_traced || !attempt.without_values) {
+      if (is_traced || !attempt.without_values || options.graph_only) {
         throw;
       }
       KILN_LOG(kDebug, "autograd-dispatch", "traced again, with values: " << failure.what());

@@ -1,9 +1,10 @@
-#include "dynamic_dims.hpp"
+#include "kiln/export/dynamic_dims.hpp"
 
 #include <algorithm>
 #include <map>
 
 #include "kiln/base/error.hpp"
+#include "kiln/export/exported_program.hpp"
 #include "kiln/ir/symbol_sources.hpp"
 
 namespace kiln::exporter {

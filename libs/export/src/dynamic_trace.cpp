@@ -1,6 +1,7 @@
-#include "dynamic_trace.hpp"
+#include "kiln/export/dynamic_trace.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -27,22 +28,26 @@ class DynamicTracer {
     for (const auto& [name, range] : shapes_.symbols) {
       if (program_.hint().contains(name) && range.high > range.low) {
         free[name] = range;
+        if (!program_.trusts_large_sizes()) {
+          free[name].high = last_affordable(program_, name, program_.hint(), range.high);
+        }
       }
     }
     if (free.empty()) {
       return {fixed_.graph, {}};
     }
+    const ir::Ranges explored = free;
     std::string reason;
-    if (std::optional<ir::Graph> graph = attempt(free, &reason)) {
-      return {*std::move(graph), std::move(remarks_)};
+    if (std::optional<ir::Graph> graph = attempt_on_one_path(&free, &reason)) {
+      return {*std::move(graph), std::move(remarks_), explored};
     }
     std::vector<std::string> reasons;
     if (free.size() > 1) {
       reason = keep_those_that_vary_alone(&free, &reasons);
       if (!free.empty()) {
-        if (std::optional<ir::Graph> graph = attempt(free, &reason)) {
+        if (std::optional<ir::Graph> graph = attempt_on_one_path(&free, &reason)) {
           remarks_.insert(remarks_.end(), reasons.begin(), reasons.end());
-          return {*std::move(graph), std::move(remarks_)};
+          return {*std::move(graph), std::move(remarks_), explored};
         }
       }
     }
@@ -53,6 +58,11 @@ class DynamicTracer {
   }
 
  private:
+  // Sizes next to each other, between which the program turns to another path.
+  struct Branch {
+    ir::Bindings here, there;
+  };
+
   [[nodiscard]] std::string fixed_text(const std::string& name, const std::string& reason) const {
     return "'" + name + "' is " + std::to_string(program_.hint().at(name)) + ": " + reason;
   }
@@ -61,7 +71,10 @@ class DynamicTracer {
     std::string reason = "not together with other sizes that vary";
     for (auto symbol = free->begin(); symbol != free->end();) {
       std::string why;
-      if (attempt({*symbol}, &why)) {
+      ir::Ranges alone = {*symbol};
+      if (attempt_on_one_path(&alone, &why)) {
+        reasons->insert(reasons->end(), remarks_.begin(), remarks_.end());
+        symbol->second = alone.begin()->second;
         ++symbol;
       } else {
         reasons->push_back(fixed_text(symbol->first, why));
@@ -69,6 +82,53 @@ class DynamicTracer {
       }
     }
     return reason;
+  }
+
+  // Attempts again with a smaller range where the program branches at a size of one symbol. The
+  // reason is that of the first attempt.
+  std::optional<ir::Graph> attempt_on_one_path(ir::Ranges* free, std::string* reason) {
+    constexpr int kMaxAttempts = 5;
+    std::vector<std::string> narrowed;
+    std::string later;
+    for (int i = 0; i < kMaxAttempts; ++i) {
+      branch_.reset();
+      std::string& why = i == 0 ? *reason : later;
+      if (std::optional<ir::Graph> graph = attempt(*free, &why)) {
+        remarks_.insert(remarks_.begin(), narrowed.begin(), narrowed.end());
+        return graph;
+      }
+      const std::optional<std::string> remark = end_before_branch(free, why);
+      if (!remark) {
+        break;
+      }
+      narrowed.push_back(*remark);
+    }
+    return std::nullopt;
+  }
+
+  // Nothing if there is no branch, or it is not one symbol's alone.
+  std::optional<std::string> end_before_branch(ir::Ranges* free, const std::string& reason) const {
+    if (!branch_) {
+      return std::nullopt;
+    }
+    std::string name;
+    for (const auto& [symbol, size] : branch_->here) {
+      if (size != branch_->there.at(symbol)) {
+        if (!name.empty()) {
+          return std::nullopt;
+        }
+        name = symbol;
+      }
+    }
+    const auto [below, above] = std::minmax(branch_->here.at(name), branch_->there.at(name));
+    ir::Range& range = free->find(name)->second;
+    const ir::Range wanted = range;
+    (program_.hint().at(name) <= below ? range.high : range.low) =
+        program_.hint().at(name) <= below ? below : above;
+    if (range == wanted) {
+      return std::nullopt;
+    }
+    return "'" + name + "' in " + text_of(range) + ", not " + text_of(wanted) + ": " + reason;
   }
 
   std::optional<ir::Graph> attempt(const ir::Ranges& free, std::string* reason) {
@@ -104,11 +164,16 @@ class DynamicTracer {
     }
     ir::ExprFitter fitter(used);
     offer_known(fitter, free);
+    const auto has_structure_of_first = [&](const ir::Bindings& sizes) {
+      std::string ignored;
+      const std::optional<ir::Graph> trace = program_.trace_at(sizes, &ignored);
+      return trace && ir::has_same_structure(traces.front(), *trace);
+    };
     auto result = ir::generalize(traces, fitter);
     if (const auto* difference = std::get_if<ir::TraceDifference>(&result)) {
       *reason = difference->what;
       if (difference->trace) {
-        *reason += branch_text(traces.front(), used.front(), used[*difference->trace]);
+        *reason += branch_text(has_structure_of_first, used.front(), used[*difference->trace]);
       }
       return std::nullopt;
     }
@@ -116,6 +181,9 @@ class DynamicTracer {
     for (const auto& [sizes, trace] : held_out) {
       if (auto difference = ir::find_difference(graph, sizes, trace)) {
         *reason = "where " + text_of(sizes) + ", " + *difference;
+        if (!ir::has_same_structure(traces.front(), trace)) {
+          *reason += branch_text(has_structure_of_first, used.front(), sizes);
+        }
         return std::nullopt;
       }
     }
@@ -125,23 +193,54 @@ class DynamicTracer {
       return std::nullopt;
     }
     for (const auto& [sizes, why] : failed) {
-      const bool is_inside = std::ranges::all_of(sizes, [&](const auto& entry) {
-        const ir::Range& range = graph.symbols().find(entry.first)->second;
-        return entry.second >= range.low && entry.second <= range.high;
-      });
-      if (is_inside) {
+      if (is_inside(sizes, graph.symbols())) {
         *reason = why;
         return std::nullopt;
       }
+    }
+    if (!is_confirmed(graph, used.front(), reason)) {
+      return std::nullopt;
     }
     ir::verify(graph);
     return std::move(graph);
   }
 
-  // Between which sizes the program turns to another path than that of `trace`, at `here`.
-  [[nodiscard]] std::string branch_text(const ir::Graph& trace,
-                                        ir::Bindings here,
-                                        ir::Bindings there) const {
+  static bool is_inside(const ir::Bindings& sizes, const ir::Ranges& ranges) {
+    return std::ranges::all_of(sizes, [&](const auto& entry) {
+      const ir::Range& range = ranges.find(entry.first)->second;
+      return entry.second >= range.low && entry.second <= range.high;
+    });
+  }
+
+  // Looks at the sizes that the caller wants to be looked at.
+  // `inside` is a size where the graph is what the program does.
+  bool is_confirmed(const ir::Graph& graph, const ir::Bindings& inside, std::string* reason) {
+    for (const ir::Bindings& wanted : shapes_.confirm) {
+      ir::Bindings sizes = inside;
+      for (auto& [name, size] : sizes) {
+        const auto found = wanted.find(name);
+        size = found == wanted.end() ? size : found->second;
+      }
+      if (!is_inside(sizes, graph.symbols()) || !program_.is_affordable(sizes) ||
+          program_.holds_at(graph, sizes, reason)) {
+        continue;
+      }
+      *reason += branch_text(
+          [&](const ir::Bindings& between) {
+            std::string ignored;
+            return program_.holds_at(graph, between, &ignored);
+          },
+          inside,
+          sizes);
+      return false;
+    }
+    return true;
+  }
+
+  // Between which sizes the program turns to another path than the one it takes at `here`.
+  std::string branch_text(const std::function<bool(const ir::Bindings&)>& is_on_path,
+                          ir::Bindings here,
+                          ir::Bindings there) {
     const auto middle_of = [&] {
       ir::Bindings middle = here;
       for (auto& [name, size] : middle) {
@@ -150,10 +249,9 @@ class DynamicTracer {
       return middle;
     };
     for (ir::Bindings middle = middle_of(); middle != here; middle = middle_of()) {
-      std::string ignored;
-      const std::optional<ir::Graph> between = program_.trace_at(middle, &ignored);
-      (between && ir::has_same_structure(trace, *between) ? here : there) = middle;
+      (is_on_path(middle) ? here : there) = middle;
     }
+    branch_ = {here, there};
     return " (where " + text_of(here) + ", and where " + text_of(there) + ")";
   }
 
@@ -179,6 +277,7 @@ class DynamicTracer {
   const ExportedProgram& fixed_;
   const DynamicShapes& shapes_;
   std::vector<std::string> remarks_;
+  std::optional<Branch> branch_;  // What the last attempt failed at.
 };
 
 }  // namespace
@@ -194,6 +293,46 @@ DynamicTrace trace_dynamic(const TraceProgram& trace,
     KILN_LOG(kDebug, "export", remark);
   }
   return result;
+}
+
+std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
+                                       const RunProgram& run,
+                                       const ExportedProgram& dynamic,
+                                       const Tensors& example,
+                                       const DynamicShapes& shapes) {
+  const SampledProgram program(trace, run, dynamic, example, shapes);
+  std::string reason;
+  if (!program.holds_at(dynamic.graph, program.hint(), &reason)) {
+    KILN_LOG(kDebug, "export", "not for other sizes too: " << reason);
+    return std::nullopt;
+  }
+  ir::Ranges ranges = dynamic.graph.symbols();
+  for (auto& [name, range] : ranges) {
+    const std::int64_t size = program.hint().at(name);
+    if (size < range.low) {
+      return std::nullopt;  // The range ends there because the program does something else.
+    }
+    if (size > range.high) {
+      // In steps: there may be another path between two sizes that take the same one.
+      const std::int64_t end =
+          last_affordable(program, name, program.hint(), shapes.symbols.find(name)->second.high);
+      ir::Bindings inside = program.hint();
+      for (inside[name] = range.high; inside[name] < end;) {
+        const std::int64_t next = std::min(end, inside[name] + inside[name] / 2 + 1);
+        const std::int64_t reached =
+            end_of_range(program, dynamic.graph, name, inside, next, &reason);
+        inside[name] = reached;
+        if (reached < next) {
+          break;
+        }
+      }
+      range.high = inside[name];
+      if (range.high < size) {
+        return std::nullopt;
+      }
+    }
+  }
+  return ranges;
 }
 
 }  // namespace kiln::exporter

@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "dynamic_dims.hpp"
-#include "dynamic_trace.hpp"
 #include "joint.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
+#include "kiln/export/dynamic_dims.hpp"
+#include "kiln/export/dynamic_trace.hpp"
 #include "pipeline.hpp"
 #include "refuse.hpp"
 

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "archived_program.hpp"
-#include "dynamic_trace.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/export/archive.hpp"
+#include "kiln/export/dynamic_trace.hpp"
 #include "specialisations.hpp"
 
 namespace kiln::exporter {

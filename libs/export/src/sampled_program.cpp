@@ -17,7 +17,8 @@
 namespace kiln::exporter {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;  // Of one input.
+// Of one input, unless the example is larger.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;
 constexpr std::uint64_t kSeed = 1;
 
 ir::Bindings hint_of(const DynamicShapes& shapes, const Tensors& example) {
@@ -78,9 +79,13 @@ std::vector<std::int64_t> SampledProgram::sizes_of(std::size_t input,
 bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
   const ir::Bindings all = completed(sizes);
   for (std::size_t i = 0; i < shapes_.input_sizes.size(); ++i) {
+    if (shapes_.input_sizes[i].empty()) {
+      continue;
+    }
+    const std::int64_t limit = std::max(kMaxElements, example_[i].numel());
     std::int64_t elements = 1;
     for (const std::int64_t size : sizes_of(i, all)) {
-      if (size < 0 || (size > 0 && elements > kMaxElements / size)) {
+      if (size < 0 || (size > 0 && elements > limit / size)) {
         return false;
       }
       elements *= size;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dynamic_trace.hpp"
+#include "kiln/export/dynamic_trace.hpp"
 #include "kiln/export/exported_program.hpp"
 #include "kiln/ir/expr.hpp"
 #include "kiln/ir/graph.hpp"
@@ -25,6 +25,9 @@ class SampledProgram {
   /// The values that symbols have in the example, where an input's size is a line in one of them.
   /// They have these where a call below does not say otherwise.
   [[nodiscard]] const ir::Bindings& hint() const { return hint_; }
+
+  /// Whether sizes that are too large for a trace are taken for granted.
+  [[nodiscard]] bool trusts_large_sizes() const { return shapes_.trust_large_sizes; }
 
   /// Whether inputs of these sizes are small enough for a trace.
   [[nodiscard]] bool is_affordable(const ir::Bindings& sizes) const;

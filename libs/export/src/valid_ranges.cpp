@@ -33,13 +33,13 @@ class RangeFinder {
     const auto [least, largest] = std::ranges::minmax_element(used_, by_size);
     ir::Range result = range;
     std::string reason;
-    result.low = end_of_range(name, *least, range.low, &reason);
+    result.low = end_of_range(program_, graph_, name, *least, range.low, &reason);
     if (result.low < 1) {  // A program that takes no rows may still treat one row in its own way.
       ir::Bindings one = *least;
       one[name] = 1;
       result.low = program_.holds_at(graph_, one, &reason) ? result.low : 2;
     }
-    result.high = end_of_range(name, *largest, range.high, &reason);
+    result.high = end_of_range(program_, graph_, name, *largest, range.high, &reason);
     if (result != range) {
       remarks_->push_back("'" + name + "' in " + text_of(result) + ", not " + text_of(range) +
                           ": " + reason);
@@ -69,37 +69,60 @@ class RangeFinder {
     return holds_at_lows();
   }
 
-  // Looks at the end itself first; if the graph does not hold there, by bisection between there and
-  // `inside`, where it does. An end that is too large to be traced is believed.
-  std::int64_t end_of_range(const std::string& name,
-                            const ir::Bindings& inside,
-                            std::int64_t end,
-                            std::string* reason) const {
-    const auto at = [&](std::int64_t size) {
-      ir::Bindings sizes = inside;
-      sizes[name] = size;
-      return sizes;
-    };
-    std::int64_t good = inside.at(name);
-    if (good == end || !program_.is_affordable(at(end)) ||
-        program_.holds_at(graph_, at(end), reason)) {
-      return end;
-    }
-    std::int64_t bad = end;
-    while (std::abs(good - bad) > 1) {
-      const std::int64_t middle = good + (bad - good) / 2;
-      (program_.holds_at(graph_, at(middle), reason) ? good : bad) = middle;
-    }
-    return good;
-  }
-
   const SampledProgram& program_;
   const std::vector<ir::Bindings>& used_;
   ir::Graph& graph_;
   std::vector<std::string>* remarks_;
 };
 
+ir::Bindings with_size(ir::Bindings sizes, const std::string& name, std::int64_t size) {
+  sizes[name] = size;
+  return sizes;
+}
+
+// Where `is_good` ends, between `good`, where it holds, and `bad`, where it does not.
+template <class Predicate>
+std::int64_t last_good(std::int64_t good, std::int64_t bad, const Predicate& is_good) {
+  while (std::abs(good - bad) > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (is_good(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
 }  // namespace
+
+std::int64_t last_affordable(const SampledProgram& program,
+                             const std::string& name,
+                             const ir::Bindings& inside,
+                             std::int64_t end) {
+  const auto is_affordable = [&](std::int64_t size) {
+    return program.is_affordable(with_size(inside, name, size));
+  };
+  return is_affordable(end) ? end : last_good(inside.at(name), end, is_affordable);
+}
+
+// Looks at the end itself first; if the graph does not hold there, by bisection between there and
+// `inside`, where it does.
+std::int64_t end_of_range(const SampledProgram& program,
+                          const ir::Graph& graph,
+                          const std::string& name,
+                          const ir::Bindings& inside,
+                          std::int64_t end,
+                          std::string* reason) {
+  const auto holds = [&](std::int64_t size) {
+    return program.holds_at(graph, with_size(inside, name, size), reason);
+  };
+  const std::int64_t good = inside.at(name);
+  if (good != end && !program.is_affordable(with_size(inside, name, end))) {
+    if (program.trusts_large_sizes()) {
+      return end;
+    }
+    *reason = "larger inputs are not traced";
+    end = last_affordable(program, name, inside, end);
+  }
+  return good == end || holds(end) ? end : last_good(good, end, holds);
+}
 
 std::optional<std::string> narrow_ranges(const SampledProgram& program,
                                          const std::vector<ir::Bindings>& used,

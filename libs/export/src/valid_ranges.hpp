@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,5 +22,21 @@ namespace kiln::exporter {
                                                        const std::vector<ir::Bindings>& used,
                                                        ir::Graph& graph,
                                                        std::vector<std::string>* remarks);
+
+/// The value up to which inputs are small enough for a trace, from that of `name` in `inside` on, and
+/// not beyond `end`.
+[[nodiscard]] std::int64_t last_affordable(const SampledProgram& program,
+                                           const std::string& name,
+                                           const ir::Bindings& inside,
+                                           std::int64_t end);
+
+/// The value between that of `name` in `inside`, where the graph holds, and `end`, up to which it
+/// does; `reason` says why it does not hold farther.
+[[nodiscard]] std::int64_t end_of_range(const SampledProgram& program,
+                                        const ir::Graph& graph,
+                                        const std::string& name,
+                                        const ir::Bindings& inside,
+                                        std::int64_t end,
+                                        std::string* reason);
 
 }  // namespace kiln::exporter

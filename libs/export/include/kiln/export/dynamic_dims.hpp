@@ -1,22 +1,50 @@
-// Dimensions that a user lets vary, as symbols.
+// Dimensions of inputs that may vary, as a user names them and as symbols.
 
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "dynamic_trace.hpp"
-#include "kiln/export/export.hpp"
+#include "kiln/ir/expr.hpp"
 
 namespace kiln::exporter {
+
+/// A dimension of an input that may have other sizes than the example's.
+struct DynamicDim {
+  std::variant<std::size_t, std::string> input;  ///< Its position, or its name.
+  std::int64_t dim = 0;                          ///< Counted from the end if negative.
+  /// The size: a symbol, "batch", or an expression of one, "2*batch", "batch + 1". Equal names are
+  /// equal sizes.
+  std::string name;
+  std::int64_t min = 1;          ///< The least value of the symbol.
+  std::int64_t max = INT64_MAX;  ///< The largest.
+};
+
+/// What of a program's inputs may vary.
+struct DynamicShapes {
+  ir::Ranges symbols;                              ///< Values that symbols may have.
+  std::vector<std::vector<ir::Expr>> input_sizes;  ///< Of each input; empty where it is fixed.
+  std::vector<ir::Expr> known = {};  ///< What numbers in the program are likely to be.
+  /// Sizes to look at besides those that are chosen. What is found has to agree with the traces
+  /// there. Symbols that one of them leaves out have the example's sizes.
+  std::vector<ir::Bindings> confirm = {};
+  /// The end of a range whose inputs are too large to be traced belongs to it. Otherwise ranges end
+  /// where traces have been.
+  bool trust_large_sizes = true;
+};
 
 /// What `dims` say of inputs like `example`, which are called `names` where they have a name.
 ///
 /// Throws `Error` with `kInvalidArgument` for one that is no dimension of an input, has a name that
 /// is no expression of one symbol, or that the example's size contradicts.
 [[nodiscard]] DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
-                                              const Tensors& example,
+                                              const std::vector<at::Tensor>& example,
                                               std::span<const std::string> names);
 
 }  // namespace kiln::exporter

@@ -13,9 +13,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "kiln/export/dynamic_dims.hpp"
 #include "kiln/export/exported_program.hpp"
 #include "kiln/ir/decompose.hpp"
 
@@ -33,17 +33,6 @@ struct NamedTensor {
   at::Tensor tensor;       ///< The tensor itself.
   bool is_buffer = false;  ///< Otherwise a parameter.
   bool persistent = true;  ///< Whether a state dict has it; for buffers.
-};
-
-/// A dimension of an input that may have other sizes than the example's.
-struct DynamicDim {
-  std::variant<std::size_t, std::string> input;  ///< Its position, or its name.
-  std::int64_t dim = 0;                          ///< Counted from the end if negative.
-  /// The size: a symbol, "batch", or an expression of one, "2*batch", "batch + 1". Equal names are
-  /// equal sizes.
-  std::string name;
-  std::int64_t min = 1;          ///< The least value of the symbol.
-  std::int64_t max = INT64_MAX;  ///< The largest.
 };
 
 /// How a program is exported.
