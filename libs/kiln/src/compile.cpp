@@ -1,11 +1,14 @@
 #include "kiln/function.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 
-#include "cache_use.hpp"
+#include "changed_dims.hpp"
+#include "compile_context.hpp"
 #include "dump.hpp"
+#include "dynamic_function.hpp"
 #include "function_entry.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
@@ -13,7 +16,6 @@
 #include "kiln/capture/record.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "kiln/partitioner/min_cut.hpp"
-#include "model_library.hpp"
 #include "slow_notice.hpp"
 #include "stopwatch.hpp"
 #include "version.hpp"
@@ -21,52 +23,7 @@
 
 namespace kiln {
 
-using autograd_dispatch::Compiler;
 using autograd_dispatch::JointTrace;
-
-namespace {
-
-// What compiling needs. A backward may be compiled when the function object is gone, so this can
-// outlive it.
-struct Workshop {
-  CompileOptions options;
-  std::shared_ptr<autograd_cache::Cache> cache;
-  mutable std::mutex report_lock;
-  CompileReport report;
-};
-
-Compiler code_generator(const std::shared_ptr<Workshop>& workshop,
-                        const std::shared_ptr<FunctionRecord>& record) {
-  return [workshop, record](const ir::Graph& graph) {
-    GraphReport done;
-    SlowNotice notice("compiling the " + graph.name() + " graph of a function, " +
-                      std::to_string(graph.nodes().size()) + " operators,");
-    CompileOptions options = workshop->options;
-    options.progress = [&](const Progress& progress) {
-      notice.set_stage(progress);
-      if (workshop->options.progress) {
-        workshop->options.progress(progress);
-      }
-    };
-    LoadedGraph compiled = compile_graph(graph, options, workshop->cache.get(), done);
-    KILN_LOG(
-        kInfo,
-        "kiln",
-        done.name << ": " << done.nodes << " nodes, "
-                  << (done.cache_hit ? "from the cache" : std::to_string(done.kernels) + " kernels")
-                  << ", " << done.compile_ms + done.load_ms << " ms");
-    {
-      const std::lock_guard lock(workshop->report_lock);
-      workshop->report.graphs.push_back(std::move(done));
-    }
-    if (record && compiled.entry) {
-      record->add_graph(graph.name(), std::move(*compiled.entry));
-    }
-    return std::move(compiled.run);
-  };
-}
-
-}  // namespace
 
 struct Function::State {
   State(TensorFunction fn,
@@ -77,18 +34,16 @@ struct Function::State {
       : function(std::move(fn)),
         module(std::move(of)),
         budget(std::move(counted_by)),
-        reason(std::move(why)) {
-    cache = workshop->cache = open_cache(given);
-    workshop->options = std::move(given);
-  }
+        reason(std::move(why)),
+        context(std::make_shared<CompileContext>(std::move(given))) {}
 
   TensorFunction function;
   std::shared_ptr<torch::nn::Module> module;
   const std::shared_ptr<detail::VersionBudget> budget;
   const std::string reason;  // Of the first version.
-  std::shared_ptr<Workshop> workshop = std::make_shared<Workshop>();
-  const CompileOptions& options = workshop->options;
-  std::shared_ptr<autograd_cache::Cache> cache;
+  const std::shared_ptr<CompileContext> context;
+  const CompileOptions& options = context->options;
+  const std::shared_ptr<autograd_cache::Cache>& cache = context->cache;
 
   using VersionPtr = std::shared_ptr<const Version>;
   using Versions = std::vector<VersionPtr>;
@@ -111,20 +66,6 @@ struct Function::State {
     return nullptr;
   }
 
-  // What happened, for the report.
-  void note(const std::function<void(CompileReport&)>& change) const {
-    const std::lock_guard lock(workshop->report_lock);
-    change(workshop->report);
-  }
-
-  [[nodiscard]] Compiler compiler(const Compiler& given,
-                                  const std::shared_ptr<FunctionRecord>& record) const {
-    if (given || options.forward_compiler) {
-      return given ? given : options.forward_compiler;
-    }
-    return code_generator(workshop, record);
-  }
-
   std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint) {
     dump_text(joint);
     const Stopwatch watch;
@@ -137,7 +78,7 @@ struct Function::State {
       partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
       halves = {std::move(made.forward), std::move(made.backward)};
     }
-    note([&](CompileReport& report) { report.partition_ms += watch.milliseconds(); });
+    context->note([&](CompileReport& report) { report.partition_ms += watch.milliseconds(); });
     return halves;
   }
 
@@ -166,13 +107,113 @@ struct Function::State {
     if (options.check_hidden_reads) {
       check_hidden_reads(inputs);
     }
-    JointTrace traced =
-        autograd_dispatch::trace_joint(function,
-                                       inputs,
-                                       {.keep_mutations_in_graph = options.keep_mutations_in_graph,
-                                        .allow_uninitialized = options.allow_uninitialized});
-    note([&](CompileReport& report) { report.trace_ms += watch.milliseconds(); });
+    JointTrace traced = autograd_dispatch::trace_joint(function, inputs, trace_options());
+    context->note([&](CompileReport& report) {
+      ++report.traces;
+      report.trace_ms += watch.milliseconds();
+    });
     return traced;
+  }
+
+  [[nodiscard]] autograd_dispatch::TraceOptions trace_options() const {
+    return {.keep_mutations_in_graph = options.keep_mutations_in_graph,
+            .allow_uninitialized = options.allow_uninitialized};
+  }
+
+  // Versions for calls that differ from this one in the sizes of inputs.
+  [[nodiscard]] Versions in_other_sizes(const Tensors& inputs, const ThreadGuard& now) const {
+    Versions family;
+    for (const VersionPtr& version : *versions) {
+      if (version->function && version->resembles_in_other_sizes(inputs, now)) {
+        family.push_back(version);
+      }
+    }
+    return family;
+  }
+
+  // Makes the trace of a call one for a range of sizes, where that is wanted and can be had.
+  void let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs) {
+    const Versions family = in_other_sizes(inputs, version.thread);
+    constexpr int kMaxRefusals = 3;
+    const auto refusals = std::ranges::count_if(
+        family, [](const VersionPtr& other) { return !other->sizes && !other->remarks.empty(); });
+    if (refusals >= kMaxRefusals) {
+      version.remarks = family.back()->remarks;
+      return;
+    }
+    std::vector<const std::vector<TensorGuard>*> seen;
+    for (const VersionPtr& other : family) {
+      seen.push_back(&other->inputs);
+    }
+    exporter::DynamicShapes shapes;
+    try {
+      shapes = dynamic_shapes(options, inputs, seen);
+    } catch (const Error& error) {
+      if (versions->empty()) {
+        throw;  // The first call is what a declaration has to fit.
+      }
+      version.remarks.emplace_back(error.what());
+    }
+    if (shapes.symbols.empty()) {
+      return;
+    }
+    if (traced.differentiable() || codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
+      version.remarks.emplace_back(traced.differentiable()
+                                       ? "sizes are fixed where gradients are computed"
+                                       : "sizes are fixed on CUDA");
+      return;
+    }
+    const Stopwatch watch;
+    const SlowNotice notice("tracing a function at several sizes");
+    FunctionSampler sampler(function, traced.captured, traced.plan, trace_options());
+    version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
+    if (version.sizes) {
+      version.graph = std::make_shared<const ir::Graph>(traced.graph);
+    }
+    context->note([&](CompileReport& report) {
+      report.traces += sampler.traces();
+      report.trace_ms += watch.milliseconds();
+    });
+  }
+
+  // A version for a range that this call lies beyond, if a trace says that it holds here too. It is
+  // not compiled again.
+  VersionPtr widen(const Tensors& inputs, const ThreadGuard& now) {
+    for (const VersionPtr& version : in_other_sizes(inputs, now)) {
+      if (!version->sizes || !version->graph) {
+        continue;
+      }
+      const Stopwatch watch;
+      FunctionSampler sampler(
+          function, version->captured, version->function->plan(), trace_options());
+      Version wider = *version;
+      ir::Graph graph = *version->graph;
+      const bool holds = sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now);
+      wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
+      context->note([&](CompileReport& report) {
+        report.traces += sampler.traces();
+        report.trace_ms += watch.milliseconds();
+      });
+      if (holds) {
+        KILN_LOG(kInfo, "kiln", "a version holds for larger sizes too");
+        return replace(version, std::move(wider));
+      }
+    }
+    return nullptr;
+  }
+
+  VersionPtr replace(const VersionPtr& old, Version made) {
+    auto version = std::make_shared<const Version>(std::move(made));
+    auto all = std::make_shared<Versions>(*versions);
+    const auto place = std::ranges::find(*all, old);
+    *place = version;
+    context->note([&](CompileReport& report) {
+      report.details[static_cast<std::size_t>(place - all->begin())] =
+          version->describe(options.input_names);
+    });
+    const std::unique_lock lock(versions_lock);
+    versions = std::move(all);
+    return version;
   }
 
   // From the cache, if it is there. `captured` is what a trace found.
@@ -182,7 +223,7 @@ struct Function::State {
     const Stopwatch watch;
     std::optional<FoundFunction> found =
         find_function(*cache, key, options, inputs, module.get(), captured);
-    note([&](CompileReport& report) {
+    context->note([&](CompileReport& report) {
       report.lookup_ms += watch.milliseconds();
       if (found) {
         report.graphs.insert(report.graphs.end(), found->graphs.begin(), found->graphs.end());
@@ -237,9 +278,9 @@ struct Function::State {
     }
     version.function = autograd_dispatch::dispatch(
         std::move(traced),
-        {.forward = compiler(options.forward_compiler, record),
-         .backward = compiler(options.backward_compiler, record),
-         .inference = compiler(options.inference_compiler, record),
+        {.forward = graph_compiler(context, options.forward_compiler, record),
+         .backward = graph_compiler(context, options.backward_compiler, record),
+         .inference = graph_compiler(context, options.inference_compiler, record),
          .partition = [this](const ir::Graph& joint) { return partition(joint); }});
     if (record) {
       record->set_plan(version.function->plan());
@@ -267,6 +308,7 @@ struct Function::State {
                            "yet: it runs as it is. Without gradients (torch::NoGradGuard) it is "
                            "compiled");
       }
+      let_sizes_vary(version, traced, inputs);
       // A dump is to show a run of the compiled graph.
       std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
       fill_from_trace(version, std::move(traced), call_key, inputs);
@@ -288,7 +330,14 @@ struct Function::State {
 
   // Why a version for this call is not the first one; empty if it is.
   [[nodiscard]] std::string reason_for(const Tensors& inputs, const ThreadGuard& now) const {
-    return versions->empty() ? reason : versions->back()->mismatch(inputs, now);
+    if (versions->empty()) {
+      return reason;
+    }
+    // The last one that differs in sizes says most.
+    const Versions family = in_other_sizes(inputs, now);
+    return (family.empty() ? versions : std::make_shared<const Versions>(family))
+        ->back()
+        ->mismatch(inputs, now, options.input_names);
   }
 
   // Makes a version for calls like this one, if the budget allows it.
@@ -296,10 +345,11 @@ struct Function::State {
                      const ThreadGuard& now,
                      std::optional<Tensors>& outputs) {
     if (!budget->take()) {
-      if (options.fallback_to_eager) {
-        return nullptr;
+      if (options.error_at_max_versions) {
+        throw budget->refusal(reason_for(inputs, now));
       }
-      throw budget->refusal(reason_for(inputs, now));
+      budget->warn_of_eager_calls(reason_for(inputs, now));
+      return nullptr;
     }
     try {
       return make_version(inputs, now, outputs);
@@ -315,6 +365,7 @@ struct Function::State {
     Version made(inputs, now, module.get());
     made.reason = reason_for(inputs, now);
     if (!made.reason.empty()) {
+      budget->note_recompile(made.reason);
       KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << made.reason);
     }
     outputs = fill(made, inputs);
@@ -325,9 +376,9 @@ struct Function::State {
       const std::unique_lock lock(versions_lock);
       versions = std::move(all);
     }
-    note([&](CompileReport& report) {
+    context->note([&](CompileReport& report) {
       ++report.versions;
-      report.details.push_back(version->describe());
+      report.details.push_back(version->describe(options.input_names));
     });
     return version;
   }
@@ -339,6 +390,9 @@ struct Function::State {
                     std::optional<Tensors>& outputs) {
     const std::lock_guard lock(compile_lock);
     VersionPtr version = find(inputs, now);
+    if (!version) {
+      version = widen(inputs, now);
+    }
     return version ? version : compile(inputs, now, outputs);
   }
 
@@ -390,20 +444,12 @@ void Function::prepare(const Tensors& example) const {
 }
 
 CompileReport Function::report() const {
-  const std::lock_guard lock(state().workshop->report_lock);
-  return state().workshop->report;
+  return state().context->report();
 }
 
 void detail::check_function(bool there) {
   if (!there) {
     throw Error(ErrorCode::kInvalidArgument, "there is no function to compile: it is null");
-  }
-}
-
-void detail::check_options(const CompileOptions& options) {
-  if (options.dynamic) {
-    throw Error(ErrorCode::kUnsupported,
-                "symbolic sizes (CompileOptions::dynamic) are not supported yet");
   }
 }
 
@@ -425,7 +471,6 @@ Function compile(std::shared_ptr<torch::nn::Module> module,
                  TensorFunction forward,
                  CompileOptions options) {
   detail::check_function(forward != nullptr);
-  detail::check_options(options);
   auto budget = std::make_shared<detail::VersionBudget>(options.max_versions);
   return detail::compile_with_budget(
       std::move(module), std::move(forward), std::move(options), std::move(budget), {});

@@ -4,8 +4,10 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/StringUtil.h>
 
 #include <sstream>
+#include <tuple>
 
 namespace kiln {
 
@@ -39,24 +41,48 @@ TensorGuard::TensorGuard(const at::Tensor& tensor) : defined(tensor.defined()) {
 }
 
 bool TensorGuard::holds(const at::Tensor& tensor) const {
+  return holds_in_other_sizes(tensor) &&
+         (!defined || (tensor.sizes() == sizes &&
+                       (tensor.layout() != c10::kStrided || tensor.strides() == strides)));
+}
+
+bool TensorGuard::holds_in_other_sizes(const at::Tensor& tensor) const {
   if (!tensor.defined() || !defined) {
     return tensor.defined() == defined;
   }
   return dtype == tensor.scalar_type() && requires_grad == tensor.requires_grad() &&
          device == tensor.device() && keys == tensor.key_set().raw_repr() &&
-         tensor.sizes() == sizes &&
-         (tensor.layout() != c10::kStrided || tensor.strides() == strides);
+         tensor.sizes().size() == sizes.size();
+}
+
+std::string TensorGuard::difference(const at::Tensor& tensor) const {
+  const TensorGuard now(tensor);
+  if (defined && holds_in_other_sizes(tensor)) {
+    for (const auto& [name, old_numbers, new_numbers] :
+         {std::tuple(", dimension ", &sizes, &now.sizes),
+          std::tuple(", stride of dimension ", &strides, &now.strides)}) {
+      for (std::size_t i = 0; i < old_numbers->size(); ++i) {
+        if ((*old_numbers)[i] != (*new_numbers)[i]) {
+          return c10::str(name, i, ": ", (*new_numbers)[i], ", compiled for ", (*old_numbers)[i]);
+        }
+      }
+    }
+  }
+  return ": " + now.text() + ", compiled for " + text();
 }
 
 std::string TensorGuard::text() const {
+  return text_with_sizes(c10::str(at::IntArrayRef(sizes), " strides ", at::IntArrayRef(strides)));
+}
+
+std::string TensorGuard::text_with_sizes(const std::string& words) const {
   if (!defined) {
     return "undefined";
   }
-  std::ostringstream words;
-  words << c10::toString(dtype) << " " << at::IntArrayRef(sizes) << " strides "
-        << at::IntArrayRef(strides) << " on " << device.str()
-        << (requires_grad ? ", requires grad" : "") << ", keys " << std::hex << keys;
-  return words.str();
+  std::ostringstream text;
+  text << c10::toString(dtype) << " " << words << " on " << device.str()
+       << (requires_grad ? ", requires grad" : "") << ", keys " << std::hex << keys;
+  return text.str();
 }
 
 std::vector<TensorGuard> guards_of(const std::vector<at::Tensor>& tensors) {

@@ -29,8 +29,15 @@ struct TensorGuard {
   explicit TensorGuard(const at::Tensor& tensor);
 
   [[nodiscard]] bool holds(const at::Tensor& tensor) const;
+  /// Whether it would hold for a tensor with other sizes and strides, but of the same rank.
+  [[nodiscard]] bool holds_in_other_sizes(const at::Tensor& tensor) const;
+  /// How a tensor that it does not hold for differs, to be put after a name: ", dimension 0: 12,
+  /// compiled for 10".
+  [[nodiscard]] std::string difference(const at::Tensor& tensor) const;
   /// For people, and for keys.
   [[nodiscard]] std::string text() const;
+  /// The same with `words` for sizes and strides.
+  [[nodiscard]] std::string text_with_sizes(const std::string& words) const;
 
   bool defined = false;
   bool requires_grad = false;

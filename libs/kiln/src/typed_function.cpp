@@ -24,7 +24,6 @@ std::string identity_of(const std::string& identity, const Specialization& speci
 
 autograd_dispatch::FunctionCompiler function_compiler(std::shared_ptr<torch::nn::Module> module,
                                                       CompileOptions options) {
-  check_options(options);
   auto budget = std::make_shared<VersionBudget>(options.max_versions);
   return [module = std::move(module),
           options = std::move(options),
@@ -37,10 +36,12 @@ autograd_dispatch::FunctionCompiler function_compiler(std::shared_ptr<torch::nn:
       reason = "non-tensor arguments differ: '" + now.text + "' now, '" + before.text + "' before";
     }
     if (budget->is_spent()) {
-      if (options.fallback_to_eager) {
-        return {};
+      const std::string advice = "pass what changes from call to call as a tensor, ";
+      if (options.error_at_max_versions) {
+        throw budget->refusal(reason, advice);
       }
-      throw budget->refusal(reason, "pass what changes from call to call as a tensor, ");
+      budget->warn_of_eager_calls(reason, advice);
+      return {};
     }
     before = now;
     CompileOptions own = options;
@@ -66,6 +67,8 @@ CompileReport report_of(const FlatFunction& function) {
       detail.guards.push_back("arguments: " + version->specialization.arguments.text);
     }
     all.versions += one.versions;
+    all.traces += one.traces;
+    all.compiles += one.compiles;
     all.trace_ms += one.trace_ms;
     all.partition_ms += one.partition_ms;
     all.lookup_ms += one.lookup_ms;

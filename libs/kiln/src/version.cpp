@@ -17,14 +17,9 @@ void Version::set_captured(Tensors tensors) {
   captured = std::move(tensors);
 }
 
-bool Version::resembles(const Tensors& arguments, const ThreadGuard& now) const {
+bool Version::resembles_but_for_inputs(const Tensors& arguments, const ThreadGuard& now) const {
   if (arguments.size() != inputs.size() || now != thread) {
     return false;
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].holds(arguments[i])) {
-      return false;
-    }
   }
   for (std::size_t i = 0; i < captured.size(); ++i) {
     if (!captured_guards[i].holds(captured[i])) {
@@ -32,6 +27,31 @@ bool Version::resembles(const Tensors& arguments, const ThreadGuard& now) const 
     }
   }
   return !module_state || module_state->holds(*module);
+}
+
+bool Version::resembles(const Tensors& arguments, const ThreadGuard& now) const {
+  if (arguments.size() != inputs.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!(is_symbolic(i) ? inputs[i].holds_in_other_sizes(arguments[i])
+                         : inputs[i].holds(arguments[i]))) {
+      return false;
+    }
+  }
+  return (!sizes || sizes->holds(arguments)) && resembles_but_for_inputs(arguments, now);
+}
+
+bool Version::resembles_in_other_sizes(const Tensors& arguments, const ThreadGuard& now) const {
+  if (!resembles_but_for_inputs(arguments, now)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].holds_in_other_sizes(arguments[i])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool Version::holds(const Tensors& arguments, const ThreadGuard& now) const {
@@ -54,7 +74,9 @@ Tensors Version::with_captured(const Tensors& arguments) const {
   return all;
 }
 
-std::string Version::mismatch(const Tensors& arguments, const ThreadGuard& now) const {
+std::string Version::mismatch(const Tensors& arguments,
+                              const ThreadGuard& now,
+                              const std::vector<std::string>& names) const {
   if (now != thread) {
     return "the call is with " + now.text() + ", the version before with " + thread.text();
   }
@@ -62,49 +84,54 @@ std::string Version::mismatch(const Tensors& arguments, const ThreadGuard& now) 
     return c10::str(
         "the call has ", arguments.size(), " tensors, the version before ", inputs.size());
   }
-  const auto first = [](const char* name,
-                        const std::vector<TensorGuard>& guards,
-                        const Tensors& tensors) -> std::string {
-    for (std::size_t i = 0; i < guards.size(); ++i) {
-      if (!guards[i].holds(tensors[i])) {
-        return c10::str(
-            name, " ", i, " is ", TensorGuard(tensors[i]).text(), ", and was ", guards[i].text());
-      }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!(is_symbolic(i) ? inputs[i].holds_in_other_sizes(arguments[i])
+                         : inputs[i].holds(arguments[i]))) {
+      return input_text(i, names) + inputs[i].difference(arguments[i]);
     }
-    return {};
-  };
-  if (std::string text = first("input", inputs, arguments); !text.empty()) {
-    return text;
   }
-  if (std::string text = first("captured tensor", captured_guards, captured); !text.empty()) {
-    return text;
+  if (sizes) {
+    if (std::string text = sizes->difference(arguments, names); !text.empty()) {
+      return text;
+    }
+  }
+  for (std::size_t i = 0; i < captured.size(); ++i) {
+    if (!captured_guards[i].holds(captured[i])) {
+      return c10::str("captured tensor ", i, captured_guards[i].difference(captured[i]));
+    }
   }
   return module_state && !module_state->holds(*module)
              ? "train() or eval() of a submodule changed, or a parameter is another tensor"
              : "the tensors share memory in another way";
 }
 
-VersionReport Version::describe() const {
+VersionReport Version::describe(const std::vector<std::string>& names) const {
   VersionReport report{.origin = origin,
                        .reason = reason,
                        .guards = {thread.text()},
                        .specialisations = {},
+                       .symbols = {},
                        .hooks = {}};
-  const auto add = [&](const std::string& name, const std::vector<TensorGuard>& guards) {
-    for (std::size_t i = 0; i < guards.size(); ++i) {
-      report.guards.push_back(c10::str(name, " ", i, ": ", guards[i].text()));
-    }
-  };
-  add("input", inputs);
-  add("captured tensor", captured_guards);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    report.guards.push_back(
+        input_text(i, names) + ": " +
+        (is_symbolic(i) ? inputs[i].text_with_sizes(sizes->sizes_text(i)) : inputs[i].text()));
+  }
+  for (std::size_t i = 0; i < captured_guards.size(); ++i) {
+    report.guards.push_back(c10::str("captured tensor ", i, ": ", captured_guards[i].text()));
+  }
   if (module_state) {
     report.guards.emplace_back("train() or eval() and the tensors of every submodule");
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].sizes.empty()) {
-      report.specialisations.push_back(
-          c10::str("the sizes of input ", i, " are ", at::IntArrayRef(inputs[i].sizes)));
+    if (!inputs[i].sizes.empty() && !is_symbolic(i)) {
+      report.specialisations.push_back(c10::str(
+          "the sizes of ", input_text(i, names), " are ", at::IntArrayRef(inputs[i].sizes)));
     }
+  }
+  report.specialisations.insert(report.specialisations.end(), remarks.begin(), remarks.end());
+  if (sizes) {
+    report.symbols = sizes->describe(names);
   }
   for (std::size_t i = 0; i < captured.size(); ++i) {
     if (captured[i].defined() && captured[i].requires_grad() &&

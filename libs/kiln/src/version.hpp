@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/options.hpp"
 #include "module_state.hpp"
+#include "symbolic_sizes.hpp"
 
 namespace kiln {
 
@@ -24,20 +26,31 @@ struct Version {
 
   /// Whether a call is like the one that this was made for, but for how its tensors are related.
   [[nodiscard]] bool resembles(const Tensors& arguments, const ThreadGuard& now) const;
+  /// Whether all of that holds but for sizes and strides of arguments of the same ranks.
+  [[nodiscard]] bool resembles_in_other_sizes(const Tensors& arguments,
+                                              const ThreadGuard& now) const;
   /// Whether it is the one for a call.
   [[nodiscard]] bool holds(const Tensors& arguments, const ThreadGuard& now) const;
 
   /// Runs if it is the one for this call.
   [[nodiscard]] std::optional<Tensors> call(const Tensors& arguments, const ThreadGuard& now) const;
 
-  /// The first of its guards that a call does not pass, in words.
-  [[nodiscard]] std::string mismatch(const Tensors& arguments, const ThreadGuard& now) const;
+  /// The first of its guards that a call does not pass, in words; `names` are those of inputs.
+  [[nodiscard]] std::string mismatch(const Tensors& arguments,
+                                     const ThreadGuard& now,
+                                     const std::vector<std::string>& names) const;
 
   /// What must hold, in words.
-  [[nodiscard]] VersionReport describe() const;
+  [[nodiscard]] VersionReport describe(const std::vector<std::string>& names) const;
 
   ThreadGuard thread;
   std::vector<TensorGuard> inputs, captured_guards;
+  /// Of inputs that mention symbols, which `inputs` are then an example of.
+  std::optional<SymbolicSizes> sizes;
+  /// What was compiled for them; null if that is not known.
+  std::shared_ptr<const ir::Graph> graph;
+  /// Sizes that do not vary though that was wanted, or vary less, and why.
+  std::vector<std::string> remarks;
   const torch::nn::Module* module;
   std::optional<ModuleState> module_state;
   Tensors captured;
@@ -47,6 +60,11 @@ struct Version {
   std::optional<autograd_dispatch::CompiledFunction> function;
 
  private:
+  [[nodiscard]] bool resembles_but_for_inputs(const Tensors& arguments,
+                                              const ThreadGuard& now) const;
+  [[nodiscard]] bool is_symbolic(std::size_t input) const {
+    return sizes && sizes->mentions(input);
+  }
   [[nodiscard]] Tensors with_captured(const Tensors& arguments) const;
 };
 

@@ -101,8 +101,8 @@ TEST_CASE("a function that is compiled again says which guard failed", "[kiln][m
 
   SECTION("the shape of an input") {
     CHECK_THAT(standard_error_of([&] { fast(torch::randn({5, 3}), 1); }),
-               contains("compiled again, version 2: input 0 is Float [5, 3]"));
-    CHECK_THAT(reason(), contains("and was Float [2, 3]"));
+               contains("compiled again, version 2: input 0, dimension 0: 5, compiled for 2"));
+    CHECK(reason() == "input 0, dimension 0: 5, compiled for 2");
   }
   SECTION("grad mode") {
     const torch::NoGradGuard no_grad;
@@ -133,11 +133,40 @@ TEST_CASE("how tensors share memory is a reason to compile again", "[kiln][messa
 TEST_CASE("a refusal past max_versions says what is new", "[kiln][messages]") {
   CompileOptions options = uncached();
   options.max_versions = 1;
+  options.error_at_max_versions = true;
   const auto fast = compile([](const torch::Tensor& x) { return x + 1; }, options);
   fast(torch::ones({3}));
 
-  CHECK_THROWS_WITH(fast(torch::ones({4})),
-                    contains("input 0 is Float [4]") && contains("and was Float [3]"));
+  CHECK_THROWS_WITH(fast(torch::ones({4})), contains("input 0, dimension 0: 4, compiled for 3"));
+  CHECK_THROWS_WITH(fast(torch::ones({3}, torch::kDouble)),
+                    contains("input 0: Double [3]") && contains("compiled for Float [3]"));
+  CHECK_THROWS_WITH(fast(torch::ones({6}).slice(0, 0, 6, 2)),
+                    contains("input 0, stride of dimension 0: 2, compiled for 1"));
+}
+
+TEST_CASE("past max_versions one warning has the reason of each recompile", "[kiln][messages]") {
+  CompileOptions options = uncached();
+  options.max_versions = 3;
+  const auto fast = compile([](const torch::Tensor& x, int n) { return x + n; }, options);
+  const torch::Tensor x = torch::ones({3});
+  const std::string before = standard_error_of([&] {
+    fast(x, 1);
+    fast(x.to(torch::kDouble), 1);
+    fast(x, 2);
+  });
+  CHECK_THAT(before, !contains("recompile limit"));
+
+  const std::string said = standard_error_of([&] { fast(x.to(torch::kHalf), 1); });
+  CHECK_THAT(said, contains("kiln: warning: recompile limit reached (max_versions = 3)"));
+  CHECK_THAT(said, contains("input 0: Double [3]"));
+  CHECK_THAT(said, contains("'tensor 2 ' now"));
+  CHECK_THAT(said, contains("Not compiled for: input 0: Half [3]"));
+
+  const std::string after = standard_error_of([&] {
+    CHECK(torch::equal(fast(x.to(torch::kHalf), 1), x.to(torch::kHalf) + 1));
+    CHECK(torch::equal(fast(x, 3), x + 3));
+  });
+  CHECK_THAT(after, !contains("warning"));
 }
 
 TEST_CASE("a trace of more than a second says so, a short one says nothing", "[kiln][messages]") {

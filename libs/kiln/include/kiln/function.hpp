@@ -27,9 +27,6 @@ namespace detail {
 /// Throws `Error` with `kInvalidArgument` if there is nothing to compile.
 void check_function(bool there);
 
-/// Throws `Error` with `kUnsupported` for an option that is not supported yet.
-void check_options(const CompileOptions& options);
-
 class VersionBudget;
 
 /// `compile` of one of several functions whose versions `budget` counts together. `reason` is why

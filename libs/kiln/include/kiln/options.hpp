@@ -10,6 +10,7 @@
 
 #include "kiln/autograd_dispatch/compiler.hpp"
 #include "kiln/container_runtime/runner.hpp"
+#include "kiln/export/dynamic_dims.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln {
@@ -54,12 +55,24 @@ struct CompileOptions {
   std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
   bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
   bool winograd = true;       ///< 3x3 convolutions may be computed in tiles (docs/codegen.md).
-  bool dynamic = false;       ///< Symbolic sizes: not supported yet, an error if set.
-  /// Past `max_versions`, or where a function cannot be compiled, run it as it is instead of
-  /// throwing.
+  /// Names of the tensors among the arguments of a function, in order, for messages and
+  /// `dynamic_dims`.
+  std::vector<std::string> input_names = {};
+  /// When a function is called with other sizes than before, trace it at several, make symbols of
+  /// those that changed, and compile a version for their whole range (docs/dynamic-shapes.md).
+  bool automatic_dynamic = true;
+  /// Sizes of a function's inputs that are symbols from the first call on.
+  std::vector<exporter::DynamicDim> dynamic_dims = {};
+  /// All sizes of a function's inputs are symbols from the first call on, equal ones the same, but
+  /// for sizes of 0 and 1.
+  bool dynamic = false;
+  /// Where a function cannot be compiled, run it as it is instead of throwing.
   bool fallback_to_eager = false;
   double memory_budget = 1.0;  ///< Share of the activations that may be saved for backward, 0 … 1.
-  int max_versions = 8;        ///< Compiled versions per function, for all its arguments together.
+  /// Compiled versions per function, for all its arguments together. A call for which there would
+  /// be one more runs eagerly; the first one warns, with the reason of each recompile.
+  int max_versions = 8;
+  bool error_at_max_versions = false;                  ///< Throw past `max_versions` instead.
   std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
@@ -94,9 +107,12 @@ struct VersionReport {
   /// "traced"; "trace found in the cache"; "found in the cache", which needed no trace; "eager":
   /// it could not be compiled.
   std::string origin;
-  std::string reason = {};                   ///< Why the one before it could not be used.
-  std::vector<std::string> guards;           ///< When it is used, in words.
-  std::vector<std::string> specialisations;  ///< What the program could vary, and is fixed here.
+  std::string reason = {};          ///< Why the one before it could not be used.
+  std::vector<std::string> guards;  ///< When it is used, in words.
+  /// What the program could vary, and is fixed here or varies less than was wanted, with reasons.
+  std::vector<std::string> specialisations;
+  /// Sizes that vary: "'s0' in 0 … 1024: input 0, dimension 0".
+  std::vector<std::string> symbols = {};
   /// Tensors that the function uses with hooks on their gradients, which autograd runs as in eager
   /// mode: after the compiled backward.
   std::vector<std::string> hooks = {};
@@ -104,11 +120,13 @@ struct VersionReport {
 
 /// What `compile` did for a function so far.
 struct CompileReport {
-  int versions = 0;                         ///< Compiled versions.
-  double trace_ms = 0;                      ///< All traces.
-  double partition_ms = 0;                  ///< To divide them into forward and backward.
-  double lookup_ms = 0;                     ///< To find functions in the cache, and to load those.
-  std::vector<GraphReport> graphs = {};     ///< In the order in which they were compiled.
+  int versions = 0;                      ///< Compiled versions.
+  int traces = 0;                        ///< How often the function was traced, at whatever size.
+  int compiles = 0;                      ///< Graphs that were compiled, not found in the cache.
+  double trace_ms = 0;                   ///< All traces.
+  double partition_ms = 0;               ///< To divide them into forward and backward.
+  double lookup_ms = 0;                  ///< To find functions in the cache, and to load those.
+  std::vector<GraphReport> graphs = {};  ///< In the order in which they were compiled.
   std::vector<VersionReport> details = {};  ///< One for each version.
 };
 

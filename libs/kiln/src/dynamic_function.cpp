@@ -1,0 +1,163 @@
+#include "dynamic_function.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "changed_dims.hpp"
+#include "kiln/autograd_dispatch/plan_bytes.hpp"
+#include "kiln/base/error.hpp"
+
+namespace kiln {
+
+using autograd_dispatch::JointTrace;
+using autograd_dispatch::OutputPlan;
+using autograd_dispatch::Plan;
+using exporter::DynamicShapes;
+using exporter::ExportedProgram;
+
+namespace {
+
+[[noreturn]] void refuse_size(const std::string& reason) {
+  throw Error(ErrorCode::kUnsupported, reason);
+}
+
+// What a call does beside the graph, and depends on sizes in a way that no expression says.
+std::string plan_difference(const Plan& plan, const Plan& other) {
+  for (std::size_t i = 0; i < std::min(plan.outputs.size(), other.outputs.size()); ++i) {
+    if (plan.outputs[i].is_alias() || other.outputs[i].is_alias()) {
+      return "output " + std::to_string(i) + " is a view, whose geometry would be a fixed one";
+    }
+  }
+  return "the tensors share memory, or change, in another way";
+}
+
+}  // namespace
+
+FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& function,
+                                 Tensors captured,
+                                 Plan plan,
+                                 autograd_dispatch::TraceOptions options)
+    : function_(function),
+      captured_(std::move(captured)),
+      plan_(std::move(plan)),
+      plan_bytes_(to_bytes(plan_)),
+      options_(options) {
+  options_.graph_only = true;
+}
+
+// Captured tensors are behind the arguments, in order.
+ExportedProgram FunctionSampler::program_of(ir::Graph graph) const {
+  ExportedProgram program;
+  std::size_t next = 0;
+  for (ir::Input& input : graph.inputs()) {
+    if (input.kind == ir::InputKind::kConstant) {
+      input.name = "captured " + std::to_string(next);
+      program.weights.emplace(input.name, captured_.at(next++));
+    }
+  }
+  program.graph = std::move(graph);
+  return program;
+}
+
+ExportedProgram FunctionSampler::trace_at(const Tensors& inputs) {
+  ++traces_;
+  JointTrace traced = autograd_dispatch::trace_joint(function_, inputs, options_);
+  // By identity: what stands for a structure of results is a captured tensor too.
+  if (!std::ranges::equal(captured_, traced.captured, [](const at::Tensor& a, const at::Tensor& b) {
+        return a.is_same(b);
+      })) {
+    refuse_size("the function uses other tensors, or returns other numbers");
+  }
+  if (to_bytes(traced.plan) != plan_bytes_) {
+    refuse_size(plan_difference(plan_, traced.plan));
+  }
+  return program_of(std::move(traced.graph));
+}
+
+// Only for results that are the graph's, in order. Where the graph writes, `trace_dynamic` does not
+// ask.
+Tensors FunctionSampler::run(const Tensors& inputs) const {
+  bool is_pure = plan_.writes.empty() && plan_.changes.empty() && !plan_.grad_mode_after;
+  for (std::uint32_t i = 0; i < plan_.outputs.size(); ++i) {
+    is_pure = is_pure && plan_.outputs[i].kind == OutputPlan::Kind::kComputed &&
+              plan_.outputs[i].index == i;
+  }
+  if (!is_pure) {
+    refuse_size("the function does more than to compute");
+  }
+  return function_(inputs);
+}
+
+std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
+                                                         const Tensors& inputs,
+                                                         DynamicShapes shapes,
+                                                         std::vector<std::string>* remarks) {
+  const ir::Ranges allowed = shapes.symbols;
+  shapes.symbols = within_reach(allowed, shapes.input_sizes, inputs);
+  exporter::DynamicTrace dynamic =
+      exporter::trace_dynamic([this](const Tensors& sample) { return trace_at(sample); },
+                              [this](const Tensors& sample) { return run(sample); },
+                              program_of(graph),
+                              inputs,
+                              shapes);
+  remarks->insert(remarks->end(), dynamic.remarks.begin(), dynamic.remarks.end());
+  if (dynamic.graph.symbols().empty()) {
+    return std::nullopt;
+  }
+  try {
+    SymbolicSizes sizes(dynamic.graph, plan_.inputs, dynamic.graph.symbols());
+    if (!sizes.holds(inputs)) {
+      remarks->push_back("not for this call: " + sizes.difference(inputs, {}));
+      return std::nullopt;
+    }
+    for (auto& [name, range] : dynamic.graph.symbols()) {
+      if (range.high == dynamic.explored.at(name).high) {
+        range.high = allowed.at(name).high;
+      }
+    }
+    dynamic.graph.set_name(graph.name());
+    graph = std::move(dynamic.graph);
+    return sizes;
+  } catch (const Error& error) {
+    remarks->emplace_back(error.what());
+    return std::nullopt;
+  }
+}
+
+bool FunctionSampler::widen(ir::Graph& graph, const Tensors& inputs, SymbolicSizes* sizes) {
+  SymbolicSizes wider = *sizes;
+  wider.set_ranges(graph.symbols());
+  if (!wider.holds(inputs)) {
+    return false;
+  }
+  DynamicShapes wanted{.symbols = {}, .input_sizes = {}, .trust_large_sizes = false};
+  wanted.input_sizes.resize(inputs.size());
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+    if (sizes->mentions(plan_.inputs[i].argument)) {
+      wanted.input_sizes[plan_.inputs[i].argument] =
+          graph.tensor(std::as_const(graph).inputs()[i].value).sizes;
+    }
+  }
+  wanted.symbols = within_reach(graph.symbols(), wanted.input_sizes, inputs);
+  ExportedProgram dynamic = program_of(graph);
+  dynamic.graph.symbols() = sizes->ranges();
+  const std::optional<ir::Ranges> ranges =
+      exporter::widen_ranges([this](const Tensors& sample) { return trace_at(sample); },
+                             [this](const Tensors& sample) { return run(sample); },
+                             dynamic,
+                             inputs,
+                             wanted);
+  if (!ranges) {
+    return false;
+  }
+  for (const auto& [name, range] : *ranges) {
+    const bool is_moved = range != dynamic.graph.symbols().at(name);
+    if (is_moved && range.high < wanted.symbols.at(name).high) {
+      graph.symbols().find(name)->second.high = range.high;
+    }
+  }
+  sizes->set_ranges(*ranges);
+  return sizes->holds(inputs);
+}
+
+}  // namespace kiln

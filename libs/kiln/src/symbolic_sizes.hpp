@@ -1,0 +1,90 @@
+// The sizes of a call that a version for a range of sizes takes.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/autograd_dispatch/plan.hpp"
+#include "kiln/ir/expr.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace kiln {
+
+/// Sizes of arguments, each a number or a symbol times a number plus a number, and the values that
+/// symbols may have. A symbol is read where it is first mentioned, and compared elsewhere.
+/// Arguments that mention one are dense, with their dimensions in the order they were traced in.
+class SymbolicSizes {
+ public:
+  /// Those of the inputs of `graph`, which `inputs` say the arguments for.
+  ///
+  /// Throws `Error` with `kUnsupported` for an input that mentions a symbol and is not dense.
+  SymbolicSizes(const ir::Graph& graph,
+                const std::vector<autograd_dispatch::InputPlan>& inputs,
+                ir::Ranges ranges);
+
+  /// Whether the sizes of an argument mention a symbol.
+  [[nodiscard]] bool mentions(std::size_t argument) const;
+
+  /// Whether arguments, of which those that mention symbols have the right ranks, have such sizes
+  /// and strides.
+  [[nodiscard]] bool holds(const std::vector<at::Tensor>& arguments) const;
+
+  /// How arguments that it does not hold for differ: "input 0 'x', dimension 0: 's0' is 600, must
+  /// be 1 … 512". Empty if it holds.
+  [[nodiscard]] std::string difference(const std::vector<at::Tensor>& arguments,
+                                       const std::vector<std::string>& names) const;
+
+  /// The sizes of an argument that mentions a symbol: "[s0, 2*s0 + 1, 5]".
+  [[nodiscard]] std::string sizes_text(std::size_t argument) const;
+  /// One line for each symbol: "'s0' in 0 … 1024: input 0 'x', dimension 0".
+  [[nodiscard]] std::vector<std::string> describe(const std::vector<std::string>& names) const;
+
+  [[nodiscard]] ir::Ranges ranges() const;
+  void set_ranges(const ir::Ranges& ranges);  ///< Of the same symbols.
+
+  /// For a cache, in one line.
+  [[nodiscard]] std::string to_line() const;
+  /// The inverse. Throws `Error` with `kCorrupt` if `line` is none.
+  [[nodiscard]] static SymbolicSizes from_line(std::string_view line);
+
+ private:
+  SymbolicSizes() = default;
+
+  struct Symbol {
+    std::string name;
+    ir::Range range;
+  };
+  // scale * symbol + shift; without a symbol, shift.
+  struct Size {
+    std::int32_t symbol = -1;
+    std::int64_t scale = 1;
+    std::int64_t shift = 0;
+    bool is_source = false;  // The symbol is read here.
+  };
+  struct Argument {
+    std::uint32_t position = 0;
+    std::vector<Size> sizes;
+    std::vector<std::uint32_t> order;  // Of dimensions, the innermost first.
+  };
+
+  [[nodiscard]] std::int32_t number_of(const std::string& symbol);
+  void find_sources();
+  [[nodiscard]] std::string expr_text(const Size& size) const;
+  // Tells `failure` of the first thing that differs, if it is given.
+  template <class Failure>
+  [[nodiscard]] bool check(const std::vector<at::Tensor>& arguments, const Failure& failure) const;
+
+  std::vector<Symbol> symbols_;
+  std::vector<Argument> arguments_;
+};
+
+/// "input 0 'x'", or "input 0" if it has no name.
+[[nodiscard]] std::string input_text(std::size_t position, const std::vector<std::string>& names);
+
+}  // namespace kiln
