@@ -131,6 +131,10 @@ struct Function::State {
     return family;
   }
 
+  [[nodiscard]] bool may_vary() const {
+    return options.automatic_dynamic || options.dynamic || !options.dynamic_dims.empty();
+  }
+
   // Makes the trace of a call one for a range of sizes, where that is wanted and can be had.
   void let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs) {
     const Versions family = in_other_sizes(inputs, version.thread);
@@ -272,7 +276,11 @@ struct Function::State {
         }
         record->add_key(std::move(key));
       }
-      if (names) {
+      if (names && version.sizes) {
+        record->add_key(key_of_call_of_any_size(options, inputs, version.thread, module.get()),
+                        *names,
+                        size_guards(*version.sizes, inputs));
+      } else if (names) {
         record->add_key(*call_key, *names);
       }
     }
@@ -292,10 +300,16 @@ struct Function::State {
     std::optional<autograd_cache::Key> call_key;
     if (cache && can_be_cached(options) && !options.identity.empty()) {
       call_key = key_of_call(options, inputs, version.thread, module.get());
-      if (auto found = look_up(*call_key, inputs)) {
+      std::optional<FoundFunction> found = look_up(*call_key, inputs);
+      if (!found && may_vary()) {
+        found =
+            look_up(key_of_call_of_any_size(options, inputs, version.thread, module.get()), inputs);
+      }
+      if (found) {
         version.origin = "found in the cache";
         version.set_captured(std::move(found->captured));
         version.function = std::move(found->function);
+        version.sizes = std::move(found->sizes);
         return std::nullopt;
       }
     }

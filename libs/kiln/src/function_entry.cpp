@@ -59,11 +59,28 @@ std::string relations_of(const Plan& plan) {
   return to_bytes(relations);
 }
 
+constexpr std::string_view kSizes = "sizes ";
+constexpr std::string_view kFixedInput = "input ";
+
+// A line for each input whose sizes are fixed.
+std::vector<std::string> fixed_inputs_of(const SymbolicSizes& sizes, const Tensors& inputs) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!sizes.mentions(i)) {
+      lines.push_back(std::string(kFixedInput) + std::to_string(i) + " " +
+                      TensorGuard(inputs[i]).text());
+    }
+  }
+  return lines;
+}
+
 // The guards of a function, taken apart. Lines of graphs are theirs to read.
 struct FunctionGuards {
   std::string graphs;
   std::vector<std::string> captured;  // Names.
   std::string relations;
+  std::optional<SymbolicSizes> sizes;
+  std::vector<std::string> fixed_inputs;  // As `fixed_input` writes them.
 
   explicit FunctionGuards(std::string_view text) {
     std::istringstream lines{std::string(text)};
@@ -72,10 +89,20 @@ struct FunctionGuards {
         captured.push_back(line.substr(9));
       } else if (line.starts_with("relations ")) {
         relations = from_hexadecimal(std::string_view(line).substr(10));
+      } else if (line.starts_with(kSizes)) {
+        sizes = SymbolicSizes::from_line(std::string_view(line).substr(kSizes.size()));
+      } else if (line.starts_with(kFixedInput)) {
+        fixed_inputs.push_back(line);
       } else {
         graphs += line + "\n";
       }
     }
+  }
+
+  // Whether a call has the sizes that the function is for, if its key does not say them.
+  [[nodiscard]] bool sizes_hold(const Tensors& inputs) const {
+    return !sizes || (sizes->has_ranks_of(inputs) && sizes->holds(inputs) &&
+                      fixed_inputs == fixed_inputs_of(*sizes, inputs));
   }
 
   // The tensors of `module` by their names, or nothing if one is not there.
@@ -156,8 +183,11 @@ std::string tracing_options(const CompileOptions& options) {
 // again.
 FoundFunction load_function(const Entry& entry, Tensors captured, const CompileOptions& options) {
   Plan plan = autograd_dispatch::plan_from_bytes(entry.blobs.at("plan"));
-  FoundFunction found{
-      .function = {}, .captured = std::move(captured), .graphs = {}, .entry = entry};
+  FoundFunction found{.function = {},
+                      .captured = std::move(captured),
+                      .sizes = FunctionGuards(entry.guards).sizes,
+                      .graphs = {},
+                      .entry = entry};
   std::vector<autograd_dispatch::CompiledGraph> loaded;
   for (const std::string& name : graph_names(plan)) {
     GraphReport report;
@@ -180,14 +210,13 @@ bool can_be_cached(const CompileOptions& options) {
          !options.partition;
 }
 
-Key key_of_call(const CompileOptions& options,
-                const Tensors& inputs,
-                const ThreadGuard& thread,
-                const torch::nn::Module* module) {
-  std::string arguments;
-  for (const at::Tensor& input : inputs) {
-    arguments += TensorGuard(input).text() + "\n";
-  }
+namespace {
+
+Key key_of_arguments(const CompileOptions& options,
+                     const Tensors& inputs,
+                     const std::string& arguments,
+                     const ThreadGuard& thread,
+                     const torch::nn::Module* module) {
   const bool on_gpu = std::ranges::any_of(
       inputs, [](const at::Tensor& input) { return input.defined() && input.is_cuda(); });
   return environment_key(graph_options(options),
@@ -198,6 +227,39 @@ Key key_of_call(const CompileOptions& options,
       .add("arguments", arguments)
       .add("module", module == nullptr ? "" : description_of(*module))
       .build();
+}
+
+}  // namespace
+
+Key key_of_call(const CompileOptions& options,
+                const Tensors& inputs,
+                const ThreadGuard& thread,
+                const torch::nn::Module* module) {
+  std::string arguments;
+  for (const at::Tensor& input : inputs) {
+    arguments += TensorGuard(input).text() + "\n";
+  }
+  return key_of_arguments(options, inputs, arguments, thread, module);
+}
+
+Key key_of_call_of_any_size(const CompileOptions& options,
+                            const Tensors& inputs,
+                            const ThreadGuard& thread,
+                            const torch::nn::Module* module) {
+  std::string arguments;
+  for (const at::Tensor& input : inputs) {
+    const TensorGuard guard(input);
+    arguments += guard.text_with_sizes("rank " + std::to_string(guard.sizes.size())) + "\n";
+  }
+  return key_of_arguments(options, inputs, arguments, thread, module);
+}
+
+std::string size_guards(const SymbolicSizes& sizes, const Tensors& inputs) {
+  std::string guards = std::string(kSizes) + sizes.to_line() + "\n";
+  for (const std::string& line : fixed_inputs_of(sizes, inputs)) {
+    guards += line + "\n";
+  }
+  return guards;
 }
 
 Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTrace& trace) {
@@ -221,7 +283,7 @@ std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
   const auto holds = [&](std::string_view text) {
     const FunctionGuards guards(text);
     const std::optional<Tensors> found = captured_by(guards);
-    if (!found || !guards_hold(guards.graphs, generator)) {
+    if (!found || !guards.sizes_hold(inputs) || !guards_hold(guards.graphs, generator)) {
       return false;
     }
     Tensors all = inputs;
@@ -249,9 +311,9 @@ void save_as(autograd_cache::Cache& cache,
   cache.put(key, entry);
 }
 
-void FunctionRecord::add_key(Key key, std::vector<std::string> captured) {
+void FunctionRecord::add_key(Key key, std::vector<std::string> captured, std::string size_guards) {
   const std::lock_guard lock(mutex_);
-  keys_.emplace_back(std::move(key), std::move(captured));
+  keys_.push_back({std::move(key), std::move(captured), std::move(size_guards)});
 }
 
 void FunctionRecord::add_graph(const std::string& name, Entry entry) {
@@ -270,8 +332,8 @@ void FunctionRecord::save_if_complete() {
   if (!plan_ || graphs_.size() != graph_names(*plan_).size()) {
     return;
   }
-  for (const auto& [key, captured] : std::exchange(keys_, {})) {
-    Entry entry{.guards = guards_of_function(graphs_, *plan_, captured),
+  for (const auto& [key, captured, sizes] : std::exchange(keys_, {})) {
+    Entry entry{.guards = guards_of_function(graphs_, *plan_, captured) + sizes,
                 .blobs = {{"name", "function"}, {"plan", to_bytes(*plan_)}},
                 .files = {}};
     for (const auto& [name, graph] : graphs_) {

@@ -17,6 +17,7 @@
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/options.hpp"
+#include "symbolic_sizes.hpp"
 
 namespace torch::nn {
 class Module;
@@ -35,6 +36,15 @@ using Tensors = std::vector<at::Tensor>;
                                               const ThreadGuard& thread,
                                               const torch::nn::Module* module);
 
+/// The same for calls of all sizes; which of them an entry is for is among its guards.
+[[nodiscard]] autograd_cache::Key key_of_call_of_any_size(const CompileOptions& options,
+                                                          const Tensors& inputs,
+                                                          const ThreadGuard& thread,
+                                                          const torch::nn::Module* module);
+
+/// The guards of a function that was compiled for `sizes` and called with `inputs`.
+[[nodiscard]] std::string size_guards(const SymbolicSizes& sizes, const Tensors& inputs);
+
 /// What a function that was traced is known by.
 [[nodiscard]] autograd_cache::Key key_of_trace(const CompileOptions& options,
                                                const autograd_dispatch::JointTrace& trace);
@@ -43,6 +53,7 @@ using Tensors = std::vector<at::Tensor>;
 struct FoundFunction {
   autograd_dispatch::CompiledFunction function;
   Tensors captured;
+  std::optional<SymbolicSizes> sizes;  ///< Nothing: it is for the sizes of the call.
   std::vector<GraphReport> graphs;
   autograd_cache::Entry entry;
 };
@@ -71,18 +82,26 @@ class FunctionRecord {
       : cache_(std::move(cache)) {}
 
   /// Saves the function under `key` too; `captured` are the names by which the captured tensors are
-  /// found again.
-  void add_key(autograd_cache::Key key, std::vector<std::string> captured = {});
+  /// found again, `size_guards` the sizes it is for, if the key does not say them.
+  void add_key(autograd_cache::Key key,
+               std::vector<std::string> captured = {},
+               std::string size_guards = {});
   /// What became of the graph `name`: "inference", "forward", "backward".
   void add_graph(const std::string& name, autograd_cache::Entry entry);
   void set_plan(const autograd_dispatch::Plan& plan);
 
  private:
+  struct SaveAs {
+    autograd_cache::Key key;
+    std::vector<std::string> captured;
+    std::string size_guards;
+  };
+
   void save_if_complete();
 
   std::shared_ptr<autograd_cache::Cache> cache_;
   std::mutex mutex_;
-  std::vector<std::pair<autograd_cache::Key, std::vector<std::string>>> keys_;
+  std::vector<SaveAs> keys_;
   std::map<std::string, autograd_cache::Entry> graphs_;
   std::optional<autograd_dispatch::Plan> plan_;
 };

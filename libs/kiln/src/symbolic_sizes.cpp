@@ -119,6 +119,13 @@ bool SymbolicSizes::mentions(std::size_t argument) const {
   return std::ranges::find(arguments_, argument, &Argument::position) != arguments_.end();
 }
 
+bool SymbolicSizes::has_ranks_of(const std::vector<at::Tensor>& arguments) const {
+  return std::ranges::all_of(arguments_, [&](const Argument& argument) {
+    return argument.position < arguments.size() && arguments[argument.position].defined() &&
+           arguments[argument.position].sizes().size() == argument.sizes.size();
+  });
+}
+
 template <class Failure>
 bool SymbolicSizes::check(const std::vector<at::Tensor>& arguments, const Failure& failure) const {
   std::array<std::int64_t, kMaxSymbols> values;  // Each is written before it is read.

@@ -31,6 +31,9 @@ class SymbolicSizes {
   /// Whether the sizes of an argument mention a symbol.
   [[nodiscard]] bool mentions(std::size_t argument) const;
 
+  /// Whether there are arguments of the right ranks where it mentions some.
+  [[nodiscard]] bool has_ranks_of(const std::vector<at::Tensor>& arguments) const;
+
   /// Whether arguments, of which those that mention symbols have the right ranks, have such sizes
   /// and strides.
   [[nodiscard]] bool holds(const std::vector<at::Tensor>& arguments) const;

@@ -113,7 +113,8 @@ TEST_CASE("DS-32 a parameter that the size meets does not fix it", "[kiln][dynam
   CHECK(versions_for(function, {1, 10, 11, 15, 15}) == 2);
 }
 
-TEST_CASE("DS-34 a flag that alternates has two versions for each of its values", "[kiln][dynamic]") {
+TEST_CASE("DS-34 a flag that alternates has two versions for each of its values",
+          "[kiln][dynamic]") {
   const auto function = [](const torch::Tensor& x, bool negative) { return negative ? -x : x * 2; };
   const auto fast = compile(function, uncached());
   for (const std::int64_t size : {3, 4, 5, 6}) {

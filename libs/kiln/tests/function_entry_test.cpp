@@ -78,6 +78,51 @@ TEST_CASE("CA-02 an inference function with an identity starts without a trace",
   CHECK(torch::allclose(found, function(inputs)[0], 1e-4, 1e-5));
 }
 
+TEST_CASE("CA-14 one entry serves a range of sizes in another process", "[kiln][function_entry]") {
+  const Scratch scratch("rows and columns");
+  int runs = 0;
+  const auto function = [&](const Tensors& in) {
+    ++runs;
+    return Tensors{in[0].cumsum(0) * in[1], in[0].sum({0})};
+  };
+  const auto inputs = [](std::int64_t rows, std::int64_t columns = 4) {
+    return Tensors{torch::randn({rows, columns}), torch::randn({columns})};
+  };
+  const Function cold = compile(function, scratch.options);
+  cold(inputs(5));
+  cold(inputs(7));
+  CHECK(cold.report().versions == 2);
+  REQUIRE(scratch.functions().size() == 2);
+
+  runs = 0;
+  const Function warm = compile(function, scratch.options);
+  std::vector<Tensors> found;
+  const std::vector<Tensors> given = {inputs(9), inputs(1), inputs(0), inputs(700)};
+  for (const Tensors& call : given) {
+    found.push_back(warm(call));
+  }
+  CHECK(runs == 0);
+  CHECK(origin(warm) == kFound);
+  CHECK(warm.report().versions == 1);
+  CHECK(warm.report().traces == 0);
+  CHECK(warm.report().compiles == 0);
+  CHECK(warm.report().details[0].symbols.size() == 1);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Tensors expected = function(given[i]);
+    CHECK(torch::allclose(found[i][0], expected[0], 1e-4, 1e-5));
+    CHECK(torch::allclose(found[i][1], expected[1], 1e-4, 1e-5));
+  }
+
+  // Beyond the range, or with another size that is fixed, it is traced.
+  for (const Tensors& call : {inputs(2000), inputs(9, 6)}) {
+    runs = 0;
+    const Function other = compile(function, scratch.options);
+    CHECK(torch::allclose(other(call)[0], function(call)[0], 1e-4, 1e-5));
+    CHECK(runs > 1);
+    CHECK(origin(other) == kTraced);
+  }
+}
+
 TEST_CASE("CA-01 CA-03 a training entry is written once both halves exist",
           "[kiln][function_entry]") {
   const bool named = GENERATE(true, false);
