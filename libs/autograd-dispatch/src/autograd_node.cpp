@@ -7,8 +7,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "kiln/base/error.hpp"
+#include "read_symbols.hpp"
 #include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -44,6 +46,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     context->set_materialize_grads(false);
     context->save_for_backward(std::move(computed.saved));
     auto holder = c10::make_intrusive<Holder>(graphs);
+    holder->symbols = std::move(computed.symbols);
     for (const std::uint32_t input : graphs->backward_writes()) {
       holder->written.push_back((*inputs)[input]);
       holder->versions.push_back(version_of((*inputs)[input]));
@@ -81,7 +84,10 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     variable_list computed;
     {
       const at::NoGradGuard no_grad;
-      computed = graphs->run_backward(std::move(saved), std::move(tangents), holder.written);
+      computed = graphs->run_backward(
+          {.results = {}, .saved = std::move(saved), .symbols = holder.symbols},
+          std::move(tangents),
+          holder.written);
     }
     holder.note_versions();
     variable_list all(2);  // Graphs and inputs have none.
@@ -101,7 +107,8 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   struct Holder : torch::CustomClassHolder {
     explicit Holder(std::shared_ptr<TrainingGraphs> held) : graphs(std::move(held)) {}
     std::shared_ptr<TrainingGraphs> graphs;
-    Tensors written;  // Inputs that the backward writes, and how often they had been written.
+    ir::Bindings symbols;  // Apart from the saved tensors, which hooks see.
+    Tensors written;       // Inputs that the backward writes, and how often they had been written.
     std::vector<std::int64_t> versions;
 
     void require_writable() const {
@@ -128,14 +135,16 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
 
 // The backward was compiled for tangents in the layout of the outputs; autograd may bring others,
 // or none.
-at::Tensor in_layout_of(const at::Tensor& tangent, const TangentPlan& plan) {
-  const std::vector<std::int64_t>& strides = plan.geometry.strides;
+at::Tensor in_layout_of(const at::Tensor& tangent,
+                        const TangentPlan& plan,
+                        const ir::Bindings& symbols) {
+  const std::vector<std::int64_t> strides = evaluate_all(plan.strides, symbols);
   if (!tangent.defined()) {
     const auto device = c10::Device(static_cast<c10::DeviceType>(plan.device.type),
                                     static_cast<c10::DeviceIndex>(plan.device.index));
     const auto options =
         at::TensorOptions().dtype(static_cast<c10::ScalarType>(plan.dtype)).device(device);
-    return at::empty_strided(plan.geometry.sizes, strides, options).zero_();
+    return at::empty_strided(evaluate_all(plan.sizes, symbols), strides, options).zero_();
   }
   const at::Tensor resolved = tangent.resolve_conj().resolve_neg();
   if (resolved.layout() == c10::kStrided && resolved.strides() == strides) {
@@ -207,6 +216,7 @@ const CompiledGraph& TrainingGraphs::backward() {
 TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const {
   Tensors all = forward_(inputs);
   Forward forward;
+  forward.symbols = read_symbols(halves_.symbols, inputs);
   forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
                        std::make_move_iterator(all.end()));
   all.resize(computed_);
@@ -227,7 +237,7 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   return forward;
 }
 
-Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents, const Tensors& written) {
+Tensors TrainingGraphs::run_backward(Forward forward, Tensors tangents, const Tensors& written) {
   if (at::globalContext().deterministicAlgorithms() && !deterministic_) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the function was compiled without deterministic algorithms, and its backward runs "
@@ -240,10 +250,16 @@ Tensors TrainingGraphs::run_backward(Tensors saved, Tensors tangents, const Tens
                        reached_by_[gradient].end(),
                        [&](std::uint32_t tangent) { return tangents[tangent].defined(); });
   };
-  for (std::size_t i = 0; i < tangents.size(); ++i) {
-    saved.push_back(in_layout_of(tangents[i], halves_.tangents[i]));
+  Tensors inputs;
+  for (const std::int64_t size : evaluate_all(halves_.saved_sizes, forward.symbols)) {
+    inputs.push_back(at::scalar_tensor(size, at::kLong));
   }
-  const Tensors computed = compiled(std::move(saved));
+  std::move(forward.saved.begin(), forward.saved.end(), std::back_inserter(inputs));
+  forward.saved.clear();
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    inputs.push_back(in_layout_of(tangents[i], halves_.tangents[i], forward.symbols));
+  }
+  const Tensors computed = compiled(std::move(inputs));
   Tensors gradients;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (differentiates_[gradients_[i]]) {

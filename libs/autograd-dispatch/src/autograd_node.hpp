@@ -27,12 +27,13 @@ class TrainingGraphs {
   struct Forward {
     Tensors results;  ///< `plan.computed` of the graph's, then the node's aliases.
     Tensors saved;
+    ir::Bindings symbols;  ///< Values of sizes that vary, for the backward.
   };
   [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
-  /// Saved tensors and one tangent per differentiable result (undefined where there is none) in,
-  /// one gradient per differentiated input out. Writes `written`, the inputs that the backward
-  /// writes.
-  Tensors run_backward(Tensors saved, Tensors tangents, const Tensors& written);
+  /// What the forward saved and one tangent per differentiable result (undefined where there is
+  /// none) in, one gradient per differentiated input out. Writes `written`, the inputs that the
+  /// backward writes.
+  Tensors run_backward(Forward forward, Tensors tangents, const Tensors& written);
 
   /// Whether result `result` has a gradient.
   [[nodiscard]] bool is_differentiable(std::size_t result) const { return differentiable_[result]; }

@@ -106,6 +106,7 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
     throw Error(ErrorCode::kInvalidArgument, "a function that trains needs a partition function");
   }
   auto [forward, backward] = options.partition(trace.graph);
+  drop_saved_integers(forward);
   protect_outputs(forward, trace.plan);
   forward.set_name("forward");
   backward.set_name("backward");

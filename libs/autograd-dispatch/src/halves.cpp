@@ -1,19 +1,15 @@
 #include "halves.hpp"
 
 #include <span>
+#include <variant>
+#include <vector>
 
+#include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/memory.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 
 namespace kiln::autograd_dispatch {
 namespace {
-
-std::vector<std::int64_t> integers(const std::vector<ir::Expr>& expressions) {
-  std::vector<std::int64_t> values;
-  for (const ir::Expr& expression : expressions) {
-    values.push_back(*expression.constant());
-  }
-  return values;
-}
 
 // Positions of saved outputs of `forward` that share memory with values of `others`: they count
 // writes together.
@@ -38,6 +34,15 @@ std::vector<SharedSave> saved_sharing(const ir::Graph& forward,
 
 }  // namespace
 
+void drop_saved_integers(ir::Graph& forward) {
+  const std::size_t dropped = std::erase_if(forward.outputs(), [&](const ir::Output& output) {
+    return output.kind == ir::OutputKind::kSaved && !forward.value(output.value).is_tensor();
+  });
+  if (dropped != 0) {
+    forward = ir::remove_dead_code(forward);
+  }
+}
+
 HalvesPlan plan_halves(const Plan& plan, const ir::Graph& forward, const ir::Graph& backward) {
   HalvesPlan halves;
   std::vector<ir::ValueId> inputs, results;
@@ -57,10 +62,14 @@ HalvesPlan plan_halves(const Plan& plan, const ir::Graph& forward, const ir::Gra
   for (const ir::Input& input : backward.inputs().last(plan.tangents.size())) {
     const ir::TensorMeta& meta = backward.tensor(input.value);
     halves.tangents.push_back(
-        {.geometry = {.sizes = integers(meta.sizes), .strides = integers(meta.strides)},
-         .dtype = meta.dtype,
-         .device = meta.device});
+        {.sizes = meta.sizes, .strides = meta.strides, .dtype = meta.dtype, .device = meta.device});
   }
+  for (const ir::Input& input : backward.inputs()) {
+    if (!backward.value(input.value).is_tensor()) {
+      halves.saved_sizes.push_back(std::get<ir::SymIntMeta>(backward.value(input.value).meta).expr);
+    }
+  }
+  halves.symbols = ir::find_symbol_sources(forward);
   for (std::size_t i = 0; i < plan.gradients.size(); ++i) {
     halves.has_gradient.push_back(backward.outputs()[i].value.valid());
   }

@@ -7,6 +7,10 @@
 
 namespace kiln::autograd_dispatch {
 
+/// Takes integers that `forward` saves for its backward out of its outputs: the runtime reads them
+/// from the sizes of the inputs.
+void drop_saved_integers(ir::Graph& forward);
+
 /// Of the graphs that will be compiled for `plan`.
 [[nodiscard]] HalvesPlan plan_halves(const Plan& plan,
                                      const ir::Graph& forward,

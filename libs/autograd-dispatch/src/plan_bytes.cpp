@@ -9,7 +9,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "kiln plan 3\n";
+constexpr std::string_view kHeader = "kiln plan 4\n";
 
 // Both directions go through `fields`, so that they cannot differ. Integers have eight bytes, least
 // significant first; lists and optional values begin with their length; graphs are text.
@@ -128,7 +128,11 @@ void fields(A& archive, D& device) {
 }
 template <class A, MaybeConst<TangentPlan> T>
 void fields(A& archive, T& tangent) {
-  visit_all(archive, tangent.geometry, tangent.dtype, tangent.device);
+  visit_all(archive, tangent.sizes, tangent.strides, tangent.dtype, tangent.device);
+}
+template <class A, MaybeConst<ir::SymbolSource> S>
+void fields(A& archive, S& source) {
+  visit_all(archive, source.symbol, source.input, source.dimension, source.scale, source.shift);
 }
 template <class A, MaybeConst<SharedSave> S>
 void fields(A& archive, S& shared) {
@@ -139,6 +143,8 @@ void fields(A& archive, H& halves) {
   visit_all(archive,
             halves.saved,
             halves.tangents,
+            halves.symbols,
+            halves.saved_sizes,
             halves.has_gradient,
             halves.saved_on_input,
             halves.saved_on_result);
@@ -214,6 +220,10 @@ void visit(Writer& out, const T& value) {
     out.integer(static_cast<std::uint64_t>(value));
   } else if constexpr (std::is_same_v<T, ir::Graph>) {
     out.text(ir::print(value));
+  } else if constexpr (std::is_same_v<T, ir::Expr>) {
+    out.text(value.to_string());
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    out.text(value);
   } else if constexpr (IsVector<T>::value) {
     visit_list(out, value);
   } else if constexpr (IsOptional<T>::value) {
@@ -229,6 +239,10 @@ void visit(Reader& in, T& value) {
     value = static_cast<T>(in.integer());
   } else if constexpr (std::is_same_v<T, ir::Graph>) {
     value = ir::parse(in.text());
+  } else if constexpr (std::is_same_v<T, ir::Expr>) {
+    value = ir::Expr::parse(in.text());
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = in.text();
   } else if constexpr (IsVector<T>::value) {
     visit_list(in, value);
   } else if constexpr (IsOptional<T>::value) {

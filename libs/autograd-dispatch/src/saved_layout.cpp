@@ -5,12 +5,14 @@
 
 #include <cstdint>
 
+#include "read_symbols.hpp"
+
 namespace kiln::autograd_dispatch {
 namespace {
 
 struct SavedLayout {
   std::size_t result = 0;
-  std::vector<std::int64_t> strides;
+  std::vector<ir::Expr> strides;
 };
 
 std::vector<SavedLayout> saved_layouts(const ir::Graph& forward) {
@@ -18,11 +20,7 @@ std::vector<SavedLayout> saved_layouts(const ir::Graph& forward) {
   std::size_t result = 0;
   for (const ir::Output& output : forward.outputs()) {
     if (output.kind == ir::OutputKind::kSaved && forward.value(output.value).is_tensor()) {
-      SavedLayout layout{.result = result, .strides = {}};
-      for (const ir::Expr& stride : forward.tensor(output.value).strides) {
-        layout.strides.push_back(*stride.constant());
-      }
-      layouts.push_back(std::move(layout));
+      layouts.push_back({.result = result, .strides = forward.tensor(output.value).strides});
     }
     result += output.kind != ir::OutputKind::kMutation ? 1 : 0;
   }
@@ -46,13 +44,20 @@ CompiledGraph saving_as_traced(CompiledGraph compiled, const ir::Graph& forward)
   if (layouts.empty()) {
     return compiled;
   }
-  return [run = std::move(compiled), layouts = std::move(layouts)](Tensors inputs) {
+  return [run = std::move(compiled),
+          layouts = std::move(layouts),
+          sources = ir::find_symbol_sources(forward)](Tensors inputs) {
+    const ir::Bindings symbols = read_symbols(sources, inputs);
     Tensors results = run(std::move(inputs));
     for (const SavedLayout& layout : layouts) {
       at::Tensor& saved = results[layout.result];
-      if (saved.defined() && saved.numel() != 0 && !has_strides(saved, layout.strides)) {
+      if (!saved.defined() || saved.numel() == 0) {
+        continue;
+      }
+      const std::vector<std::int64_t> strides = evaluate_all(layout.strides, symbols);
+      if (!has_strides(saved, strides)) {
         const at::NoGradGuard no_grad;
-        at::Tensor copy = at::empty_strided(saved.sizes(), layout.strides, saved.options());
+        at::Tensor copy = at::empty_strided(saved.sizes(), strides, saved.options());
         saved = copy.copy_(saved);
       }
     }

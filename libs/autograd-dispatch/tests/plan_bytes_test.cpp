@@ -38,6 +38,22 @@ TEST_CASE("a plan comes back from its bytes", "[autograd-dispatch][plan_bytes]")
   CHECK(again.reached_by == plan.reached_by);
 }
 
+TEST_CASE("sizes that vary come back from a plan's bytes", "[autograd-dispatch][plan_bytes]") {
+  Plan plan = some_plan();
+  const ir::Expr n = ir::Expr::symbol("n");
+  plan.halves.symbols = {{.symbol = "n", .input = 2, .dimension = 1, .scale = 3, .shift = -1}};
+  plan.halves.saved_sizes = {n, n * 2 + 1};
+  plan.halves.tangents = {{.sizes = {n, 4}, .strides = {4, 1}}};
+
+  const Plan again = plan_from_bytes(to_bytes(plan));
+
+  CHECK(to_bytes(again) == to_bytes(plan));
+  CHECK(again.halves.symbols[0].symbol == "n");
+  CHECK(again.halves.symbols[0].shift == -1);
+  CHECK((again.halves.saved_sizes == plan.halves.saved_sizes));
+  CHECK((again.halves.tangents[0].sizes == plan.halves.tangents[0].sizes));
+}
+
 TEST_CASE("CA-01 a function is put together again from its plan and its compiled graphs",
           "[autograd-dispatch][plan_bytes]") {
   const auto function = [](const Tensors& in) {

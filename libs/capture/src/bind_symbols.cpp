@@ -8,9 +8,12 @@
 namespace kiln::capture {
 namespace {
 
+std::string input_name(const ir::Graph& graph, std::size_t input) {
+  return "input " + std::to_string(input) + " '" + graph.inputs()[input].name + "'";
+}
+
 std::string dimension_of(const ir::Graph& graph, std::size_t input, std::size_t dimension) {
-  return "input " + std::to_string(input) + " '" + graph.inputs()[input].name + "', dimension " +
-         std::to_string(dimension);
+  return input_name(graph, input) + ", dimension " + std::to_string(dimension);
 }
 
 [[noreturn]] void refuse_size(const std::string& message) {
@@ -21,11 +24,13 @@ void check_sizes(const ir::Graph& graph,
                  const std::vector<at::Tensor>& inputs,
                  const ir::Bindings& values) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!graph.value(graph.inputs()[i].value).is_tensor()) {
+      continue;
+    }
     const std::vector<ir::Expr>& sizes = graph.tensor(graph.inputs()[i].value).sizes;
     if (inputs[i].dim() != static_cast<std::int64_t>(sizes.size())) {
-      refuse_size("input " + std::to_string(i) + " '" + graph.inputs()[i].name + "' has " +
-                  std::to_string(inputs[i].dim()) + " dimensions, must have " +
-                  std::to_string(sizes.size()));
+      refuse_size(input_name(graph, i) + " has " + std::to_string(inputs[i].dim()) +
+                  " dimensions, must have " + std::to_string(sizes.size()));
     }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       const std::int64_t found = inputs[i].size(static_cast<std::int64_t>(d));
@@ -42,16 +47,17 @@ void check_sizes(const ir::Graph& graph,
 ir::Bindings bind_symbols(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
   ir::Bindings values;
   for (const ir::SymbolSource& source : ir::find_symbol_sources(graph)) {
-    if (source.dimension < 0) {
-      throw Error(ErrorCode::kUnsupported, "a symbol that an integer input gives");
-    }
-    const auto dimension = static_cast<std::size_t>(source.dimension);
     if (inputs[source.input].dim() <= source.dimension) {
       refuse_size("input " + std::to_string(source.input) + " has no dimension " +
                   std::to_string(source.dimension));
     }
-    const std::int64_t distance = inputs[source.input].size(source.dimension) - source.shift;
-    const std::string place = dimension_of(graph, source.input, dimension);
+    const bool is_integer = source.dimension < 0;
+    const std::int64_t distance = (is_integer ? inputs[source.input].item<std::int64_t>()
+                                              : inputs[source.input].size(source.dimension)) -
+                                  source.shift;
+    const std::string place =
+        is_integer ? input_name(graph, source.input)
+                   : dimension_of(graph, source.input, static_cast<std::size_t>(source.dimension));
     if (distance % source.scale != 0) {
       refuse_size(place + ": " + std::to_string(distance + source.shift) + " gives no whole '" +
                   source.symbol + "'");

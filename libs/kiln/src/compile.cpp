@@ -66,7 +66,8 @@ struct Function::State {
     return nullptr;
   }
 
-  std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint) {
+  // `hints` are typical values of symbols.
+  std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint, const ir::Bindings& hints) {
     dump_text(joint);
     const Stopwatch watch;
     std::pair<ir::Graph, ir::Graph> halves;
@@ -75,6 +76,7 @@ struct Function::State {
     } else {
       partitioner::MinCutOptions cut;
       cut.memory_budget = options.memory_budget;
+      cut.cost = partitioner::aten_cost_model(hints);
       partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
       halves = {std::move(made.forward), std::move(made.backward)};
     }
@@ -161,10 +163,8 @@ struct Function::State {
     if (shapes.symbols.empty()) {
       return;
     }
-    if (traced.differentiable() || codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
-      version.remarks.emplace_back(traced.differentiable()
-                                       ? "sizes are fixed where gradients are computed"
-                                       : "sizes are fixed on CUDA");
+    if (codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
+      version.remarks.emplace_back("sizes are fixed on CUDA");
       return;
     }
     const Stopwatch watch;
@@ -262,6 +262,12 @@ struct Function::State {
     version.origin = "traced";
     version.set_captured(traced.captured);
     const auto names = call_key ? captured_names(traced.captured) : std::nullopt;
+    std::optional<autograd_cache::Key> own_key = call_key;
+    std::string sizes;
+    if (own_key && version.sizes) {
+      own_key = key_of_call_of_any_size(options, inputs, version.thread, module.get());
+      sizes = size_guards(*version.sizes, inputs);
+    }
     if (cache && can_be_cached(options)) {
       record = std::make_shared<FunctionRecord>(cache);
       if (traced.differentiable()) {
@@ -270,26 +276,23 @@ struct Function::State {
           version.origin = "trace found in the cache";
           version.function = std::move(found->function);
           if (names) {
-            save_as(*cache, *call_key, *names, std::move(found->entry));
+            save_as(*cache, *own_key, *names, std::move(found->entry), sizes);
           }
           return;
         }
         record->add_key(std::move(key));
       }
-      if (names && version.sizes) {
-        record->add_key(key_of_call_of_any_size(options, inputs, version.thread, module.get()),
-                        *names,
-                        size_guards(*version.sizes, inputs));
-      } else if (names) {
-        record->add_key(*call_key, *names);
+      if (names) {
+        record->add_key(*own_key, *names, sizes);
       }
     }
+    const ir::Bindings hints = version.sizes ? version.sizes->values(inputs) : ir::Bindings();
     version.function = autograd_dispatch::dispatch(
         std::move(traced),
         {.forward = graph_compiler(context, options.forward_compiler, record),
          .backward = graph_compiler(context, options.backward_compiler, record),
          .inference = graph_compiler(context, options.inference_compiler, record),
-         .partition = [this](const ir::Graph& joint) { return partition(joint); }});
+         .partition = [&](const ir::Graph& joint) { return partition(joint, hints); }});
     if (record) {
       record->set_plan(version.function->plan());
     }

@@ -40,8 +40,9 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
     : function_(function),
       captured_(std::move(captured)),
       plan_(std::move(plan)),
-      plan_bytes_(to_bytes(plan_)),
       options_(options) {
+  plan_.halves = {};  // Which a trace does not know.
+  plan_bytes_ = to_bytes(plan_);
   options_.graph_only = true;
 }
 

@@ -306,8 +306,9 @@ std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
 void save_as(autograd_cache::Cache& cache,
              const Key& key,
              const std::vector<std::string>& captured,
-             Entry entry) {
-  entry.guards += captured_guards(captured);
+             Entry entry,
+             const std::string& size_guards) {
+  entry.guards += captured_guards(captured) + size_guards;
   cache.put(key, entry);
 }
 

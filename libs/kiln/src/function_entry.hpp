@@ -72,7 +72,8 @@ struct FoundFunction {
 void save_as(autograd_cache::Cache& cache,
              const autograd_cache::Key& key,
              const std::vector<std::string>& captured,
-             autograd_cache::Entry entry);
+             autograd_cache::Entry entry,
+             const std::string& size_guards);
 
 /// A compiled function on its way into the cache: saved when its plan and all of its graphs are
 /// there, which for one that trains is when its backward has first run. Thread-safe.

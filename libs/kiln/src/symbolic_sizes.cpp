@@ -233,6 +233,21 @@ std::vector<std::string> SymbolicSizes::describe(const std::vector<std::string>&
   return lines;
 }
 
+ir::Bindings SymbolicSizes::values(const std::vector<at::Tensor>& arguments) const {
+  ir::Bindings values;
+  for (const Argument& argument : arguments_) {
+    for (std::size_t d = 0; d < argument.sizes.size(); ++d) {
+      const Size& size = argument.sizes[d];
+      if (size.is_source) {
+        values[symbols_[static_cast<std::size_t>(size.symbol)].name] =
+            (arguments[argument.position].size(static_cast<std::int64_t>(d)) - size.shift) /
+            size.scale;
+      }
+    }
+  }
+  return values;
+}
+
 ir::Ranges SymbolicSizes::ranges() const {
   ir::Ranges ranges;
   for (const Symbol& symbol : symbols_) {

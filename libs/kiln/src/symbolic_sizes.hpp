@@ -48,6 +48,8 @@ class SymbolicSizes {
   /// One line for each symbol: "'s0' in 0 … 1024: input 0 'x', dimension 0".
   [[nodiscard]] std::vector<std::string> describe(const std::vector<std::string>& names) const;
 
+  /// The values that symbols have for arguments that it holds for.
+  [[nodiscard]] ir::Bindings values(const std::vector<at::Tensor>& arguments) const;
   [[nodiscard]] ir::Ranges ranges() const;
   void set_ranges(const ir::Ranges& ranges);  ///< Of the same symbols.
 

@@ -335,17 +335,5 @@ TEST_CASE("a number that a function returns is that of its size", "[kiln][dynami
   }
 }
 
-TEST_CASE("functions with gradients are a version for each size", "[kiln][dynamic]") {
-  const auto function = [](const Tensors& in) { return Tensors{(in[0] * in[0]).sum()}; };
-  const Function fast = compile(function, uncached());
-  for (const std::int64_t size : {3, 4, 5}) {
-    const torch::Tensor x = torch::randn({size}, torch::requires_grad());
-    fast({x})[0].backward();
-    CHECK(torch::allclose(x.grad(), 2 * x.detach()));
-  }
-  CHECK(fast.report().versions == 3);
-  CHECK_THAT(fast.report().details.back().specialisations.back(), contains("gradients"));
-}
-
 }  // namespace
 }  // namespace kiln

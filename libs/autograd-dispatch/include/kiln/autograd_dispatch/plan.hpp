@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "kiln/ir/expr.hpp"
 #include "kiln/ir/graph.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 
 namespace kiln::autograd_dispatch {
 
@@ -103,7 +105,8 @@ struct AliasPlan {
 
 /// How a backward takes a tangent.
 struct TangentPlan {
-  Geometry geometry = {};                 ///< The window that the graph was traced with.
+  std::vector<ir::Expr> sizes = {};       ///< As the graph was traced with.
+  std::vector<ir::Expr> strides = {};     ///< Likewise.
   ir::DType dtype = ir::DType::kFloat32;  ///< Its element type.
   ir::Device device = {};                 ///< Where it is.
 };
@@ -117,7 +120,11 @@ struct SharedSave {
 /// What the runtime knows of a forward and a backward once the joint graph was partitioned.
 struct HalvesPlan {
   std::uint32_t saved = 0;  ///< Results of the forward, after the computed ones, for the backward.
-  std::vector<TangentPlan> tangents = {};       ///< As in `Plan::tangents`.
+  std::vector<TangentPlan> tangents = {};  ///< As in `Plan::tangents`.
+  /// Where symbols are read: sizes of graph inputs. Empty if no size varies.
+  std::vector<ir::SymbolSource> symbols = {};
+  /// Integers that the backward takes, each as a tensor, before the saved tensors.
+  std::vector<ir::Expr> saved_sizes = {};
   std::vector<bool> has_gradient = {};          ///< By `Plan::gradients`: the backward computes it.
   std::vector<SharedSave> saved_on_input = {};  ///< Those with inputs.
   std::vector<SharedSave> saved_on_result = {};  ///< Those with results.

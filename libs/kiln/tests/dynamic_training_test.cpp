@@ -1,0 +1,194 @@
+// Functions with gradients that are called with many sizes.
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+
+CompileOptions uncached() {
+  CompileOptions options;
+  options.use_cache = false;
+  options.error_at_max_versions = true;
+  return options;
+}
+
+// Results, gradients and their strides, for the same random gradients of the results.
+void check_gradients(const TensorFunction& function, const Function& fast, const Tensors& inputs) {
+  const auto run = [&](const auto& called) {
+    Tensors given;
+    for (const torch::Tensor& input : inputs) {
+      given.push_back(input.clone().set_requires_grad(input.is_floating_point()));
+    }
+    Tensors outputs = called(given);
+    torch::manual_seed(3);
+    Tensors differentiable, tangents;
+    for (const torch::Tensor& output : outputs) {
+      if (output.requires_grad()) {
+        differentiable.push_back(output);
+        tangents.push_back(torch::randn(output.sizes()));
+      }
+    }
+    torch::autograd::backward(differentiable, tangents);
+    for (const torch::Tensor& input : given) {
+      outputs.push_back(input.grad());
+    }
+    return outputs;
+  };
+  const Tensors expected = run(function), found = run(fast);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("tensor " << i << " for inputs " << inputs[0].sizes());
+    REQUIRE(found[i].defined() == expected[i].defined());
+    if (found[i].defined()) {
+      REQUIRE(found[i].sizes() == expected[i].sizes());
+      CHECK(found[i].strides() == expected[i].strides());
+      CHECK(found[i].requires_grad() == expected[i].requires_grad());
+      CHECK(torch::allclose(found[i], expected[i], 1e-4, 1e-5));
+    }
+  }
+}
+
+// Calls with a tensor [n, 4] for each of `sizes`, and returns how many versions that made.
+int versions_for(const TensorFunction& function, const std::vector<std::int64_t>& sizes) {
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : sizes) {
+    check_gradients(function, fast, {torch::randn({size, 4})});
+  }
+  return fast.report().versions;
+}
+
+TEST_CASE("gradients at sizes that no trace has seen", "[kiln][dynamic_training]") {
+  const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40, 100, 3};
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sin() * in[0]}; }, sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].softmax(0), in[0].tanh()}; },
+                     sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].t().matmul(in[0])}; }, sizes) ==
+        2);
+}
+
+TEST_CASE("DS-35 DS-39 a size that nothing saved tells is saved itself",
+          "[kiln][dynamic_training]") {
+  // The gradient of a sum is an expanded number: neither a saved tensor nor the tangent has n.
+  const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40};
+  CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
+                     sizes) == 2);
+}
+
+TEST_CASE("DS-36 an output that is expanded to its own shape", "[kiln][dynamic_training]") {
+  CHECK(versions_for(
+            [](const Tensors& in) {
+              return Tensors{in[0].sum(0, /*keepdim=*/true).expand(in[0].sizes()) * in[0]};
+            },
+            {5, 6, 7, 9, 40}) == 2);
+}
+
+TEST_CASE("sizes of 1 and 0 have eager's gradients", "[kiln][dynamic_training]") {
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].exp().sum(0)}; },
+                     {3, 2, 1, 0, 7}) <= 4);
+  CHECK(
+      versions_for(
+          [](const Tensors& in) { return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0] * 3}; },
+          {20, 30, 9, 10, 11, 1, 2}) <= 5);
+}
+
+TEST_CASE("a backward that only some results reach", "[kiln][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].sin(), torch::cat({in[0], in[0]}).cos()};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 5, 8}) {
+    const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
+    fast({x})[1].sum().backward();
+    CHECK(torch::allclose(x.grad(), -2 * x.detach().sin(), 1e-4, 1e-5));
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a mean's gradient, by whatever number it is divided", "[kiln][dynamic_training]") {
+  versions_for([](const Tensors& in) { return Tensors{in[0].square().mean()}; }, {5, 6, 7, 9, 40});
+  versions_for([](const Tensors& in) { return Tensors{in[0].var()}; }, {5, 6, 7, 9, 40});
+}
+
+// Trains `eager` and a compiled copy of it on batches, and compares each loss.
+template <class Net, class MakeBatch>
+CompileReport train(Net eager, Net compiled, int steps, const MakeBatch& make_batch) {
+  const auto fast = compile(compiled, uncached());
+  torch::optim::SGD own(eager->parameters(), 0.05), other(compiled->parameters(), 0.05);
+  for (int step = 0; step < steps; ++step) {
+    const auto [x, y] = make_batch(step);
+    own.zero_grad();
+    other.zero_grad();
+    const torch::Tensor expected = torch::cross_entropy_loss(eager->forward(x), y);
+    const torch::Tensor found = torch::cross_entropy_loss(fast(x), y);
+    INFO("step " << step << ", batch " << x.sizes() << ": " << found.item<float>() << " and "
+                 << expected.item<float>());
+    REQUIRE(torch::allclose(found, expected, 1e-3, 1e-4));
+    expected.backward();
+    found.backward();
+    own.step();
+    other.step();
+  }
+  return fast.report();
+}
+
+TEST_CASE("PT-12 training with a smaller last batch is two versions", "[kiln][dynamic_training]") {
+  torch::manual_seed(1);
+  torch::nn::Sequential net(torch::nn::Flatten(),
+                            torch::nn::Linear(64, 32),
+                            torch::nn::BatchNorm1d(32),
+                            torch::nn::ReLU(),
+                            torch::nn::Linear(32, 10));
+  const torch::nn::Sequential copy(
+      std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
+  const CompileReport report = train(net, copy, 24, [](int step) {
+    const std::int64_t batch = step % 6 == 5 ? 10 + step : 32;
+    return std::pair(torch::randn({batch, 1, 8, 8}), torch::randint(10, {batch}));
+  });
+  CHECK(report.versions == 2);
+  CHECK(report.compiles == 4);
+}
+
+TEST_CASE("text of random lengths trains with two versions", "[kiln][dynamic_training]") {
+  torch::manual_seed(2);
+  struct TextImpl : torch::nn::Module {
+    TextImpl() {
+      register_module("words", words);
+      register_module("up", up);
+      register_module("norm", norm);
+      register_module("down", down);
+    }
+    torch::Tensor forward(const torch::Tensor& tokens) {
+      const torch::Tensor x = norm(words(tokens));
+      const torch::Tensor weights = x.matmul(x.transpose(1, 2)).softmax(-1);
+      return down(torch::gelu(up(weights.matmul(x)))).sum(1) * 0.05;
+    }
+    torch::nn::Embedding words{40, 16};
+    torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({16})};
+    torch::nn::Linear up{16, 32}, down{32, 5};
+  };
+  const auto net = std::make_shared<TextImpl>(), copy = std::make_shared<TextImpl>();
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+      copy->parameters()[i].copy_(net->parameters()[i]);
+    }
+  }
+  const CompileReport report = train(net, copy, 60, [](int) {
+    const std::int64_t length = torch::randint(2, 50, {1}).item<std::int64_t>();
+    return std::pair(torch::randint(40, {4, length}), torch::randint(5, {4}));
+  });
+  CHECK(report.versions == 2);
+  CHECK(report.compiles == 4);
+}
+
+}  // namespace
+}  // namespace kiln
