@@ -3,7 +3,9 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "read_symbols.hpp"
 
@@ -13,6 +15,7 @@ namespace {
 struct SavedLayout {
   std::size_t result = 0;
   std::vector<ir::Expr> strides;
+  std::vector<std::int64_t> fixed;  // The same, where no size varies.
 };
 
 std::vector<SavedLayout> saved_layouts(const ir::Graph& forward) {
@@ -20,7 +23,12 @@ std::vector<SavedLayout> saved_layouts(const ir::Graph& forward) {
   std::size_t result = 0;
   for (const ir::Output& output : forward.outputs()) {
     if (output.kind == ir::OutputKind::kSaved && forward.value(output.value).is_tensor()) {
-      layouts.push_back({.result = result, .strides = forward.tensor(output.value).strides});
+      SavedLayout layout{
+          .result = result, .strides = forward.tensor(output.value).strides, .fixed = {}};
+      if (std::ranges::all_of(layout.strides, &ir::Expr::is_constant)) {
+        layout.fixed = evaluate_all(std::exchange(layout.strides, {}), {});
+      }
+      layouts.push_back(std::move(layout));
     }
     result += output.kind != ir::OutputKind::kMutation ? 1 : 0;
   }
@@ -54,7 +62,8 @@ CompiledGraph saving_as_traced(CompiledGraph compiled, const ir::Graph& forward)
       if (!saved.defined() || saved.numel() == 0) {
         continue;
       }
-      const std::vector<std::int64_t> strides = evaluate_all(layout.strides, symbols);
+      const std::vector<std::int64_t> evaluated = evaluate_all(layout.strides, symbols);
+      const std::vector<std::int64_t>& strides = layout.strides.empty() ? layout.fixed : evaluated;
       if (!has_strides(saved, strides)) {
         const at::NoGradGuard no_grad;
         at::Tensor copy = at::empty_strided(saved.sizes(), strides, saved.options());

@@ -169,7 +169,7 @@ struct Function::State {
     }
     const Stopwatch watch;
     const SlowNotice notice("tracing a function at several sizes");
-    FunctionSampler sampler(function, traced.captured, traced.plan, trace_options());
+    FunctionSampler sampler(function, inputs, traced.captured, traced.plan, trace_options());
     version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
     if (version.sizes) {
       version.graph = std::make_shared<const ir::Graph>(traced.graph);
@@ -189,7 +189,7 @@ struct Function::State {
       }
       const Stopwatch watch;
       FunctionSampler sampler(
-          function, version->captured, version->function->plan(), trace_options());
+          function, inputs, version->captured, version->function->plan(), trace_options());
       Version wider = *version;
       ir::Graph graph = *version->graph;
       const bool holds = sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now);

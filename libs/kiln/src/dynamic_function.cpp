@@ -1,5 +1,8 @@
 #include "dynamic_function.hpp"
 
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -31,9 +34,27 @@ std::string plan_difference(const Plan& plan, const Plan& other) {
   return "the tensors share memory, or change, in another way";
 }
 
+// Integers of the call may be indices into what has fewer elements at the sizes that are traced.
+// The first element is always there.
+JointTrace trace_with_valid_indices(const autograd_dispatch::TensorFunction& function,
+                                    Tensors arguments,
+                                    const autograd_dispatch::TraceOptions& options) {
+  try {
+    return autograd_dispatch::trace_joint(function, arguments, options);
+  } catch (const c10::IndexError&) {
+    for (at::Tensor& argument : arguments) {
+      if (argument.defined() && at::isIntegralType(argument.scalar_type(), /*includeBool=*/false)) {
+        argument = at::zeros_like(argument);
+      }
+    }
+    return autograd_dispatch::trace_joint(function, arguments, options);
+  }
+}
+
 }  // namespace
 
 FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& function,
+                                 const Tensors& inputs,
                                  Tensors captured,
                                  Plan plan,
                                  autograd_dispatch::TraceOptions options)
@@ -44,6 +65,9 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
   plan_.halves = {};  // Which a trace does not know.
   plan_bytes_ = to_bytes(plan_);
   options_.graph_only = true;
+  for (const at::Tensor& input : inputs) {
+    has_history_.push_back(input.defined() && !input.is_leaf());
+  }
 }
 
 // Captured tensors are behind the arguments, in order.
@@ -62,7 +86,14 @@ ExportedProgram FunctionSampler::program_of(ir::Graph graph) const {
 
 ExportedProgram FunctionSampler::trace_at(const Tensors& inputs) {
   ++traces_;
-  JointTrace traced = autograd_dispatch::trace_joint(function_, inputs, options_);
+  Tensors arguments = inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (has_history_[i] && arguments[i].is_leaf()) {
+      const c10::AutoGradMode with_grad(true);
+      arguments[i] = arguments[i].clone();
+    }
+  }
+  JointTrace traced = trace_with_valid_indices(function_, arguments, options_);
   // By identity: what stands for a structure of results is a captured tensor too.
   if (!std::ranges::equal(captured_, traced.captured, [](const at::Tensor& a, const at::Tensor& b) {
         return a.is_same(b);

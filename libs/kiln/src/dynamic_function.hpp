@@ -20,8 +20,9 @@ using Tensors = std::vector<at::Tensor>;
 /// those of a call. Neither they nor what the function captures are changed by it.
 class FunctionSampler {
  public:
-  /// `captured` and `plan` are those of the trace of the call. Refers to `function`.
+  /// `captured` and `plan` are those of the trace of the call with `inputs`. Refers to `function`.
   FunctionSampler(const autograd_dispatch::TensorFunction& function,
+                  const Tensors& inputs,
                   Tensors captured,
                   autograd_dispatch::Plan plan,
                   autograd_dispatch::TraceOptions options);
@@ -52,6 +53,7 @@ class FunctionSampler {
 
   const autograd_dispatch::TensorFunction& function_;
   Tensors captured_;
+  std::vector<bool> has_history_;  // By input of the call.
   autograd_dispatch::Plan plan_;
   std::string plan_bytes_;
   autograd_dispatch::TraceOptions options_;

@@ -118,6 +118,41 @@ TEST_CASE("a mean's gradient, by whatever number it is divided", "[kiln][dynamic
   versions_for([](const Tensors& in) { return Tensors{in[0].var()}; }, {5, 6, 7, 9, 40});
 }
 
+TEST_CASE("inputs with a history, and those that are written", "[kiln][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor x = in[0];
+    x.mul_(3);
+    return Tensors{x.sin()};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 6, 9, 20}) {
+    const torch::Tensor leaf = torch::randn({size, 4}, torch::requires_grad());
+    const torch::Tensor own = leaf.detach().clone().requires_grad_();
+    const torch::Tensor x = leaf * 2, y = own * 2;
+    const torch::Tensor found = fast({x})[0], expected = function({y})[0];
+    CHECK(torch::allclose(found, expected, 1e-4, 1e-5));
+    CHECK(torch::allclose(x, y, 1e-4, 1e-5));
+    (found * x).sum().backward();
+    (expected * y).sum().backward();
+    CHECK(torch::allclose(leaf.grad(), own.grad(), 1e-3, 1e-4));
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a parameter's gradient adds up over sizes", "[kiln][dynamic_training]") {
+  torch::nn::Linear linear(4, 3);
+  const auto twin = std::dynamic_pointer_cast<torch::nn::LinearImpl>(linear->clone());
+  const auto fast = compile(linear, uncached());
+  for (const std::int64_t size : {3, 4, 6, 1, 20}) {
+    const torch::Tensor x = torch::randn({size, 4});
+    fast(x).square().sum().backward();
+    twin->forward(x).square().sum().backward();
+    CHECK(torch::allclose(linear->weight.grad(), twin->weight.grad(), 1e-4, 1e-4));
+    CHECK(torch::allclose(linear->bias.grad(), twin->bias.grad(), 1e-4, 1e-4));
+  }
+  CHECK(fast.report().versions <= 3);
+}
+
 // Trains `eager` and a compiled copy of it on batches, and compares each loss.
 template <class Net, class MakeBatch>
 CompileReport train(Net eager, Net compiled, int steps, const MakeBatch& make_batch) {
@@ -188,6 +223,57 @@ TEST_CASE("text of random lengths trains with two versions", "[kiln][dynamic_tra
   });
   CHECK(report.versions == 2);
   CHECK(report.compiles == 4);
+}
+
+// Energies of pairs of atoms by a small network, and forces by their derivatives.
+struct PotentialImpl : torch::nn::Module {
+  PotentialImpl() { register_module("network", network); }
+
+  Tensors loss(const Tensors& in) {
+    const torch::Tensor positions = in[0].detach().requires_grad_();
+    const torch::Tensor difference = positions.index_select(0, in[1].select(0, 0)) -
+                                     positions.index_select(0, in[1].select(0, 1));
+    const torch::Tensor distance = (difference.square().sum(-1, true) + 0.1).sqrt();
+    const torch::Tensor total = network->forward(distance).sum();
+    const torch::Tensor forces = -torch::autograd::grad({total},
+                                                        {positions},
+                                                        /*grad_outputs=*/{},
+                                                        /*retain_graph=*/true,
+                                                        /*create_graph=*/true)[0];
+    return {(forces - in[2]).square().mean(), forces.detach()};
+  }
+
+  torch::nn::Sequential network{
+      torch::nn::Linear(1, 8), torch::nn::SiLU(), torch::nn::Linear(8, 1)};
+};
+
+TEST_CASE("a potential is trained on forces with atoms and edges that change at every step",
+          "[kiln][dynamic_training]") {
+  torch::manual_seed(0);
+  PotentialImpl eager;
+  torch::manual_seed(0);
+  PotentialImpl compiled;
+  const Function fast = compile([&](const Tensors& in) { return compiled.loss(in); }, uncached());
+  torch::optim::SGD own(eager.parameters(), 0.01), other(compiled.parameters(), 0.01);
+  torch::manual_seed(4);
+  for (int step = 0; step < 200; ++step) {
+    const std::int64_t atoms = torch::randint(3, 30, {1}).item<std::int64_t>();
+    const std::int64_t edges = torch::randint(2, 100, {1}).item<std::int64_t>();
+    const Tensors batch = {torch::rand({atoms, 3}) * 3,
+                           torch::randint(atoms, {2, edges}),
+                           torch::randn({atoms, 3}) * 0.1};
+    own.zero_grad();
+    other.zero_grad();
+    const Tensors expected = eager.loss(batch), found = fast(batch);
+    INFO("step " << step << ", " << atoms << " atoms, " << edges << " edges");
+    REQUIRE(torch::allclose(found[0], expected[0], 1e-3, 1e-5));
+    REQUIRE(torch::allclose(found[1], expected[1], 1e-3, 1e-4));
+    expected[0].backward();
+    found[0].backward();
+    own.step();
+    other.step();
+  }
+  CHECK(fast.report().versions == 2);
 }
 
 }  // namespace
