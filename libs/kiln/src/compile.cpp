@@ -174,10 +174,7 @@ struct Function::State {
     if (version.sizes) {
       version.graph = std::make_shared<const ir::Graph>(traced.graph);
     }
-    context->note([&](CompileReport& report) {
-      report.traces += sampler.traces();
-      report.trace_ms += watch.milliseconds();
-    });
+    note_traces(sampler, watch);
   }
 
   // A version for a range that this call lies beyond, if a trace says that it holds here too. It is
@@ -192,18 +189,28 @@ struct Function::State {
           function, inputs, version->captured, version->function->plan(), trace_options());
       Version wider = *version;
       ir::Graph graph = *version->graph;
-      const bool holds = sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now);
-      wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
-      context->note([&](CompileReport& report) {
-        report.traces += sampler.traces();
-        report.trace_ms += watch.milliseconds();
-      });
-      if (holds) {
+      if (sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now)) {
         KILN_LOG(kInfo, "kiln", "a version holds for larger sizes too");
+        wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
+        note_traces(sampler, watch);
         return replace(version, std::move(wider));
+      }
+      if (sampler.traces() > 0) {
+        // Not to be tried at every call.
+        note_traces(sampler, watch);
+        Version closed = *version;
+        closed.graph = nullptr;
+        replace(version, std::move(closed));
       }
     }
     return nullptr;
+  }
+
+  void note_traces(const FunctionSampler& sampler, const Stopwatch& watch) const {
+    context->note([&](CompileReport& report) {
+      report.traces += sampler.traces();
+      report.trace_ms += watch.milliseconds();
+    });
   }
 
   VersionPtr replace(const VersionPtr& old, Version made) {

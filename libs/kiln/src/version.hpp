@@ -47,7 +47,7 @@ struct Version {
   std::vector<TensorGuard> inputs, captured_guards;
   /// Of inputs that mention symbols, which `inputs` are then an example of.
   std::optional<SymbolicSizes> sizes;
-  /// What was compiled for them; null if that is not known.
+  /// What was compiled for them; null if that is not known, or their ranges cannot be larger.
   std::shared_ptr<const ir::Graph> graph;
   /// Sizes that do not vary though that was wanted, or vary less, and why.
   std::vector<std::string> remarks;

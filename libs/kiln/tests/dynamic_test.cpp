@@ -280,6 +280,38 @@ TEST_CASE("arguments that are written have eager's contents at every size", "[ki
             {3, 5, 6, 1, 50}) == 2);
 }
 
+TEST_CASE("DS-40 a squeezed copy that is written", "[kiln][dynamic]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor y = in[0].clone().squeeze(-1);
+    y.add_(1.0);
+    return Tensors{y * 2};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {4, 5, 1, 9, 0}) {
+    check_call(function, fast, {torch::randn({size, 1})});
+  }
+  CHECK(fast.report().versions <= 3);
+}
+
+TEST_CASE("a call past max_versions is not traced each time", "[kiln][dynamic]") {
+  CompileOptions options = uncached();
+  options.max_versions = 2;
+  options.error_at_max_versions = false;
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].size(0) < 1500 ? in[0].relu() : in[0].sigmoid()};
+  };
+  const Function fast = compile(function, options);
+  for (const std::int64_t size : {5, 6, 1600}) {
+    check_call(function, fast, {torch::randn({size, 4})});
+  }
+  const int traces = fast.report().traces;
+  for (const std::int64_t size : {1600, 1700, 5000}) {
+    check_call(function, fast, {torch::randn({size, 4})});
+  }
+  CHECK(fast.report().traces == traces);
+  CHECK(fast.report().versions == 2);
+}
+
 TEST_CASE("a module's buffers change once for each call", "[kiln][dynamic]") {
   torch::nn::BatchNorm1d norm(4);
   const auto twin = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(norm->clone());
@@ -312,7 +344,7 @@ TEST_CASE("outputs that are views stay as they are in eager", "[kiln][dynamic]")
   CHECK_THAT(fast.report().details.back().specialisations.back(), contains("output 0 is a view"));
 }
 
-TEST_CASE("arguments that share memory are a version for each size", "[kiln][dynamic]") {
+TEST_CASE("DS-33 arguments that share memory are a version for each size", "[kiln][dynamic]") {
   const auto function = [](const Tensors& in) {
     torch::Tensor x = in[0];
     x.add_(1);
