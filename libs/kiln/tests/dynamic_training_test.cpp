@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/autograd_dispatch/compiler.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -81,6 +82,21 @@ TEST_CASE("DS-35 DS-39 a size that nothing saved tells is saved itself",
   CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
   CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
                      sizes) == 2);
+}
+
+TEST_CASE("a compiler of one's own is given graphs with symbols", "[kiln][dynamic_training]") {
+  CompileOptions options = uncached();
+  std::vector<std::size_t> symbols;
+  options.forward_compiler = [&](const ir::Graph& graph) {
+    symbols.push_back(graph.symbols().size());
+    return autograd_dispatch::interpret(graph);
+  };
+  const auto function = [](const Tensors& in) { return Tensors{(in[0] * 2).sum(), in[0].sin()}; };
+  const Function fast = compile(function, options);
+  for (const std::int64_t size : {5, 6, 7, 9, 40}) {
+    check_gradients(function, fast, {torch::randn({size, 4})});
+  }
+  CHECK(symbols == std::vector<std::size_t>{0, 0, 1, 1});
 }
 
 TEST_CASE("DS-36 an output that is expanded to its own shape", "[kiln][dynamic_training]") {

@@ -156,6 +156,34 @@ TEST_CASE("CA-01 CA-03 a training entry is written once both halves exist",
   check_like_eager(function, warm, inputs);
 }
 
+TEST_CASE("CA-14 a training entry serves a range of sizes", "[kiln][function_entry]") {
+  const bool named = GENERATE(true, false);
+  const Scratch scratch(named ? "rows that are weighed" : "");
+  int runs = 0;
+  const auto function = [&](const Tensors& in) {
+    ++runs;
+    return Tensors{torch::tanh(in[0].mm(in[1])), in[0].sum() * 2};
+  };
+  const auto inputs = [](std::int64_t rows) { return Tensors{leaf({rows, 4}), leaf({4, 2})}; };
+  const Function cold = compile(function, scratch.options);
+  for (const std::int64_t rows : {5, 7}) {
+    check_like_eager(function, cold, [&] { return inputs(rows); });
+  }
+  CHECK(cold.report().versions == 2);
+
+  const Function warm = compile(function, scratch.options);
+  warm.prepare(inputs(5));
+  runs = 0;
+  warm.prepare(inputs(30));
+  CHECK(runs == (named ? 0 : warm.report().traces - 1));
+  CHECK(origin(warm) == (named ? kFound : "trace found in the cache"));
+  CHECK(warm.report().compiles == 0);
+  for (const std::int64_t rows : {5, 7, 11, 30, 64}) {
+    check_like_eager(function, warm, [&] { return inputs(rows); });
+  }
+  CHECK(warm.report().versions == 2);
+}
+
 TEST_CASE("CA-04 what is saved holds no tensor of the trace", "[kiln][function_entry]") {
   const Scratch scratch("a linear layer");
   torch::nn::Linear linear(16, 16);
