@@ -23,8 +23,8 @@ namespace kiln::exporter {
                                                        ir::Graph& graph,
                                                        std::vector<std::string>* remarks);
 
-/// The value up to which inputs are small enough for a trace, from that of `name` in `inside` on, and
-/// not beyond `end`.
+/// The value up to which inputs are small enough for a trace, from that of `name` in `inside` on,
+/// and not beyond `end`.
 [[nodiscard]] std::int64_t last_affordable(const SampledProgram& program,
                                            const std::string& name,
                                            const ir::Bindings& inside,

@@ -37,8 +37,8 @@ struct TraceOptions {
   /// can be differentiated takes nothing from its trace but the graph. A program that cannot be
   /// recorded so is run a second time, with values; so is one that throws, for what it throws then.
   bool without_values = true;
-  /// Record without computing in every mode, once: a program that cannot be recorded so is an error.
-  /// For traces at sizes that nobody called the function with.
+  /// Record without computing in every mode, once: a program that cannot be recorded so is an
+  /// error. For traces at sizes that nobody called the function with.
   bool graph_only = false;
   /// Let the function return memory that no operator has written (`torch::empty`).
   bool allow_uninitialized = false;
