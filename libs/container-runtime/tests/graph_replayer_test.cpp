@@ -110,7 +110,9 @@ struct Affine {
         .constants = [] { return Tensors{}; },
         .mutated = {false, mutates},
         .device = at::kCPU};
-    return {std::move(model), std::make_unique<ListGraphs>(is_busy), /*warmups=*/1, at_once};
+    return {std::move(model),
+            std::make_unique<ListGraphs>(is_busy),
+            {.warmups = 1, .shapes = 16, .at_once = at_once}};
   }
 };
 

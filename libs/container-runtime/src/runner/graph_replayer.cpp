@@ -11,7 +11,6 @@
 namespace kiln::container_runtime {
 namespace {
 
-constexpr std::size_t kMostShapes = 16;
 constexpr std::size_t kMostCaptures = 8;  // of one shape
 constexpr std::size_t kMostFailures = 2;  // somebody may have changed the constants meanwhile
 
@@ -114,12 +113,8 @@ struct GraphReplayer::Shape {
 
 GraphReplayer::GraphReplayer(ReplayedModel model,
                              std::unique_ptr<DeviceGraphs> graphs,
-                             std::size_t warmups,
-                             std::size_t most_at_once)
-    : model_(std::move(model)),
-      graphs_(std::move(graphs)),
-      warmups_(warmups),
-      most_at_once_(std::min(most_at_once, kMostCaptures)) {}
+                             ReplayLimits limits)
+    : model_(std::move(model)), graphs_(std::move(graphs)), limits_(limits) {}
 
 GraphReplayer::~GraphReplayer() = default;
 
@@ -166,7 +161,7 @@ GraphReplayer::Shape* GraphReplayer::find_or_add(const Tensors& inputs) {
       return shape.get();
     }
   }
-  if (shapes_.size() == kMostShapes) {
+  if (shapes_.size() == limits_.shapes) {
     return nullptr;
   }
   auto added = std::make_unique<Shape>();
@@ -202,11 +197,11 @@ std::shared_ptr<GraphReplayer::Recording> GraphReplayer::recording_for(const Sha
       ++fit;
     }
   }
-  return fit >= most_at_once_ || shape.captures == kMostCaptures ? busy : nullptr;
+  return fit >= limits_.at_once || shape.captures == kMostCaptures ? busy : nullptr;
 }
 
 void GraphReplayer::capture_if_due(Shape& shape, const Tensors& inputs) {
-  if (++shape.calls <= warmups_ || shape.captures == kMostCaptures ||
+  if (++shape.calls <= limits_.warmups || shape.captures == kMostCaptures ||
       shape.failures == kMostFailures) {
     return;
   }

@@ -35,15 +35,17 @@ struct ReplayedModel {
   c10::Device device;                          ///< Where it runs.
 };
 
+/// How many graphs there may be: each has memory of its own for as long as it is there.
+struct ReplayLimits {
+  std::size_t warmups = 1;  ///< Runs of a shape before the one that it is captured in.
+  std::size_t shapes = 16;
+  std::size_t at_once = 8;  ///< Graphs of one shape for runs that overlap.
+};
+
 /// One model's graphs. May be called from many threads.
 class GraphReplayer {
  public:
-  /// A shape is captured in the run after so many `warmups`, at most `most_at_once` times for runs
-  /// that overlap.
-  GraphReplayer(ReplayedModel model,
-                std::unique_ptr<DeviceGraphs> graphs,
-                std::size_t warmups,
-                std::size_t most_at_once);
+  GraphReplayer(ReplayedModel model, std::unique_ptr<DeviceGraphs> graphs, ReplayLimits limits);
   ~GraphReplayer();
   GraphReplayer(const GraphReplayer&) = delete;
   GraphReplayer& operator=(const GraphReplayer&) = delete;
@@ -72,8 +74,7 @@ class GraphReplayer {
 
   const ReplayedModel model_;
   const std::unique_ptr<DeviceGraphs> graphs_;
-  const std::size_t warmups_;
-  const std::size_t most_at_once_;
+  const ReplayLimits limits_;
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Shape>> shapes_;

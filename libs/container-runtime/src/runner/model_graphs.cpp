@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kiln/base/error.hpp"
@@ -10,8 +11,13 @@
 namespace kiln::container_runtime {
 namespace {
 
-constexpr std::size_t kWarmups = 1;  // libraries that libtorch calls make what they need
-constexpr std::size_t kWarmupsOfAuto = 2;
+// Who did not ask for graphs is not to run out of memory for them.
+ReplayLimits limits_of(CudaGraphs wanted, std::size_t instances) {
+  return wanted == CudaGraphs::kOn
+             ? ReplayLimits{.at_once = std::min<std::size_t>(instances, 8)}
+             : ReplayLimits{
+                   .warmups = 2, .shapes = 4, .at_once = std::min<std::size_t>(instances, 2)};
+}
 
 }  // namespace
 
@@ -37,11 +43,8 @@ void Runner::Model::plan_graphs(CudaGraphs wanted) {
   try {
     ReplayedModel model = replayed();
     std::unique_ptr<DeviceGraphs> graphs = open_cuda_graphs(model.device.index());
-    replayer_ =
-        std::make_unique<GraphReplayer>(std::move(model),
-                                        std::move(graphs),
-                                        wanted == CudaGraphs::kOn ? kWarmups : kWarmupsOfAuto,
-                                        instances);
+    replayer_ = std::make_unique<GraphReplayer>(
+        std::move(model), std::move(graphs), limits_of(wanted, instances));
   } catch (const Error& missing) {
     if (wanted == CudaGraphs::kOn) {
       throw;

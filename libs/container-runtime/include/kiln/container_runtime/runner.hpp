@@ -26,7 +26,7 @@ using Tensors = std::vector<at::Tensor>;
 enum class CudaGraphs : std::uint8_t {
   kOff,   ///< Never.
   kOn,    ///< Captured in the second run of a shape. Without libkiln-cuda-graphs.so an error.
-  kAuto,  ///< Captured in the third run of a shape, where that library is.
+  kAuto,  ///< Captured in the third run, for four shapes at most, where that library is.
 };
 
 /// How a model is loaded.
