@@ -106,7 +106,7 @@ class DynamicTracer {
     return std::nullopt;
   }
 
-  // Nothing if there is no branch, or it is not one symbol's alone.
+  // Nothing if there is no branch, it is not one symbol's alone, or it leaves one size.
   std::optional<std::string> end_before_branch(ir::Ranges* free, const std::string& reason) const {
     if (!branch_) {
       return std::nullopt;
@@ -125,7 +125,8 @@ class DynamicTracer {
     const ir::Range wanted = range;
     (program_.hint().at(name) <= below ? range.high : range.low) =
         program_.hint().at(name) <= below ? below : above;
-    if (range == wanted) {
+    if (range == wanted || range.low == range.high) {
+      range = wanted;
       return std::nullopt;
     }
     return "'" + name + "' in " + text_of(range) + ", not " + text_of(wanted) + ": " + reason;
