@@ -3,7 +3,7 @@
 Each is exported on the CPU and compiled by `kiln compile --device cuda`. "plain" is the package in PyTorch's
 own aoti_load_package beside torch.compile's default mode; "graphs" is `kiln bench --cuda-graphs on` beside
 mode="reduce-overhead". Times are medians in milliseconds, each call until the device has done it; "busy" is
-what the device itself took. Errors are relative to the same model in float32.
+what the device itself took, "compile" is in seconds. Errors are relative to the same model in float32.
 
 usage: cuda_models.py KILN [NAME...] [--json FILE]
 """
@@ -150,6 +150,14 @@ def measure(kiln, make, folder):
     return result
 
 
+def row(name, found):
+    return (f"{name:16} {found['graphs']:6.3f} {found['torch_graphs']:6.3f} "
+            f"{found['torch_graphs'] / found['graphs']:5.2f}  {found['plain']:6.3f} {found['torch_plain']:6.3f} "
+            f"{found['torch_plain'] / found['plain']:5.2f}  {found['eager']:6.3f}  {found['busy']:6.3f} "
+            f"{found['torch_busy']:6.3f}  {found['compile_s']:7.1f} {found['torch_compile_s']:5.1f}  "
+            f"{found['error']:.1e} {found['eager_error']:.1e}")
+
+
 def geometric_mean(numbers):
     return math.exp(sum(math.log(number) for number in numbers) / len(numbers))
 
@@ -161,17 +169,13 @@ def main():
     parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
     parser.add_argument("--json")
     args = parser.parse_args()
-    print(f"{'':16} {'graphs':>8} {'torch':>7} {'ratio':>6} {'plain':>8} {'torch':>7} {'ratio':>6} {'eager':>7} "
-          f"{'busy':>6} {'torch':>6} {'compile s':>10} {'torch':>6} {'error':>8} {'eager':>8}")
+    print(f"{'':16} {'graphs':>6} {'torch':>6} {'ratio':>5}  {'plain':>6} {'torch':>6} {'ratio':>5}  {'eager':>6}  "
+          f"{'busy':>6} {'torch':>6}  {'compile':>7} {'torch':>5}  {'error':>7} {'eager':>7}")
     results = {}
     for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             found = results[name] = measure(args.kiln, MODELS[name], Path(folder))
-        print(f"{name:16} {found['graphs']:8.3f} {found['torch_graphs']:7.3f} "
-              f"{found['torch_graphs'] / found['graphs']:6.2f} {found['plain']:8.3f} {found['torch_plain']:7.3f} "
-              f"{found['torch_plain'] / found['plain']:6.2f} {found['eager']:7.3f} {found['busy']:6.3f} "
-              f"{found['torch_busy']:6.3f} {found['compile_s']:10.1f} {found['torch_compile_s']:6.1f} "
-              f"{found['error']:8.1e} {found['eager_error']:8.1e}", flush=True)
+        print(row(name, found), flush=True)
         if args.json:
             Path(args.json).write_text(json.dumps(results, indent=2) + "\n")
     for mode, peer in (("graphs", "reduce-overhead"), ("plain", "torch.compile")):
