@@ -388,6 +388,54 @@ TEST_CASE("RT-24 constants can be read back", "[container-runtime][abi]") {
   CHECK(at::allclose(*reinterpret_cast<at::Tensor*>(map.at("module.shift")), embedded_shift()));
 }
 
+TEST_CASE("a captured run has an instance of its own until it is released",
+          "[container-runtime][abi]") {
+  const Container container;
+  const at::Tensor x = at::ones({1, 4});
+  Handle input = reinterpret_cast<Handle>(const_cast<at::Tensor*>(&x));
+  const auto capture = [&](Handle& output, void*& captured) {
+    return KILN_CALL(KilnContainerRunCaptured,
+                     container.self,
+                     &input,
+                     1,
+                     &output,
+                     1,
+                     nullptr,
+                     nullptr,
+                     &captured);
+  };
+  Handle output = nullptr;
+  void *first = nullptr, *second = nullptr;
+
+  CHECK(capture(output, first) == 1);  // nothing has folded the constants
+  CHECK(first == nullptr);
+  CHECK(KILN_CALL(
+            KilnContainerRunBorrowed, container.self, &input, 1, &output, 1, nullptr, nullptr) ==
+        0);
+  CHECK(at::allclose(take(output), expected(x)));
+
+  REQUIRE(capture(output, first) == 0);
+  CHECK(at::allclose(take(output), expected(x)));
+  REQUIRE(capture(output, second) == 0);
+  CHECK(at::allclose(take(output), expected(x)));
+  CHECK(first != second);
+  CHECK(KILN_CALL(KilnContainerCheck, container.self) == 0);
+  CHECK(KILN_CALL(KilnContainerReleaseCapture, container.self, first) == 0);
+  CHECK(KILN_CALL(KilnContainerReleaseCapture, container.self, first) == 1);
+}
+
+TEST_CASE("a library tells which inputs it writes to", "[container-runtime][abi]") {
+  const Container container;
+  bool answer = true;
+
+  CHECK(KILN_CALL(KilnContainerIsInputMutated, container.self, 0, &answer) == 0);
+  CHECK_FALSE(answer);
+  CHECK(KILN_CALL(KilnContainerIsInputMutated, container.self, 1, &answer) == 1);
+  answer = true;
+  CHECK(KILN_CALL(KilnContainerMutatesConstants, container.self, &answer) == 0);
+  CHECK_FALSE(answer);
+}
+
 TEST_CASE("RT-24 borrowed inputs stay with the caller", "[container-runtime][abi]") {
   const Container container;
   const at::Tensor x = at::ones({1, 4});

@@ -42,6 +42,12 @@ TEST_CASE("RT-30 a library is loaded and described", "[container-runtime][runner
   CHECK(runner.metadata().empty());
 }
 
+TEST_CASE("CUDA graphs of a model on the cpu are refused", "[container-runtime][runner]") {
+  CHECK_THROWS_WITH(Runner(test_model("affine"), {.cuda_graphs = CudaGraphs::kOn}),
+                    contains("cuda_graphs is on, but the model runs on cpu"));
+  CHECK(Runner(test_model("affine")).cuda_graphs().refusals.empty());
+}
+
 TEST_CASE("RT-30 a file that is no model library says why", "[container-runtime][runner]") {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "model.so";
