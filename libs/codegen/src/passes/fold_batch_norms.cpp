@@ -51,8 +51,12 @@ class BatchNormFolder {
 
  private:
   [[nodiscard]] bool is_fixed(ValueId value) const {
-    return value.valid() && fixed_[value.index()] &&
-           graph_.tensor(value).dtype == ir::DType::kFloat32;
+    if (!value.valid() || !fixed_[value.index()]) {
+      return false;
+    }
+    const ir::DType dtype = graph_.tensor(value).dtype;
+    return dtype == ir::DType::kFloat32 || dtype == ir::DType::kBFloat16 ||
+           dtype == ir::DType::kFloat16;
   }
 
   [[nodiscard]] bool is_fixed_or_none(ValueId value) const {
@@ -91,8 +95,9 @@ class BatchNormFolder {
         return false;
       }
     }
+    // Weights of half types are scaled in float32, and rounded once.
     const auto constant = [&](NodeId node, std::size_t i) {
-      return rewriter_.mapped(operand(graph_.node(node), i));
+      return converted(rewriter_.mapped(operand(graph_.node(node), i)), ir::DType::kFloat32);
     };
     const ValueId variance = constant(id, 4);
     ValueId scale = pointwise("aten.rsqrt.default",
@@ -110,9 +115,9 @@ class BatchNormFolder {
     }
     ir::Node folded = graph_.node(convolution);
     folded.arguments[0] = rewriter_.mapped(folded.arguments[0]);
-    folded.arguments[1] = scaled(constant(convolution, 1), scale);
-    folded.arguments[2] = shift;
     const ir::TensorMeta meta = graph_.tensor(graph_.node(convolution).results[0]);
+    folded.arguments[1] = converted(scaled(constant(convolution, 1), scale), meta.dtype);
+    folded.arguments[2] = converted(shift, meta.dtype);
     const NodeId made = rewriter_.graph().add_node(std::move(folded), {meta});
     rewriter_.map(graph_.node(id).results[0], rewriter_.graph().node(made).results[0]);
     return true;
@@ -122,6 +127,24 @@ class BatchNormFolder {
   ValueId pointwise(std::string_view target, std::vector<ir::Argument> arguments) {
     ir::TensorMeta meta = rewriter_.graph().tensor(std::get<ValueId>(arguments[0]));
     return add(target, std::move(arguments), std::move(meta));
+  }
+
+  // `value` in another type; invalid if it is.
+  ValueId converted(ValueId value, ir::DType dtype) {
+    if (!value.valid() || rewriter_.graph().tensor(value).dtype == dtype) {
+      return value;
+    }
+    ir::TensorMeta meta = rewriter_.graph().tensor(value);
+    meta.dtype = dtype;
+    return add("aten._to_copy.default",
+               {value,
+                dtype,
+                std::monostate(),
+                std::monostate(),
+                std::monostate(),
+                false,
+                std::monostate()},
+               std::move(meta));
   }
 
   ValueId add(std::string_view target, std::vector<ir::Argument> arguments, ir::TensorMeta meta) {
