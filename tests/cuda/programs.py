@@ -1,5 +1,6 @@
 """Programs that between them want every form of kernel, every call path and every type on a GPU."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -39,6 +40,30 @@ class Network(nn.Module):
         return self.layers(x)
 
 
+class Residual(nn.Module):
+    """A ResNet in small: a strided stem, a block whose residual is its input, one whose is a convolution."""
+
+    def __init__(self, channels=3, kernel=7, stride=2, activation=F.relu):
+        super().__init__()
+        self.activation = activation
+        self.stem = nn.Sequential(nn.Conv2d(channels, 16, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(16))
+        self.same = nn.ModuleList(self.unit(16, 16, 1, 3) for _ in range(2))
+        self.wider = nn.ModuleList([self.unit(16, 32, 2, 3), self.unit(32, 32, 1, 3), self.unit(16, 32, 2, 1)])
+        for norm in (module for module in self.modules() if isinstance(module, nn.BatchNorm2d)):
+            norm.running_mean.normal_(0, 0.3)
+            norm.running_var.uniform_(0.5, 2)
+
+    @staticmethod
+    def unit(before, after, stride, kernel):
+        return nn.Sequential(nn.Conv2d(before, after, kernel, stride, kernel // 2), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        f = self.activation
+        x = f(self.stem(x))
+        x = f(x + self.same[1](f(self.same[0](x))))
+        return f(self.wider[1](f(self.wider[0](x))) + self.wider[2](x)).mean((2, 3))
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -47,6 +72,11 @@ class Recurrent(nn.Module):
     def forward(self, x):
         result, (hidden, cell) = self.lstm(x)
         return result, hidden, cell
+
+
+def new_gelu(x):
+    """As models of transformers write it."""
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
 class Attention(nn.Module):
@@ -119,6 +149,14 @@ PROGRAMS = {
     "products": lambda: (Function(lambda a, b, c: (a @ b, torch.addmm(c, a, b), (a @ b).relu() + c, a[0] @ b, a.t() @ a)), (r(33, 65), r(65, 20), r(20))),
     "products_odd": lambda: (Function(lambda a, b: (a @ b, (a @ b).float().softmax(-1), (a.t() @ a)[:3])), (r(1030, 40, dtype=BF16), r(40, 1027, dtype=BF16))),
     "network_bf16": lambda: (Network().eval().to(BF16), (r(2, 3, 32, 32, dtype=BF16),)),
+    "residual_bf16": lambda: (Residual().eval().to(BF16), (r(2, 3, 33, 46, dtype=BF16),)),
+    "residual_half": lambda: (Residual(1, 3, 3).eval().to(HALF), (r(3, 1, 40, 31, dtype=HALF),)),
+    "residual_float": lambda: (Residual().eval(), (r(2, 3, 32, 32),)),
+    "residual_silu_bf16": lambda: (Residual(4, 4, 4, F.silu).eval().to(BF16), (r(2, 4, 64, 32, dtype=BF16),)),
+    "patches_bf16": lambda: (nn.Sequential(nn.Conv2d(3, 32, 8, 8), nn.Flatten(2), nn.LayerNorm(12)).to(BF16), (r(2, 3, 24, 32, dtype=BF16),)),
+    "epilogues_bf16": lambda: (Function(lambda x, w, b, v, c: F.linear(new_gelu(F.linear(x, w, b)), v, c).relu()),
+                               (r(3, 17, 64, dtype=BF16), 0.1 * r(96, 64, dtype=BF16), r(96, dtype=BF16), 0.1 * r(40, 96, dtype=BF16), r(40, dtype=BF16))),
+    "epilogues_half": lambda: (nn.Sequential(nn.Linear(64, 256), nn.GELU("tanh"), nn.Linear(256, 64), nn.ReLU()).to(HALF), (r(40, 64, dtype=HALF),)),
     "products_bf16": lambda: (nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(BF16), (r(40, 64, dtype=BF16),)),
     "batched_products": lambda: (Function(lambda a, b: (a @ b, torch.baddbmm(a @ b, a, b, beta=0.5), torch.einsum("bij,bjk->bk", a, b))), (r(6, 7, 9), r(6, 9, 5))),
     "solves": lambda: (Function(lambda a: (torch.linalg.inv(a @ a.mT + 9 * torch.eye(6)), torch.linalg.det(a))), (r(3, 6, 6),)),
@@ -142,6 +180,7 @@ PROGRAMS = {
     "varying_rows": lambda: (Function(lambda x: (x.softmax(-1), x.sum(1), x.sum(0), x.amax(), x.t().contiguous())), vary(lambda n: (r(n, 65),), 0)),
     "varying_network": lambda: (nn.Sequential(nn.LayerNorm(48), nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 5)), vary(lambda n: (r(n, 48),), 0)),
     "varying_network_bf16": lambda: (nn.Sequential(nn.Linear(48, 96), nn.SiLU(), nn.LayerNorm(96), nn.Linear(96, 7)).to(BF16), vary(lambda n: (r(n, 48, dtype=BF16),), 0)),
+    "varying_residual_bf16": lambda: (Residual().eval().to(BF16), vary(lambda n: (r(n, 3, 32, 32, dtype=BF16),), 0)),
     "varying_convolutions": lambda: (Network().eval(), vary(lambda n: (r(n, 3, 32, 32),), 0)),
     "varying_attention": lambda: (Attention().eval(), vary(lambda n: (r(2, n, 64),), 1)),
     "varying_embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), vary(lambda n: (i(100, n, 9),), 0)),

@@ -129,11 +129,15 @@ def error_of(found, exact):
     return ((found.float() - exact).norm() / exact.norm()).item()
 
 
-def measure(kiln, make, folder):
+def example(name):
+    """A model in bfloat16, and what it is called with."""
     torch.manual_seed(0)
-    model, x = make()
-    model = model.eval().to(torch.bfloat16)
-    x = x.to(torch.bfloat16) if x.is_floating_point() else x
+    model, x = MODELS[name]()
+    return model.eval().to(torch.bfloat16), x.to(torch.bfloat16) if x.is_floating_point() else x
+
+
+def measure(kiln, name, folder):
+    model, x = example(name)
     package, seconds = compile_package(kiln, model, x, folder)
     result = {"compile_s": seconds, "graphs": replayed_milliseconds(kiln, package)}
     ours = torch._inductor.aoti_load_package(str(package))
@@ -174,7 +178,7 @@ def main():
     results = {}
     for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            found = results[name] = measure(args.kiln, MODELS[name], Path(folder))
+            found = results[name] = measure(args.kiln, name, Path(folder))
         print(row(name, found), flush=True)
         if args.json:
             Path(args.json).write_text(json.dumps(results, indent=2) + "\n")

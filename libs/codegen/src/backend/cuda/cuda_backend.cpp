@@ -4,8 +4,12 @@
 #include <string_view>
 #include <utility>
 
+#include "backend/cuda/convolution_epilogues.hpp"
 #include "backend/cuda/emit/emit_nest.hpp"
+#include "backend/cuda/half_types.hpp"
 #include "backend/cuda/kernel_units.hpp"
+#include "backend/cuda/product_epilogues.hpp"
+#include "backend/cuda/space_to_depth.hpp"
 #include "backend/cuda/split_products.hpp"
 #include "kiln/base/error.hpp"
 #include "passes/channels_last.hpp"
@@ -44,11 +48,8 @@ void refuse_operators_of_cpus(const ir::Graph& graph) {
 // cuDNN's convolutions of half types work in channels-last memory, and convert any other.
 bool has_half_convolutions(const ir::Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [&](const ir::Node& node) {
-    if (node.target != "aten.convolution.default") {
-      return false;
-    }
-    const ir::DType dtype = graph.tensor(node.results[0]).dtype;
-    return dtype == ir::DType::kFloat16 || dtype == ir::DType::kBFloat16;
+    return node.target == "aten.convolution.default" &&
+           cuda::is_half(graph.tensor(node.results[0]).dtype);
   });
 }
 
@@ -63,8 +64,13 @@ ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) cons
   ir::Graph prepared = bind_constants ? unroll_lstm(graph) : graph;
   refuse_operators_of_cpus(prepared);
   if (has_half_convolutions(prepared)) {
+    if (bind_constants) {
+      prepared = cuda::space_to_depth(prepared);
+    }
     prepared = lay_out_channels_last(prepared, bind_constants);
   }
+  prepared = cuda::fuse_convolution_epilogues(prepared);
+  prepared = cuda::fuse_product_epilogues(prepared);
   return cuda::split_products(prepared);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/half_types.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -25,11 +26,10 @@ std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::No
     return std::nullopt;
   }
   const ir::TensorMeta& result = graph.tensor(node.results[0]);
-  const bool is_half = result.dtype == ir::DType::kFloat16 || result.dtype == ir::DType::kBFloat16;
   const std::int64_t elements = ir::element_count(result.sizes).constant().value_or(0);
   const std::int64_t columns = result.sizes.back().constant().value_or(0);
   const std::int64_t step = kAlignedBytes / ir::size_of(result.dtype);
-  if (!is_half || elements < kLarge || columns % step == 0 || columns < 16 * step) {
+  if (!is_half(result.dtype) || elements < kLarge || columns % step == 0 || columns < 16 * step) {
     return std::nullopt;
   }
   return columns / step * step;
