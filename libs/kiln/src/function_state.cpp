@@ -1,0 +1,189 @@
+#include "function_state.hpp"
+
+#include <algorithm>
+
+#include "kiln/base/log.hpp"
+#include "kiln/capture/record.hpp"
+
+namespace kiln {
+
+Function::State::State(TensorFunction fn,
+                       std::shared_ptr<torch::nn::Module> of,
+                       CompileOptions given,
+                       std::shared_ptr<detail::VersionBudget> counted_by,
+                       std::string why)
+    : function(std::move(fn)),
+      module(std::move(of)),
+      budget(std::move(counted_by)),
+      reason(std::move(why)),
+      context(std::make_shared<CompileContext>(std::move(given))) {}
+
+std::shared_ptr<const Function::State::Versions> Function::State::current_versions() const {
+  const std::shared_lock lock(versions_lock_);
+  return versions_;
+}
+
+Function::State::VersionPtr Function::State::find(const Tensors& inputs,
+                                                  const ThreadGuard& now) const {
+  for (const VersionPtr& version : *current_versions()) {
+    if (version->holds(inputs, now)) {
+      return version;
+    }
+  }
+  return nullptr;
+}
+
+Function::State::Versions Function::State::in_other_sizes(const Tensors& inputs,
+                                                          const ThreadGuard& now) const {
+  Versions family;
+  for (const VersionPtr& version : *versions_) {
+    if (version->function && version->resembles_in_other_sizes(inputs, now)) {
+      family.push_back(version);
+    }
+  }
+  return family;
+}
+
+std::string Function::State::reason_for(const Tensors& inputs, const ThreadGuard& now) const {
+  if (versions_->empty()) {
+    return reason;
+  }
+  // The last one that differs in sizes says most.
+  const Versions family = in_other_sizes(inputs, now);
+  return (family.empty() ? versions_ : std::make_shared<const Versions>(family))
+      ->back()
+      ->mismatch(inputs, now, options.input_names);
+}
+
+Function::State::VersionPtr Function::State::obtain(const Tensors& inputs,
+                                                    const ThreadGuard& now,
+                                                    std::optional<Tensors>& outputs) {
+  const std::lock_guard lock(compile_lock_);
+  VersionPtr version = find(inputs, now);
+  if (!version) {
+    version = widen(inputs, now);
+  }
+  return version ? version : compile(inputs, now, outputs);
+}
+
+Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const ThreadGuard& now) {
+  for (const VersionPtr& version : in_other_sizes(inputs, now)) {
+    if (!version->sizes || !version->graph) {
+      continue;
+    }
+    const Stopwatch watch;
+    FunctionSampler sampler(
+        function, inputs, version->captured, version->function->plan(), trace_options());
+    Version wider = *version;
+    ir::Graph graph = *version->graph;
+    if (sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now)) {
+      KILN_LOG(kInfo, "kiln", "a version holds for larger sizes too");
+      wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
+      note_traces(sampler, watch);
+      return replace(version, std::move(wider));
+    }
+    if (sampler.traces() > 0) {
+      // Not to be tried at every call.
+      note_traces(sampler, watch);
+      Version closed = *version;
+      closed.graph = nullptr;
+      replace(version, std::move(closed));
+    }
+  }
+  return nullptr;
+}
+
+Function::State::VersionPtr Function::State::compile(const Tensors& inputs,
+                                                     const ThreadGuard& now,
+                                                     std::optional<Tensors>& outputs) {
+  if (!budget->take()) {
+    if (options.error_at_max_versions) {
+      throw budget->refusal(reason_for(inputs, now));
+    }
+    budget->warn_of_eager_calls(reason_for(inputs, now));
+    return nullptr;
+  }
+  try {
+    return make_version(inputs, now, outputs);
+  } catch (...) {
+    budget->give_back();
+    throw;
+  }
+}
+
+Function::State::VersionPtr Function::State::make_version(const Tensors& inputs,
+                                                          const ThreadGuard& now,
+                                                          std::optional<Tensors>& outputs) {
+  Version made(inputs, now, module.get());
+  made.reason = reason_for(inputs, now);
+  if (!made.reason.empty()) {
+    budget->note_recompile(made.reason);
+    KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << made.reason);
+  }
+  outputs = fill(made, inputs);
+  auto version = std::make_shared<const Version>(std::move(made));
+  auto all = std::make_shared<Versions>(*versions_);
+  all->push_back(version);
+  {
+    const std::unique_lock lock(versions_lock_);
+    versions_ = std::move(all);
+  }
+  context->note([&](CompileReport& report) {
+    ++report.versions;
+    report.details.push_back(version->describe(options.input_names));
+  });
+  return version;
+}
+
+Function::State::VersionPtr Function::State::replace(const VersionPtr& old, Version made) {
+  auto version = std::make_shared<const Version>(std::move(made));
+  auto all = std::make_shared<Versions>(*versions_);
+  const auto place = std::ranges::find(*all, old);
+  *place = version;
+  context->note([&](CompileReport& report) {
+    report.details[static_cast<std::size_t>(place - all->begin())] =
+        version->describe(options.input_names);
+  });
+  const std::unique_lock lock(versions_lock_);
+  versions_ = std::move(all);
+  return version;
+}
+
+void Function::State::note_traces(const FunctionSampler& sampler, const Stopwatch& watch) const {
+  context->note([&](CompileReport& report) {
+    report.traces += sampler.traces();
+    report.trace_ms += watch.milliseconds();
+  });
+}
+
+Tensors Function::State::call(const Tensors& inputs) {
+  if (capture::is_recording()) {
+    return function(inputs);
+  }
+  const ThreadGuard now = ThreadGuard::now();
+  for (const VersionPtr& version : *current_versions()) {
+    if (version->function) {
+      if (std::optional<Tensors> outputs = version->call(inputs, now)) {
+        return std::move(*outputs);
+      }
+    } else if (version->resembles(inputs, now)) {
+      return function(inputs);
+    }
+  }
+  std::optional<Tensors> outputs;
+  const VersionPtr version = obtain(inputs, now, outputs);
+  if (outputs) {
+    return std::move(*outputs);
+  }
+  if (!version || !version->function) {
+    return function(inputs);
+  }
+  return version->call(inputs, now).value();
+}
+
+void Function::State::prepare(const Tensors& example) {
+  std::optional<Tensors> outputs;
+  obtain(example, ThreadGuard::now(), outputs);
+}
+
+}  // namespace kiln
