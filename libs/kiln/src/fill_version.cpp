@@ -188,9 +188,12 @@ void Function::State::fill_from_trace(Version& version,
   }
 }
 
-std::optional<Tensors> Function::State::fill(Version& version, const Tensors& inputs) {
+std::optional<Tensors> Function::State::fill(Version& version,
+                                             const Tensors& inputs,
+                                             bool has_identity) {
+  const Stopwatch watch;
   std::optional<autograd_cache::Key> call_key;
-  if (cache && can_be_cached(options) && !options.identity.empty()) {
+  if (has_identity && cache && can_be_cached(options) && !options.identity.empty()) {
     call_key = key_of_call(options, inputs, version.thread, module.get());
     std::optional<FoundFunction> found = look_up(*call_key, inputs);
     if (!found && may_vary()) {
@@ -207,6 +210,7 @@ std::optional<Tensors> Function::State::fill(Version& version, const Tensors& in
   }
   try {
     JointTrace traced = trace(inputs);
+    const double trace_ms = watch.milliseconds();
     if (traced.differentiable() && !options.forward_compiler &&
         codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
       return run_eagerly(version,
@@ -214,10 +218,17 @@ std::optional<Tensors> Function::State::fill(Version& version, const Tensors& in
                          "yet: it runs as it is. Without gradients (torch::NoGradGuard) it is "
                          "compiled");
     }
+    if (options.retrace != Retrace::kNever && !has_effects_in_trace(traced.graph)) {
+      version.program = std::make_shared<const TracedProgram>(traced, inputs, module.get());
+    }
     let_sizes_vary(version, traced, inputs);
     // A dump is to show a run of the compiled graph.
     std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
     fill_from_trace(version, std::move(traced), call_key, inputs);
+    if (version.program) {
+      version.retraces = std::make_shared<RetraceSchedule>(
+          options.retrace, options.retrace_budget, trace_ms, watch.milliseconds());
+    }
     return outputs;
   } catch (const Error& error) {
     if (!options.fallback_to_eager || error.code() != ErrorCode::kUnsupported) {
@@ -230,6 +241,7 @@ std::optional<Tensors> Function::State::fill(Version& version, const Tensors& in
 std::nullopt_t Function::State::run_eagerly(Version& version, const std::string& why) {
   KILN_LOG(kWarning, "kiln", "not compiled: " << why);
   version.set_captured({});
+  version.program = nullptr;
   version.origin = "eager";
   return std::nullopt;
 }

@@ -162,16 +162,23 @@ Tensors Function::State::call(const Tensors& inputs) {
   }
   const ThreadGuard now = ThreadGuard::now();
   for (const VersionPtr& version : *current_versions()) {
-    if (version->function) {
-      if (std::optional<Tensors> outputs = version->call(inputs, now)) {
-        return std::move(*outputs);
-      }
-    } else if (version->resembles(inputs, now)) {
+    if (!version->resembles(inputs, now)) {
+      continue;
+    }
+    if (!version->function) {
       return function(inputs);
+    }
+    const bool is_due = version->retraces && version->retraces->count_call();
+    if (std::optional<Tensors> outputs =
+            is_due ? call_when_due(version, inputs, now) : version->run(inputs)) {
+      return std::move(*outputs);
     }
   }
   std::optional<Tensors> outputs;
   const VersionPtr version = obtain(inputs, now, outputs);
+  if (version && version->retraces) {
+    static_cast<void>(version->retraces->count_call());  // What it was just made from.
+  }
   if (outputs) {
     return std::move(*outputs);
   }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -69,10 +70,31 @@ struct Function::State {
   VersionPtr replace(const VersionPtr& old, Version made);
   void note_traces(const FunctionSampler& sampler, const Stopwatch& watch) const;
 
+  // Whether they are still what the program does (changed_program.cpp).
+
+  // A call for which a trace of `version` may be due; nothing if it is not the one for this call.
+  std::optional<Tensors> call_when_due(const VersionPtr& version,
+                                       const Tensors& inputs,
+                                       const ThreadGuard& now);
+  // What has changed in the program since it was compiled, in words; nothing if nothing has.
+  std::optional<std::string> find_change(const Version& version, const Tensors& inputs);
+  JointTrace trace_again(const Tensors& inputs);
+  // The first time, and later only tells who wants to know everything.
+  void warn_of_change(const std::string& change);
+  // Has calls of `version` run eagerly from now on.
+  void give_up(const VersionPtr& version, const std::string& change);
+  // Compiles `version` anew for a call, if the budget allows it; else gives it up.
+  VersionPtr recompile(const VersionPtr& version,
+                       const Tensors& inputs,
+                       const ThreadGuard& now,
+                       const std::string& change,
+                       std::optional<Tensors>& outputs);
+
   // How one is made (fill_version.cpp).
 
-  // What a trace computed is returned where that is all that a call does.
-  std::optional<Tensors> fill(Version& version, const Tensors& inputs);
+  // What a trace computed is returned where that is all that a call does. A version whose program
+  // has changed is not one that has the function's identity.
+  std::optional<Tensors> fill(Version& version, const Tensors& inputs, bool has_identity = true);
   void fill_from_trace(Version& version,
                        JointTrace traced,
                        const std::optional<autograd_cache::Key>& call_key,
@@ -99,6 +121,8 @@ struct Function::State {
   std::shared_ptr<const Versions> versions_ = std::make_shared<const Versions>();
   // One trace at a time: a second caller most likely wants the same version.
   std::mutex compile_lock_;
+  std::atomic<bool> has_warned_of_change_ = false;
+  std::atomic<bool> has_warned_of_failed_trace_ = false;
 };
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "guards.hpp"
@@ -102,8 +103,8 @@ std::optional<std::vector<at::Tensor>> tensors_named(const std::vector<std::stri
   return tensors;
 }
 
-std::optional<std::vector<std::string>> names_of(const std::vector<at::Tensor>& tensors,
-                                                 const torch::nn::Module& module) {
+std::vector<std::string> known_names_of(const std::vector<at::Tensor>& tensors,
+                                        const torch::nn::Module& module) {
   std::vector<std::string> names(tensors.size());
   std::size_t left = tensors.size();
   visit_tensors(module, [&](const std::string& name, const at::Tensor& tensor) {
@@ -115,7 +116,14 @@ std::optional<std::vector<std::string>> names_of(const std::vector<at::Tensor>& 
     }
     return left == 0;
   });
-  return left == 0 ? std::optional(std::move(names)) : std::nullopt;
+  return names;
+}
+
+std::optional<std::vector<std::string>> names_of(const std::vector<at::Tensor>& tensors,
+                                                 const torch::nn::Module& module) {
+  std::vector<std::string> names = known_names_of(tensors, module);
+  const bool is_complete = std::ranges::none_of(names, &std::string::empty);
+  return is_complete ? std::optional(std::move(names)) : std::nullopt;
 }
 
 }  // namespace kiln

@@ -36,6 +36,10 @@ class ModuleState {
 [[nodiscard]] std::optional<std::vector<at::Tensor>> tensors_named(
     const std::vector<std::string>& names, const torch::nn::Module& module);
 
+/// What `module` calls each of `tensors`; empty for those that are not its parameters or buffers.
+[[nodiscard]] std::vector<std::string> known_names_of(const std::vector<at::Tensor>& tensors,
+                                                      const torch::nn::Module& module);
+
 /// What `module` calls each of `tensors`, or nothing if one of them is not its parameter or buffer.
 [[nodiscard]] std::optional<std::vector<std::string>> names_of(
     const std::vector<at::Tensor>& tensors, const torch::nn::Module& module);

@@ -72,6 +72,9 @@ CompileReport report_of(const FlatFunction& function) {
     all.trace_ms += one.trace_ms;
     all.partition_ms += one.partition_ms;
     all.lookup_ms += one.lookup_ms;
+    all.retraces += one.retraces;
+    all.retrace_ms += one.retrace_ms;
+    all.changes.insert(all.changes.end(), one.changes.begin(), one.changes.end());
     all.graphs.insert(all.graphs.end(), one.graphs.begin(), one.graphs.end());
     all.details.insert(all.details.end(), one.details.begin(), one.details.end());
   }

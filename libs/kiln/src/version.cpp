@@ -59,9 +59,10 @@ bool Version::holds(const Tensors& arguments, const ThreadGuard& now) const {
 }
 
 std::optional<Tensors> Version::call(const Tensors& arguments, const ThreadGuard& now) const {
-  if (!resembles(arguments, now)) {
-    return std::nullopt;
-  }
+  return resembles(arguments, now) ? run(arguments) : std::nullopt;
+}
+
+std::optional<Tensors> Version::run(const Tensors& arguments) const {
   return captured.empty() ? function->call_if_accepted(arguments)
                           : function->call_if_accepted(with_captured(arguments));
 }
@@ -111,7 +112,9 @@ VersionReport Version::describe(const std::vector<std::string>& names) const {
                        .guards = {thread.text()},
                        .specialisations = {},
                        .symbols = {},
-                       .hooks = {}};
+                       .hooks = {},
+                       .captured = {},
+                       .constants = {}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     report.guards.push_back(
         input_text(i, names) + ": " +
@@ -138,6 +141,10 @@ VersionReport Version::describe(const std::vector<std::string>& names) const {
         !torch::autograd::impl::hooks(captured[i]).empty()) {
       report.hooks.push_back(c10::str("captured tensor ", i, " of shape ", captured[i].sizes()));
     }
+  }
+  if (program) {
+    report.captured = program->captured_texts();
+    report.constants = program->constant_texts();
   }
   if (!function) {
     return report;

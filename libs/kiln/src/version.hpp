@@ -11,7 +11,9 @@
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/options.hpp"
 #include "module_state.hpp"
+#include "retrace_schedule.hpp"
 #include "symbolic_sizes.hpp"
+#include "traced_program.hpp"
 
 namespace kiln {
 
@@ -32,6 +34,8 @@ struct Version {
   /// Whether it is the one for a call.
   [[nodiscard]] bool holds(const Tensors& arguments, const ThreadGuard& now) const;
 
+  /// Runs on arguments that it resembles, if it is for tensors that are related like these.
+  [[nodiscard]] std::optional<Tensors> run(const Tensors& arguments) const;
   /// Runs if it is the one for this call.
   [[nodiscard]] std::optional<Tensors> call(const Tensors& arguments, const ThreadGuard& now) const;
 
@@ -56,6 +60,10 @@ struct Version {
   Tensors captured;
   std::string origin;
   std::string reason;
+  /// What was traced, at the sizes of `inputs`, and when that is to be compared with the program;
+  /// null if it is not, or was not traced.
+  std::shared_ptr<const TracedProgram> program;
+  std::shared_ptr<RetraceSchedule> retraces;
   /// Nothing: it could not be compiled, and runs as it is.
   std::optional<autograd_dispatch::CompiledFunction> function;
 

@@ -242,7 +242,9 @@ TEST_CASE("the first call without gradients runs the function once and returns w
     ++runs;
     return Tensors{in[0].cos(), in[0].sum()};
   };
-  const Function fast = compile(function, uncached());
+  CompileOptions options = uncached();
+  options.retrace = Retrace::kNever;
+  const Function fast = compile(function, options);
   const torch::Tensor x = torch::randn({6});
   const torch::NoGradGuard no_grad;
 

@@ -24,6 +24,21 @@ struct Progress {
   int total = 0;      ///< Of so many.
 };
 
+/// When a version of a function is compared with the program that it was compiled from, by tracing
+/// that once more (docs/tracing.md).
+enum class Retrace {
+  kNever,     ///< What changes after the trace stays unseen.
+  kDoubling,  ///< Before calls 2, 4, 8, 16, … of a version, or later: `retrace_budget`.
+  kAlways,    ///< Before every call after the first, whatever it costs.
+};
+
+/// What becomes of calls whose program is not the one that was compiled any more.
+enum class OnChange {
+  kEager,      ///< They run eagerly from then on, and the first one warns.
+  kRecompile,  ///< The version is compiled anew; each time counts towards `max_versions`.
+  kThrow,      ///< They throw `Error` with `kInvalidArgument`, saying what changed.
+};
+
 /// Options of `compile` and `aot_compile`. The defaults are the ones to use.
 struct CompileOptions {
   /// Names the function and its version: one that was compiled before is then found without a
@@ -72,7 +87,16 @@ struct CompileOptions {
   /// Compiled versions per function, for all its arguments together. A call for which there would
   /// be one more runs eagerly; the first one warns, with the reason of each recompile.
   int max_versions = 8;
-  bool error_at_max_versions = false;                  ///< Throw past `max_versions` instead.
+  bool error_at_max_versions = false;  ///< Throw past `max_versions` instead.
+  /// When to look whether the program has changed: a captured number or flag, a member that was
+  /// replaced, `eval()` of a module that only a lambda knows. It is called once more for that, on
+  /// shadow inputs. Not compared are versions that were found by `identity`, and programs with
+  /// operators that have an effect and results, which would happen twice.
+  Retrace retrace = Retrace::kDoubling;
+  /// Share of the time of calls that these traces may take: one that is due waits until the calls
+  /// since the last one have paid for it. Infinity: it does not wait.
+  double retrace_budget = 0.01;
+  OnChange on_change = OnChange::kEager;               ///< What to do where it has changed.
   std::function<void(const Progress&)> progress = {};  ///< Told as a compile goes on.
 
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
@@ -116,17 +140,25 @@ struct VersionReport {
   /// Tensors that the function uses with hooks on their gradients, which autograd runs as in eager
   /// mode: after the compiled backward.
   std::vector<std::string> hooks = {};
+  /// Tensors that the function uses and that are no arguments: "'fc.weight', f32[10, 64]", or by
+  /// the operator that uses them first.
+  std::vector<std::string> captured = {};
+  /// Numbers that the trace has fixed, by operator: "aten.mul at train.cpp:42: 0.5".
+  std::vector<std::string> constants = {};
 };
 
 /// What `compile` did for a function so far.
 struct CompileReport {
-  int versions = 0;                      ///< Compiled versions.
-  int traces = 0;                        ///< How often the function was traced, at whatever size.
-  int compiles = 0;                      ///< Graphs that were compiled, not found in the cache.
-  double trace_ms = 0;                   ///< All traces.
-  double partition_ms = 0;               ///< To divide them into forward and backward.
-  double lookup_ms = 0;                  ///< To find functions in the cache, and to load those.
-  std::vector<GraphReport> graphs = {};  ///< In the order in which they were compiled.
+  int versions = 0;                       ///< Compiled versions.
+  int traces = 0;                         ///< How often the function was traced, at whatever size.
+  int compiles = 0;                       ///< Graphs that were compiled, not found in the cache.
+  double trace_ms = 0;                    ///< All traces.
+  double partition_ms = 0;                ///< To divide them into forward and backward.
+  double lookup_ms = 0;                   ///< To find functions in the cache, and to load those.
+  int retraces = 0;                       ///< How often a version was compared with its program.
+  double retrace_ms = 0;                  ///< All of these traces.
+  std::vector<std::string> changes = {};  ///< What they found, in the order in which they did.
+  std::vector<GraphReport> graphs = {};   ///< In the order in which they were compiled.
   std::vector<VersionReport> details = {};  ///< One for each version.
 };
 

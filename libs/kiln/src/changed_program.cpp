@@ -1,0 +1,263 @@
+// A compiled function whose program may have changed since it was traced.
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <span>
+
+#include "function_state.hpp"
+#include "kiln/base/log.hpp"
+
+namespace kiln {
+namespace {
+
+// Arguments that share memory and are not the same object: there are none like them of other sizes.
+bool shares_memory(const autograd_dispatch::Plan& plan) {
+  return std::ranges::any_of(plan.aliases, [&](const autograd_dispatch::AliasPlan& alias) {
+    const auto position = static_cast<std::uint32_t>(&alias - plan.aliases.data());
+    return alias.first != position && alias.same_as == position;
+  });
+}
+
+bool is_integral(const at::Tensor& tensor) {
+  return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+}
+
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
+}
+
+// With the history that an argument had when it was traced: whether it is a leaf decides what may
+// be done to it.
+at::Tensor with_history(const at::Tensor& tensor, bool requires_grad, bool has_history) {
+  const at::Tensor leaf = tensor.detach().set_requires_grad(requires_grad);
+  if (!has_history) {
+    return leaf;
+  }
+  const at::AutoGradMode recorded(true);
+  return leaf.clone();
+}
+
+// A tensor of the sizes that were traced: integers are the index of something, and numbers tell
+// arguments apart (at::equal).
+at::Tensor of_size_traced(const TensorGuard& traced, const at::Tensor& input, std::size_t number) {
+  const at::NoGradGuard no_grad;
+  const bool has_fractions = input.is_floating_point() || input.is_complex();
+  return at::empty_strided(traced.sizes, traced.strides, input.options())
+      .fill_(has_fractions ? 0.25 * static_cast<double>(number + 1) : 0.0);
+}
+
+// What a version is traced again with, so that an unchanged program has the same trace: arguments
+// that are related as they were. A version for a range of sizes is traced at those of its first
+// call: at others the program may take another path to the same results, and integers of this call
+// may be indices into what has fewer elements. Nothing if there are no such arguments.
+std::optional<Tensors> arguments_like_traced(const Version& version, const Tensors& inputs) {
+  const autograd_dispatch::Plan& plan = version.function->plan();
+  const bool has_other_sizes = !std::ranges::equal(
+      version.inputs, inputs, [](const TensorGuard& guard, const at::Tensor& input) {
+        return guard.holds(input);
+      });
+  if (has_other_sizes && shares_memory(plan)) {
+    return std::nullopt;
+  }
+  Tensors arguments = inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    if (!input.defined()) {
+      continue;
+    }
+    const auto before = std::span(inputs).first(i);
+    const auto same =
+        std::ranges::find_if(before, [&](const at::Tensor& other) { return other.is_same(input); });
+    if (same != before.end() && !plan.aliases.empty()) {
+      arguments[i] = arguments[static_cast<std::size_t>(same - before.begin())];
+      continue;
+    }
+    const bool has_history = version.program->has_history(i);
+    // Where nothing is written, tensors that were apart may share memory in a later call.
+    const bool is_shared =
+        plan.aliases.empty() && std::ranges::any_of(before, [&](const at::Tensor& other) {
+          return share_memory(other, input);
+        });
+    if (has_other_sizes && (is_integral(input) || !version.inputs[i].holds(input))) {
+      arguments[i] = with_history(
+          of_size_traced(version.inputs[i], input, i), input.requires_grad(), has_history);
+    } else if (is_shared) {
+      arguments[i] = with_history(of_size_traced(version.inputs[i], input, i).copy_(input.detach()),
+                                  input.requires_grad(),
+                                  has_history);
+    } else if (input.is_leaf() == has_history) {
+      arguments[i] = with_history(input, input.requires_grad(), has_history);
+    }
+  }
+  return arguments;
+}
+
+std::string message_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
+}
+
+}  // namespace
+
+std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
+                                                      const Tensors& inputs,
+                                                      const ThreadGuard& now) {
+  if (!version->holds(inputs, now)) {
+    return std::nullopt;
+  }
+  if (!version->retraces->is_paid()) {
+    const Stopwatch watch;
+    std::optional<Tensors> outputs = version->run(inputs);
+    version->retraces->note_call(watch.milliseconds());
+    return outputs;
+  }
+  std::unique_lock lock(compile_lock_, std::try_to_lock);
+  if (!lock) {
+    return version->run(inputs);  // Somebody traces, perhaps this very version.
+  }
+  if (std::ranges::find(*versions_, version) == versions_->end()) {
+    return std::nullopt;  // Somebody has replaced it.
+  }
+  const std::optional<std::string> change = find_change(*version, inputs);
+  if (!change) {
+    lock.unlock();
+    return version->run(inputs);
+  }
+  context->note([&](CompileReport& report) {
+    // A function that throws may be called, and throw, many times.
+    if (options.on_change != OnChange::kThrow || report.changes.empty() ||
+        report.changes.back() != *change) {
+      report.changes.push_back(*change);
+    }
+  });
+  for (const VersionPtr& other : *versions_) {
+    if (other->retraces) {
+      other->retraces->make_due();  // They are of the same program.
+    }
+  }
+  if (options.on_change == OnChange::kThrow) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the program has changed since it was compiled: " + *change);
+  }
+  std::optional<Tensors> outputs;
+  VersionPtr made;
+  if (options.on_change == OnChange::kRecompile) {
+    made = recompile(version, inputs, now, *change, outputs);
+  } else {
+    warn_of_change(*change);
+    give_up(version, *change);
+  }
+  lock.unlock();
+  if (outputs) {
+    return outputs;
+  }
+  return made && made->function ? made->run(inputs) : function(inputs);
+}
+
+void Function::State::warn_of_change(const std::string& change) {
+  const std::string text =
+      "the program has changed since it was compiled, and runs eagerly from now on: " + change +
+      ". on_change = OnChange::kRecompile compiles it anew";
+  if (has_warned_of_change_.exchange(true)) {
+    KILN_LOG(kInfo, "kiln", text);
+  } else {
+    KILN_LOG(kWarning, "kiln", text);
+  }
+}
+
+std::optional<std::string> Function::State::find_change(const Version& version,
+                                                        const Tensors& inputs) {
+  const std::optional<Tensors> arguments = arguments_like_traced(version, inputs);
+  if (!arguments) {
+    version.retraces->note_trace(0);
+    return std::nullopt;
+  }
+  const Stopwatch watch;
+  std::optional<std::string> change;
+  std::exception_ptr failure;
+  try {
+    change = version.program->change_in(trace_again(*arguments));
+  } catch (...) {
+    failure = std::current_exception();  // The call does not depend on it.
+  }
+  const double ms = watch.milliseconds();
+  version.retraces->note_trace(ms);
+  context->note([&](CompileReport& report) {
+    ++report.retraces;
+    report.retrace_ms += ms;
+  });
+  if (failure && !has_warned_of_failed_trace_.exchange(true)) {
+    KILN_LOG(kWarning,
+             "kiln",
+             "a function that was compiled cannot be traced again, to see whether it has changed; "
+             "what was compiled is used: "
+                 << message_of(failure));
+  }
+  return change;
+}
+
+// Without values, as long as the program does not look at any.
+autograd_dispatch::JointTrace Function::State::trace_again(const Tensors& inputs) {
+  autograd_dispatch::TraceOptions how = trace_options();
+  how.graph_only = true;
+  try {
+    return autograd_dispatch::trace_joint(function, inputs, how);
+  } catch (const std::exception& failure) {
+    KILN_LOG(kDebug, "kiln", "traced again, with values: " << failure.what());
+  }
+  how.graph_only = false;
+  how.without_values = false;
+  return autograd_dispatch::trace_joint(function, inputs, how);
+}
+
+void Function::State::give_up(const VersionPtr& version, const std::string& change) {
+  Version eager = *version;
+  eager.function = std::nullopt;
+  eager.set_captured({});
+  eager.graph = nullptr;
+  eager.program = nullptr;
+  eager.retraces = nullptr;
+  eager.origin = "eager";
+  eager.reason = change;
+  replace(version, std::move(eager));
+}
+
+Function::State::VersionPtr Function::State::recompile(const VersionPtr& version,
+                                                       const Tensors& inputs,
+                                                       const ThreadGuard& now,
+                                                       const std::string& change,
+                                                       std::optional<Tensors>& outputs) {
+  if (!budget->take()) {
+    if (options.error_at_max_versions) {
+      throw budget->refusal(change);
+    }
+    budget->warn_of_eager_calls(change);
+    give_up(version, change);
+    return nullptr;
+  }
+  try {
+    Version made(inputs, now, module.get());
+    made.reason = change;
+    budget->note_recompile(change);
+    KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << change);
+    outputs = fill(made, inputs, /*has_identity=*/false);
+    VersionPtr replaced = replace(version, std::move(made));
+    if (replaced->retraces) {
+      static_cast<void>(replaced->retraces->count_call());
+    }
+    return replaced;
+  } catch (...) {
+    budget->give_back();
+    throw;
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,57 @@
+// What a trace found of a program, kept to be compared with what a later one finds.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/autograd_dispatch/joint.hpp"
+#include "kiln/ir/graph.hpp"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace kiln {
+
+/// A program as it was when it was compiled.
+class TracedProgram {
+ public:
+  /// `trace` is of a call with `inputs`. Captured tensors have the names that `module` has for
+  /// them; it may be null.
+  TracedProgram(const autograd_dispatch::JointTrace& trace,
+                const std::vector<at::Tensor>& inputs,
+                const torch::nn::Module* module);
+
+  /// Whether an input of that call was computed by something that autograd knows.
+  [[nodiscard]] bool has_history(std::size_t input) const { return has_history_[input]; }
+
+  /// What of it is not in `now`, a trace of the same call, in one sentence that says what to do
+  /// about it; nothing if the program is the same.
+  [[nodiscard]] std::optional<std::string> change_in(
+      const autograd_dispatch::JointTrace& now) const;
+
+  /// The captured tensors, in words: "'fc.weight', f32[10, 64]".
+  [[nodiscard]] std::vector<std::string> captured_texts() const;
+  /// The numbers that the trace has fixed, in words: "aten.mul at train.cpp:42: 0.5". Those of
+  /// gradients, which come from them, are left out.
+  [[nodiscard]] std::vector<std::string> constant_texts() const;
+
+ private:
+  [[nodiscard]] std::string captured_text(std::size_t position) const;
+  [[nodiscard]] std::optional<std::string> change_of_captured(
+      const autograd_dispatch::JointTrace& now) const;
+
+  ir::Graph graph_;
+  std::vector<at::Tensor> captured_;
+  std::vector<std::string> captured_names_;  // Empty where there is none.
+  std::vector<bool> has_history_;            // By input.
+  std::string plan_;                         // As bytes.
+};
+
+/// Whether a trace of the program makes something happen, beside what it records, that must not
+/// happen once more: operators with an effect that had to be called for their results.
+[[nodiscard]] bool has_effects_in_trace(const ir::Graph& graph);
+
+}  // namespace kiln
