@@ -275,6 +275,18 @@ TEST_CASE("arguments that share memory or have a history now are not a change", 
   CHECK(writes.report().retraces == 2);
 }
 
+TEST_CASE("what equal() says of other data is not a change of the program", "[kiln][retrace]") {
+  const Function fast = compile(
+      [](const Tensors& in) { return Tensors{in[0].equal(in[1]) ? in[0] * 2 : in[0] - in[1]}; },
+      suspicious());
+  const torch::Tensor x = torch::ones({3}), y = torch::zeros({3});
+  CHECK(is_close(fast({x, y})[0], x));
+  CHECK(is_close(fast({x, y})[0], x));
+  CHECK_THROWS_WITH(fast({x, x.clone()}),
+                    contains("(at::equal)") || contains("on standard error only"));
+  CHECK(fast.report().changes.empty());
+}
+
 TEST_CASE("a function that is found by its identity is not traced again", "[kiln][retrace]") {
   const TemporaryDirectory directory;
   CompileOptions options = suspicious();
