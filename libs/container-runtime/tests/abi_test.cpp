@@ -518,13 +518,16 @@ TEST_CASE("RT-24 a bare model runs on plain memory", "[container-runtime][abi]")
   KILN_CALL(AOTInductorModelDelete, model);
 }
 
-TEST_CASE("RT-29 grad mode is as before, also after a failure", "[container-runtime][abi]") {
+TEST_CASE(
+    "RT-29 a model runs with grad mode off, which is as before afterwards and after a failure",
+    "[container-runtime][abi]") {
   const Container container;
   const float nan = std::numeric_limits<float>::quiet_NaN();
 
   for (const bool enabled : {true, false}) {
     const at::AutoGradMode mode(enabled);
-    CHECK_FALSE(container.run(at::ones({1, 4})).requires_grad());
+    CHECK_FALSE(container.run(at::ones({1, 4}).requires_grad_()).requires_grad());
+    CHECK(container.run(at::full({1, 4}, -5.0F))[0][0].item<float>() == 0);
     CHECK(at::GradMode::is_enabled() == enabled);
     CHECK(failure_on(container, nan) != "");
     CHECK(at::GradMode::is_enabled() == enabled);

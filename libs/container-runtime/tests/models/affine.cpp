@@ -2,7 +2,8 @@
 //
 // The first element of x may ask for something else: NaN makes a run fail with a reason of the
 // model's own, infinity with libtorch's; -1 makes it throw, -2 ask for more memory than there is,
-// -3 take 20 ms and return how many threads OpenMP may use, -4 compute for 200 us.
+// -3 take 20 ms and return how many threads OpenMP may use, -4 compute for 200 us, -5 return
+// whether grad mode is on.
 
 #define KILN_TEST_DEVICE 0
 
@@ -68,6 +69,9 @@ std::int32_t run(void* /*instance*/, KilnCall* call) {
   if (rows > 0 && x[0] == -3) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     y[0] = omp_get_max_threads != nullptr ? static_cast<float>(omp_get_max_threads()) : 1.0F;
+  }
+  if (rows > 0 && x[0] == -5) {
+    y[0] = aoti_torch_grad_mode_is_enabled() ? 1.0F : 0.0F;
   }
   if (rows > 0 && x[0] == -4) {
     const auto start = std::chrono::steady_clock::now();
