@@ -103,5 +103,18 @@ TEST_CASE("a real argument is written through its complex view", "[like_eager][w
   });
 }
 
+TEST_CASE("a complex argument is written through its real view", "[like_eager][writes]") {
+  const auto function = [](const Tensors& in) {
+    at::view_as_real(in[0]).select(1, 0).mul_(3);
+    return Tensors{in[0] * in[0]};
+  };
+
+  check_every_way(function, [](bool requires_grad) {
+    const torch::Tensor leaf =
+        torch::randn({3}, torch::dtype(torch::kComplexDouble).requires_grad(requires_grad));
+    return Inputs({leaf}, {leaf * 1});
+  });
+}
+
 }  // namespace
 }  // namespace kiln::testing

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "functional_operator.hpp"
@@ -63,6 +64,8 @@ class Functionalizer {
   ValueId read_exactly(ValueId old);
   void write(ValueId old, ValueId value);
   ValueId root_value(std::uint32_t memory, const TensorMeta& wanted);
+  ValueId base_of_kind(ValueId view);
+  std::pair<ValueId, Expr> addressed(ValueId view, ValueId base);
   ValueId flat_value(Memory& memory);
   ViewStep step_of(const Place& place);
   void set_made(ValueId old, ValueId made);

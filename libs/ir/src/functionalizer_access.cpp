@@ -5,6 +5,20 @@
 #include "kiln/base/error.hpp"
 
 namespace kiln::ir {
+namespace {
+
+bool same_kind(const TensorMeta& a, const TensorMeta& b) {
+  return a.dtype == b.dtype && a.conjugate == b.conjugate && a.negative == b.negative;
+}
+
+/// Whether `inner` does not reach beyond `outer`, as far as that is known.
+bool is_inside(const TensorMeta& inner, const TensorMeta& outer) {
+  const auto part = extent_of(inner);
+  const auto whole = extent_of(outer);
+  return !part || !whole || (part->begin >= whole->begin && part->end <= whole->end);
+}
+
+}  // namespace
 
 void Functionalizer::set_made(ValueId old, ValueId made) {
   Place& here = place(old);
@@ -53,17 +67,39 @@ ValueId Functionalizer::flat_value(Memory& memory) {
   return memory.current;
 }
 
+/// What a view by geometry can be addressed in if not in the root, whose elements are of another
+/// type (real numbers of a complex one): the nearest base that has its type, dense and around it.
+ValueId Functionalizer::base_of_kind(ValueId view) {
+  const TensorMeta& wanted = source_.tensor(view);
+  if (same_kind(wanted, memories_[place(view).memory].geometry)) {
+    return {};
+  }
+  for (ValueId at = place(view).parent; at.valid(); at = place(at).parent) {
+    at = place(at).same;
+    const TensorMeta& meta = source_.tensor(at);
+    if (same_kind(wanted, meta) && is_dense(meta) && is_inside(wanted, meta)) {
+      return at;
+    }
+  }
+  return {};
+}
+
+/// What `view`, a view by geometry, is addressed in, and at which offset.
+std::pair<ValueId, Expr> Functionalizer::addressed(ValueId view, ValueId base) {
+  const TensorMeta& meta = source_.tensor(view);
+  const std::uint32_t index = place(view).memory;
+  const TensorMeta& recorded = base.valid() ? source_.tensor(base) : memories_[index].geometry;
+  const ValueId made =
+      base.valid() ? writer_.laid_out(read(base), recorded) : root_value(index, meta);
+  return {made, meta.offset - recorded.offset + rewriter_.graph().tensor(made).offset};
+}
+
 /// What the memory holds now, laid out as it was recorded, so that `wanted` can be addressed in it.
 ValueId Functionalizer::root_value(std::uint32_t index, const TensorMeta& wanted) {
   Memory& memory = memories_[index];
   const TensorMeta& root = memory.geometry;
-  const auto inner = extent_of(wanted);
   const auto outer = extent_of(root);
-  const bool inside =
-      !inner || !outer || (inner->begin >= outer->begin && inner->end <= outer->end);
-  const bool same_kind = wanted.dtype == root.dtype && wanted.conjugate == root.conjugate &&
-                         wanted.negative == root.negative;
-  if (memory.root.valid() && inside && same_kind && is_dense(root)) {
+  if (memory.root.valid() && is_inside(wanted, root) && same_kind(wanted, root) && is_dense(root)) {
     return writer_.laid_out(memory.current, root);
   }
   std::vector<const TensorMeta*> holders;
@@ -73,7 +109,7 @@ ValueId Functionalizer::root_value(std::uint32_t index, const TensorMeta& wanted
   if (memory.root.valid()) {
     holders = {&root};
   }
-  if (!same_kind || !outer || !hold_elements(holders, wanted)) {
+  if (!same_kind(wanted, root) || !outer || !hold_elements(holders, wanted)) {
     const ValueId named = memory.root.valid() ? memory.root : memory.inputs[0];
     throw Error(ErrorCode::kUnsupported,
                 "a view of %" + source_.value(named).name +
@@ -120,9 +156,9 @@ ValueId Functionalizer::read(ValueId old) {
     } else if (step.kind != ViewStep::Kind::kStrided) {
       value = writer_.replay(step, meta, source_.tensor(here.parent), read(here.parent));
     } else {
-      const ValueId base = root_value(here.memory, meta);
       TensorMeta view = meta;
-      view.offset = meta.offset - memory.geometry.offset + rewriter_.graph().tensor(base).offset;
+      const auto [base, offset] = addressed(old, base_of_kind(old));
+      view.offset = offset;
       value = writer_.view(
           "aten.as_strided.default", {base, meta.sizes, meta.strides, view.offset}, view);
     }
@@ -172,12 +208,15 @@ void Functionalizer::write(ValueId old, ValueId value) {
     const bool repeats = place(at).parent.valid() && !may_overlap(meta) &&
                          may_overlap(source_.tensor(place(at).parent));
     if (step.kind == ViewStep::Kind::kStrided || repeats) {
-      const ValueId base = root_value(index, meta);
-      const TensorMeta& base_meta = rewriter_.graph().tensor(base);
-      const Expr offset = meta.offset - memories_[index].geometry.offset + base_meta.offset;
+      const ValueId above = base_of_kind(at);
+      const auto [base, offset] = addressed(at, above);
       value = writer_.compute("aten.as_strided_scatter.default",
                               {base, value, meta.sizes, meta.strides, offset},
-                              TensorMeta(base_meta));
+                              TensorMeta(rewriter_.graph().tensor(base)));
+      if (above.valid()) {
+        at = above;
+        continue;
+      }
       const TensorMeta& root = memories_[index].geometry;
       if (memories_[index].root.valid() && !is_dense(root)) {
         TensorMeta view = root;
