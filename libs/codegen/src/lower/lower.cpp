@@ -20,6 +20,7 @@ const Lowerings& all_lowerings() {
     add_view_lowerings(result);
     add_gather_lowerings(result);
     add_reduction_lowerings(result);
+    add_variance_lowerings(result);
     add_normalization_lowerings(result);
     add_softmax_lowerings(result);
     add_product_lowerings(result);

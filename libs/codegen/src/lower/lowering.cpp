@@ -28,6 +28,16 @@ Expr count(std::span<const Expr> sizes, std::span<const std::size_t> dims) {
   return product;
 }
 
+std::vector<Index> kept_indices(Indices indices, std::span<const std::size_t> dims) {
+  std::vector<Index> kept;
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    if (!std::ranges::binary_search(dims, k)) {
+      kept.push_back(indices[k]);
+    }
+  }
+  return kept;
+}
+
 std::size_t wrap(std::int64_t dim, std::size_t rank) {
   return static_cast<std::size_t>(
       dim < 0 ? dim + static_cast<std::int64_t>(std::max<std::size_t>(rank, 1)) : dim);

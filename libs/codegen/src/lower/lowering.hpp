@@ -134,6 +134,7 @@ void add_creation_lowerings(Lowerings& lowerings);
 void add_view_lowerings(Lowerings& lowerings);
 void add_gather_lowerings(Lowerings& lowerings);
 void add_reduction_lowerings(Lowerings& lowerings);
+void add_variance_lowerings(Lowerings& lowerings);
 void add_normalization_lowerings(Lowerings& lowerings);
 void add_softmax_lowerings(Lowerings& lowerings);
 void add_product_lowerings(Lowerings& lowerings);
@@ -168,6 +169,8 @@ void add_sequence_lowerings(Lowerings& lowerings);
 [[nodiscard]] std::vector<Index> variables(std::size_t rank);
 /// The product of `sizes` over `dims`, as a number.
 [[nodiscard]] ir::Expr count(std::span<const ir::Expr> sizes, std::span<const std::size_t> dims);
+/// `indices` of a box without those of `dims`, which are in order.
+[[nodiscard]] std::vector<Index> kept_indices(Indices indices, std::span<const std::size_t> dims);
 /// Dims counted from the back are counted from the front.
 [[nodiscard]] std::size_t wrap(std::int64_t dim, std::size_t rank);
 /// A type that tensors may have in a kernel.

@@ -57,14 +57,23 @@ bool lower_layer_norm(Lowering& l) {
   const DType type = rows->type;
   const auto x = [&](Indices i) { return l.broadcast(rows->input, i); };
   const TensorId sum = l.reduce(Reduction::kSum, rows->sizes, rows->dims, type, x);
-  const auto mean = [&](Indices i) { return l.read(sum, rows->row(i)) * (1 / rows->count); };
+  const auto average = [&](TensorId of, Indices i) {
+    return l.read(of, rows->row(i)) * (1 / rows->count);
+  };
+  const auto difference = [&](Indices i) { return x(i) - average(sum, i); };
   const TensorId squares = l.reduce(Reduction::kSum, rows->sizes, rows->dims, type, [&](Indices i) {
-    const Formula difference = x(i) - mean(i);
-    return difference * difference;
+    return difference(i) * difference(i);
   });
+  // What was rounded in the mean is that of the differences: rows of equal numbers become zeros.
+  // The threads of a GPU add up so few numbers each that there is little to correct.
+  const bool corrects = l.meta(0).device.type == ir::DeviceType::kCpu;
+  const TensorId rest =
+      corrects ? l.reduce(Reduction::kSum, rows->sizes, rows->dims, type, difference) : sum;
+  const auto mean = [&](Indices i) {
+    return corrects ? average(sum, i) + average(rest, i) : average(sum, i);
+  };
   const auto rstd = [&](Indices i) {
-    const Formula variance = l.read(squares, rows->row(i)) * (1 / rows->count);
-    return unary(ScalarOp::kRsqrt, variance + l.real(4));
+    return unary(ScalarOp::kRsqrt, average(squares, i) + l.real(4));
   };
   l.define(0, [&](Indices i) {
     Formula y = (x(i) - mean(i)) * rstd(i);
@@ -237,11 +246,10 @@ bool lower_group_norm(Lowering& l) {
 
   const auto x = [&](Indices i) { return l.broadcast(g.input, i); };
   const auto sum = summed(l, g, x);
-  const auto mean = [&](Indices i) { return sum(i) * (1 / g.count); };
-  const auto squares = summed(l, g, [&](Indices i) {
-    const Formula difference = x(i) - mean(i);
-    return difference * difference;
-  });
+  const auto difference = [&](Indices i) { return x(i) - sum(i) * (1 / g.count); };
+  const auto squares = summed(l, g, [&](Indices i) { return difference(i) * difference(i); });
+  const auto rest = summed(l, g, difference);  // Of what was rounded in the mean.
+  const auto mean = [&](Indices i) { return sum(i) * (1 / g.count) + rest(i) * (1 / g.count); };
   const auto rstd = [&](Indices i) {
     return unary(ScalarOp::kRsqrt, squares(i) * (1 / g.count) + l.real(7));
   };

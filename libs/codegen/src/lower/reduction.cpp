@@ -1,4 +1,4 @@
-// Sums, extremes and statistics over dims.
+// Sums, extremes and norms over dims.
 
 #include <algorithm>
 #include <cmath>
@@ -113,14 +113,8 @@ TensorId extreme_index(Lowering& l,
                        const std::vector<std::size_t>& dims,
                        const std::function<Index(Indices)>& position) {
   return l.reduce(Reduction::kMinimum, l.sizes(source), dims, DType::kInt64, [&](Indices i) {
-    std::vector<Index> kept;
-    for (std::size_t k = 0; k < i.size(); ++k) {
-      if (!std::ranges::binary_search(dims, k)) {
-        kept.push_back(i[k]);
-      }
-    }
     const Formula x = l.broadcast(source, i);
-    const Formula extreme_value = l.read(best, kept);
+    const Formula extreme_value = l.read(best, kept_indices(i, dims));
     Formula met = compare(ScalarOp::kEqual, x, extreme_value);
     if (ir::is_floating_point(x.dtype())) {
       met = binary(ScalarOp::kOr, met, unary(ScalarOp::kIsNan, x));
@@ -173,48 +167,6 @@ Lower extreme_with_index(Reduction reduction) {
       const TensorId place =
           extreme_index(l, source, best, dims, [&](Indices i) { return i[dims[0]]; });
       l.define_reduced(1, place, dims, l.flag(2), identity);
-    }
-    return true;
-  };
-}
-
-struct Moments {
-  TensorId mean;     // As a sum: divide by the count.
-  TensorId squares;  // Sum of squared differences from the mean.
-};
-
-std::vector<Index> kept_of(Indices i, const std::vector<std::size_t>& dims) {
-  std::vector<Index> kept;
-  for (std::size_t k = 0; k < i.size(); ++k) {
-    if (!std::ranges::binary_search(dims, k)) {
-      kept.push_back(i[k]);
-    }
-  }
-  return kept;
-}
-
-// var.correction(self, dims, correction, keep), with the mean as a second result if there is one.
-Lower variance(bool with_mean) {
-  return [with_mean](Lowering& l) {
-    const TensorId source = l.tensor(0);
-    const std::vector<Expr> sizes = l.sizes(source);
-    const auto dims = l.dims(1, sizes.size());
-    const std::optional<std::int64_t> number = count(sizes, dims).constant();
-    const DType type = compute_type(l.meta(0).dtype);
-    if (!number || *number == 0 || !ir::is_floating_point(type)) {
-      return false;
-    }
-    const auto n = static_cast<double>(*number);
-    const TensorId sum = l.reduce(
-        Reduction::kSum, sizes, dims, type, [&](Indices i) { return l.broadcast(source, i); });
-    const TensorId squares = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
-      const Formula difference = l.broadcast(source, i) - l.read(sum, kept_of(i, dims)) / n;
-      return difference * difference;
-    });
-    const double divisor = std::max(0.0, n - l.real(2, 1));
-    l.define_reduced(0, squares, dims, l.flag(3), [&](Formula s) { return s / divisor; });
-    if (with_mean) {
-      l.define_reduced(1, sum, dims, l.flag(3), [&](Formula s) { return s / n; });
     }
     return true;
   };
@@ -283,12 +235,12 @@ bool lower_logsumexp(Lowering& l) {
   };
   const TensorId sum = l.reduce(Reduction::kSum, sizes, dims, type, [&](Indices i) {
     return unary(ScalarOp::kExp,
-                 l.broadcast(source, i).to(type) - shift(l.read(best, kept_of(i, dims))));
+                 l.broadcast(source, i).to(type) - shift(l.read(best, kept_indices(i, dims))));
   });
   const bool keep = l.flag(2);
   l.define(0, [&](Indices i) {
     const std::vector<Index> kept =
-        keep ? kept_of(i, dims) : std::vector<Index>(i.begin(), i.end());
+        keep ? kept_indices(i, dims) : std::vector<Index>(i.begin(), i.end());
     return unary(ScalarOp::kLog, l.read(sum, kept)) + shift(l.read(best, kept));
   });
   return true;
@@ -317,8 +269,6 @@ void add_reduction_lowerings(Lowerings& table) {
   table["aten.min.dim"] = extreme_with_index(Reduction::kMinimum);
   table["aten.argmax.default"] = argument_of(Reduction::kMaximum);
   table["aten.argmin.default"] = argument_of(Reduction::kMinimum);
-  table["aten.var.correction"] = variance(false);
-  table["aten.var_mean.correction"] = variance(true);
   table["aten.linalg_vector_norm.default"] = lower_vector_norm;
   table["aten.logsumexp.default"] = lower_logsumexp;
 }

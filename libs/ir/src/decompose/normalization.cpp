@@ -29,6 +29,20 @@ Moments moments(Term x, const List& dimensions, double epsilon) {
   return {average, rstd, centred * rstd};
 }
 
+/// Mean and variance of what may have a large mean. What was rounded in the mean is that of the
+/// differences from it, which would be 0.
+struct Statistics {
+  Term mean, variance;
+};
+
+Statistics statistics(Term x, const List& dimensions) {
+  const Term rounded = mean(x, dimensions, true);
+  const Term centred = x - rounded;
+  const Term rest = mean(centred, dimensions, true);
+  const Term squares = mean(centred * centred, dimensions, true);
+  return {rounded + rest, apply("relu", squares - rest * rest)};
+}
+
 /// The gradient of what was normalized over `dimensions`, from that of the normal values.
 Term gradient_of_input(Term gradient, Term normal, Term rstd, const List& dimensions) {
   const Term along = normal * mean(gradient * normal, dimensions, true);
@@ -131,17 +145,17 @@ Expanded batch_norm_functional(Expansion& e) {
   const double each = *all / static_cast<double>(*channels);
   const List dimensions = all_but_channels(x);
   const double momentum = e.number(6);
-  const Moments m = moments(x, dimensions, e.number(7));
-  Term out = m.normal;
+  const Statistics found = statistics(x, dimensions);
+  const Term rstd = rsqrt(found.variance + e.number(7));
+  Term out = (x - found.mean) * rstd;
   out = e.has(1) ? out * along(e.tensor(1), 1, x.rank()) : out;
   out = e.has(2) ? out + along(e.tensor(2), 1, x.rank()) : out;
   const Sizes flat = {x.meta().sizes[1]};
-  const Term average = reshape(m.mean, flat);
-  const Term centred = x - m.mean;
-  const Term unbiased = sum(centred * centred, dimensions, false) / (each - 1);
+  const Term average = reshape(found.mean, flat);
+  const Term unbiased = reshape(found.variance, flat) * (each / (each - 1));
   const Term new_mean = e.tensor(3) * (1 - momentum) + average * momentum;
   const Term new_variance = e.tensor(4) * (1 - momentum) + unbiased * momentum;
-  return std::vector<Term>{out, average, reshape(m.rstd, flat), new_mean, new_variance};
+  return std::vector<Term>{out, average, reshape(rstd, flat), new_mean, new_variance};
 }
 
 Expanded batch_norm_backward(Expansion& e) {
