@@ -127,6 +127,21 @@ def test_the_doctor_calls_nothing_good_that_is_not_there(folder):
     assert re.search(r"^none  graphviz: ", result.stdout, re.M), result.stdout
 
 
+def test_the_doctor_says_which_linker_models_are_linked_with(folder):
+    compiler = pathlib.Path(folder) / "without-gold"
+    compiler.write_text("#!/bin/sh\ncase \"$*\" in *-fuse-ld=gold*) echo no gold here >&2; exit 1;; esac\n"
+                        f"exec {shutil.which('g++')} \"$@\"\n")
+    compiler.chmod(0o755)
+
+    usual = plain("doctor", folder=folder)
+    without_gold = plain("doctor", folder=folder, KILN_CXX=str(compiler))
+
+    assert re.search(r"^good  linker: (gold|the compiler's default)", usual.stdout, re.M), usual.stdout
+    assert re.search(r"^good  linker: the compiler's default", without_gold.stdout, re.M), without_gold.stdout
+    if "linker: gold" in usual.stdout:
+        assert "gold does not work" in without_gold.stdout, without_gold.stdout
+
+
 def test_a_device_or_architecture_that_is_none_is_refused(folder):
     for options, message in [(["--device", "tpu"], "there is no device 'tpu' to compile for: cpu or cuda"),
                              (["--device", "cuda", "--option", "arch=hopper"], "'hopper' is no architecture"),
