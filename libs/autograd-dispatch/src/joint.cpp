@@ -173,24 +173,6 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
   return plan;
 }
 
-// oneDNN's recurrent layer keeps what its backward needs only while grad mode is on, which compiled
-// code runs without. libtorch's own is made of operators that ask for nothing.
-bool needs_grad_mode(const ir::Graph& graph, const JointProgram& program) {
-  const std::span<const ir::Node> nodes = graph.nodes();
-  return !program.gradients().empty() &&
-         std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) {
-           return node.target == "aten.mkldnn_rnn_layer.default";
-         });
-}
-
-class WithoutOneDnn {
- public:
-  WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(false); }
-  ~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(true); }
-  WithoutOneDnn(const WithoutOneDnn&) = delete;
-  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
-};
-
 // Casts that autocast keeps are of one trace, with its history: none is found there, and none left.
 struct OwnAutocastCache {
   OwnAutocastCache() { at::autocast::clear_cache(); }
@@ -220,7 +202,6 @@ struct Attempt {
   const TraceOptions& options;
   InputLayout layout;
   bool without_values;
-  std::optional<WithoutOneDnn> without_onednn = {};
   // Gives values to what the function keeps; see `capture::Recording`.
   std::function<std::vector<std::string>(const Tensors& returned)> compute_escaped = {};
 
@@ -248,13 +229,8 @@ std::optional<JointTrace> Attempt::run() {
     throw;
   }
   compute_escaped = std::move(recording.compute_escaped);
-  const bool without_onednn_again = needs_grad_mode(recording.graph, program) && !without_onednn;
-  if (program.must_merge() || without_onednn_again) {
-    if (program.must_merge()) {
-      layout.merge(*program.must_merge());
-    } else {
-      without_onednn.emplace();
-    }
+  if (program.must_merge()) {
+    layout.merge(*program.must_merge());
     return std::nullopt;
   }
 

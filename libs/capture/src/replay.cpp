@@ -1,5 +1,6 @@
 #include "kiln/capture/replay.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <c10/core/GradMode.h>
@@ -12,6 +13,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/control_flow.hpp"
 #include "kiln/capture/convert.hpp"
+#include "kiln/ir/grad_mode.hpp"
 #include "kiln/ir/liveness.hpp"
 #include "kiln/ir/memory.hpp"
 #include "kiln/ir/specialize.hpp"
@@ -186,6 +188,12 @@ void run_call(const Call& call,
   if (call.in_place_view) {
     // The value is the tensor as it was; what the operator makes of it is another.
     stack[0] = stack[0].toTensor().variable_data();
+  }
+  if (ir::needs_grad_mode(node)) {
+    const at::AutoDispatchBelowADInplaceOrView no_history;
+    const c10::AutoGradMode grad_mode(true);
+    call.op->callBoxed(stack);
+    return;
   }
   call.op->callBoxed(stack);
 }

@@ -7,6 +7,7 @@
 
 #include "graph/aliases.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/ir/grad_mode.hpp"
 #include "libtorch/call_path.hpp"
 #include "program/extern_call.hpp"
 
@@ -79,8 +80,17 @@ class DispatcherCall {
       argument(signature.arguments[i], node_.arguments[i], "s[" + std::to_string(i) + "]", aliased);
     }
     const auto [name, overload] = operator_name();
-    text.line("TRY(aoti_torch_call_dispatcher(" + string_literal(name) + ", " +
-              string_literal(overload) + ", s));");
+    const std::string call = "aoti_torch_call_dispatcher(" + string_literal(name) + ", " +
+                             string_literal(overload) + ", s)";
+    if (ir::needs_grad_mode(node_)) {
+      const std::string set = emission_.declare("aoti_torch_grad_mode_set_enabled", "bool", "void");
+      text.line(set + "(true);");
+      text.line("const int returned = " + call + ";");
+      text.line(set + "(false);");
+      text.line("TRY(returned);");
+    } else {
+      text.line("TRY(" + call + ");");
+    }
     results(signature);
     text.close();
   }
@@ -120,7 +130,7 @@ class DispatcherCall {
     }
     SourceText& text = emission_.text();
     if (is_tensor) {
-      text.line("TRY(word(" + emission_.tensor(*value, aliased) + ", " + slot + "));");
+      text.line("TRY(word(" + handle(*value, aliased) + ", " + slot + "));");
     } else if (const auto* string = std::get_if<std::string>(&argument)) {
       text.line("TRY(word(" + string_literal(*string) + ", " + std::to_string(string->size()) +
                 ", " + slot + "));");
@@ -132,6 +142,13 @@ class DispatcherCall {
     if (type.optional) {
       text.line(slot + " = some(" + slot + ");");
     }
+  }
+
+  // In grad mode libtorch would record history for inputs that require gradients; another handle on
+  // the same memory requires none.
+  std::string handle(ir::ValueId value, bool aliased) {
+    return ir::needs_grad_mode(node_) ? emission_.detached(value)
+                                      : emission_.tensor(value, aliased);
   }
 
   std::string scalar(const SchemaType& type, const ir::Argument& argument) const {

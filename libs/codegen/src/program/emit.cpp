@@ -195,6 +195,22 @@ std::string Emission::lay(std::uint32_t index) {
          ", " + std::to_string(static_cast<int>(view.dtype)) + "));";
 }
 
+std::string Emission::reinterpreted(const Location& location) {
+  declare("aoti_torch__reinterpret_tensor",
+          "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
+  const std::string name = scratch();
+  text_.line("TRY(aoti_torch__reinterpret_tensor(" + whole(location.buffer) + ", " +
+             std::to_string(location.sizes.size()) + ", " + list(location.sizes) + ", " +
+             list(location.strides) + ", " + number(location.offset) + ", &" + name + "));");
+  return name;
+}
+
+std::string Emission::detached(ir::ValueId value) {
+  const Location& location = *program_.location(value);
+  return program_.plan(location.buffer).memory == Memory::kArena ? tensor(value)
+                                                                 : reinterpreted(location);
+}
+
 std::string Emission::tensor(ir::ValueId value, bool owning) {
   const Location& location = *program_.location(value);
   if (!needs_view(program_, location)) {
@@ -206,13 +222,7 @@ std::string Emission::tensor(ir::ValueId value, bool owning) {
                 "%" + program_.graph->value(value).name + " is a conjugated or negated view");
   }
   if (owning && program_.plan(location.buffer).memory != Memory::kArena) {
-    declare("aoti_torch__reinterpret_tensor",
-            "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
-    const std::string name = scratch();
-    text_.line("TRY(aoti_torch__reinterpret_tensor(" + whole(location.buffer) + ", " +
-               std::to_string(location.sizes.size()) + ", " + list(location.sizes) + ", " +
-               list(location.strides) + ", " + number(location.offset) + ", &" + name + "));");
-    return name;
+    return reinterpreted(location);
   }
   const std::optional<std::uint32_t> found = find_view(program_, location);
   ensure(found.has_value(), "an extern call uses a view that was not planned");

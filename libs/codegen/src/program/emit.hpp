@@ -77,6 +77,8 @@ class Emission {
   /// The tensor at `value`; writes what makes it, if it is not there yet. If `owning`, it keeps the
   /// memory that it lies on alive.
   [[nodiscard]] std::string tensor(ir::ValueId value, bool owning = false);
+  /// A handle on the value that requires no gradient, whatever the caller's tensor does.
+  [[nodiscard]] std::string detached(ir::ValueId value);
   /// A handle that lives until `release_scratch`, or until the run fails.
   [[nodiscard]] std::string scratch();
   /// Writes what frees every `scratch` since the last call.
@@ -130,6 +132,7 @@ class Emission {
 
  private:
   [[nodiscard]] std::string whole(BufferId buffer) const;
+  [[nodiscard]] std::string reinterpreted(const Location& location);
 
   const Program& program_;
   const DeviceOperations& operations_;
