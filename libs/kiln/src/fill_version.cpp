@@ -211,14 +211,16 @@ std::optional<Tensors> Function::State::fill(Version& version,
   try {
     JointTrace traced = trace(inputs);
     const double trace_ms = watch.milliseconds();
-    if (traced.differentiable() && !options.forward_compiler &&
-        codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
+    const bool on_cuda = codegen::device_of(traced.graph) == ir::DeviceType::kCuda;
+    if (traced.differentiable() && !options.forward_compiler && on_cuda) {
       return run_eagerly(version,
                          "a function that is to be differentiated on CUDA, which is not compiled "
                          "yet: it runs as it is. Without gradients (torch::NoGradGuard) it is "
                          "compiled");
     }
-    if (options.retrace != Retrace::kNever && !has_effects_in_trace(traced.graph)) {
+    // A trace computes operators whose results it cannot foretell, with the indices of the call:
+    // one out of range would end the GPU's context.
+    if (options.retrace != Retrace::kNever && !on_cuda && !has_effects_in_trace(traced.graph)) {
       version.program = std::make_shared<const TracedProgram>(traced, inputs, module.get());
     }
     let_sizes_vary(version, traced, inputs);
