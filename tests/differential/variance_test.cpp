@@ -82,8 +82,8 @@ TEST_CASE("CG-02 equal numbers are their own mean, and are normalised to zeros",
     return Tensors{std::get<0>(rows),
                    std::get<1>(rows),
                    std::get<0>(groups),
-                   std::get<0>(at::var_mean(in[0], {0, 2}, 1, true)),
-                   std::get<1>(at::var_mean(in[0], {0, 2}, 1, true)),
+                   std::get<0>(at::var_mean(in[0], at::IntArrayRef{0, 2}, 1, true)),
+                   std::get<1>(at::var_mean(in[0], at::IntArrayRef{0, 2}, 1, true)),
                    std::get<0>(at::_native_batch_norm_legit_functional(
                        in[0], {}, {}, zeros, zeros, true, 1, 1e-5))};
   };

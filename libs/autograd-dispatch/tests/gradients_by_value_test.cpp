@@ -2,6 +2,7 @@
 // compiled for some elements, they are differentiated on others.
 
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include <limits>
 #include <memory>
@@ -47,11 +48,13 @@ std::vector<Reduction> reductions() {
       {"median", [](const at::Tensor& x) { return x.median(); }},
       {"nanmedian", [](const at::Tensor& x) { return x.nanmedian(); }},
       {"amax", [](const at::Tensor& x) { return x.amax({0, 1}); }},
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12  // Before, it has no derivative.
       {"aminmax",
        [](const at::Tensor& x) {
          const auto [least, most] = at::aminmax(x);
          return least * most;
        }},
+#endif
       {"masked_fill",
        [](const at::Tensor& x) {
          return x.masked_fill(x.slice(1, 0, 1) > 0.5, x.select(0, 0)[1]);

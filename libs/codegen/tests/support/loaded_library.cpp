@@ -27,7 +27,9 @@ LoadedLibrary::LoadedLibrary(const std::string& text, const std::vector<std::str
   if (!compiled.ok()) {
     throw Error(ErrorCode::kInternal, "the text does not compile: " + compiled.error);
   }
-  handle_ = dlopen(library.c_str(), RTLD_NOW);
+  // Stays mapped: a library with OpenMP may be the only one that holds libgomp, whose threads wait
+  // in it.
+  handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_NODELETE);
   if (handle_ == nullptr) {
     throw Error(ErrorCode::kInternal, "the library cannot be loaded");
   }
