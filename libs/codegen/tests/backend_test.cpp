@@ -129,7 +129,7 @@ TEST_CASE("an operator that a backend matches is a call of its kernel", "[codege
   const auto& call = std::get<KernelCall>(plan.steps[1]);
   const auto& library = std::get<LibraryCall>(call.computation);
   CHECK(library.operation == "mm");
-  CHECK(library.parameters == std::vector<std::int64_t>{4, 6, 3});
+  CHECK(library.parameters == std::vector<ir::Expr>{4, 6, 3});
   REQUIRE(call.operands.size() == 3);
   CHECK(call.operands[2].written);
 

@@ -13,9 +13,13 @@
 #include "support/math_library.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
-// A product of any shape whose operands lie in any of the ways that there are.
+// A product of any shape whose operands lie in any of the ways that there are. Its rows and batches
+// are numbers, or known when it is called.
 class DrawnProduct {
  public:
   DrawnProduct(Draws& draws, std::int64_t width, bool reads_rows) {
@@ -26,16 +30,20 @@ class DrawnProduct {
     const bool left_turned = number(0, 3) == 0;
     const bool right_turned = number(0, 1) == 1;
     layout_.width = width;
-    layout_.batches = in_panels ? 1 : number(1, 3);
-    layout_.m = number(1, 40);
+    sizes_["b"] = in_panels ? 1 : number(1, 3);
+    sizes_["m"] = number(1, 40);
+    const bool varies = number(0, 1) == 1;
+    const std::int64_t batches = sizes_["b"], rows = sizes_["m"];
+    layout_.batches = varies && !in_panels ? Expr::symbol("b") : batches;
+    layout_.m = varies ? Expr::symbol("m") : rows;
     layout_.k = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
     layout_.panels = in_panels ? number(1, 5) : number(0, 5);
     layout_.tail = in_panels ? 0 : number(layout_.panels == 0 ? 1 : 0, width - 1);
     columns_ = layout_.panels * width + layout_.tail;
     layout_.lhs_row = left_turned ? 1 : layout_.k + number(0, 3);
-    layout_.lhs_k = left_turned ? layout_.m : 1;
-    layout_.lhs_batch = layout_.batches == 1 ? 0 : layout_.m * (layout_.k + 3);
-    layout_.packs_lhs = !reads_rows || number(0, 1) == 1;
+    layout_.lhs_k = left_turned ? rows : 1;
+    layout_.lhs_batch = layout_.batches == Expr(1) ? 0 : layout_.m * Expr(layout_.k + 3);
+    layout_.packs_lhs = !reads_rows || number(0, 1) == 1 ? 1 : 0;
     layout_.packs_rhs = !in_panels;
     layout_.rhs_n = right_turned ? layout_.k : 1;
     layout_.rhs_k = right_turned ? 1 : columns_;
@@ -43,21 +51,25 @@ class DrawnProduct {
     layout_.adds = number(0, 1) == 1;
     layout_.added_row = number(0, 1) * columns_;
     layout_.added_panel = layout_.result_panel = width;
-    layout_.added_batch = layout_.added_row * layout_.m;
+    layout_.added_batch = Expr(layout_.added_row) * layout_.m;
     layout_.result_row = columns_ + number(0, 5);
-    layout_.result_batch = layout_.result_row * layout_.m;
-    left_ = numbers(draws, layout_.batches * layout_.m * (layout_.k + 3));
-    right_ = numbers(draws, layout_.batches * layout_.k * columns_);
-    added_ = numbers(draws, layout_.batches * layout_.m * columns_);
+    layout_.result_batch = Expr(layout_.result_row) * layout_.m;
+    left_ = numbers(draws, batches * rows * (layout_.k + 3));
+    right_ = numbers(draws, batches * layout_.k * columns_);
+    added_ = numbers(draws, batches * rows * columns_);
   }
 
   // The largest difference to the same in double, and infinity if it wrote beside the result.
   [[nodiscard]] double error_of(const LoadedLibrary& library, const Target& target) {
     constexpr float kUntouched = 1234.5F;
     const LibraryCall call = plan_packed_gemm(layout_, target);
-    const std::vector<long long> sizes(call.parameters.begin(), call.parameters.end());
-    std::vector<float> result(layout_.batches * layout_.result_batch + 64, kUntouched);
-    std::vector<float> room(call.scratch);
+    std::vector<long long> sizes;
+    for (const Expr& parameter : call.parameters) {
+      sizes.push_back(value(parameter));
+    }
+    const std::int64_t result_batch = value(layout_.result_batch);
+    std::vector<float> result(value(layout_.batches) * result_batch + 64, kUntouched);
+    std::vector<float> room(value(call.scratch));
     std::vector<void*> buffers{left_.data(), right_.data()};
     if (layout_.adds) {
       buffers.push_back(added_.data());
@@ -68,10 +80,10 @@ class DrawnProduct {
                                                                        sizes.data());
     double worst = 0;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
-      const std::int64_t batch = i / layout_.result_batch;
-      const std::int64_t row = i % layout_.result_batch / layout_.result_row;
-      const std::int64_t column = i % layout_.result_batch % layout_.result_row;
-      const bool beside = batch >= layout_.batches || column >= columns_;
+      const std::int64_t batch = i / result_batch;
+      const std::int64_t row = i % result_batch / layout_.result_row;
+      const std::int64_t column = i % result_batch % layout_.result_row;
+      const bool beside = batch >= value(layout_.batches) || column >= columns_;
       const double expected = beside ? kUntouched : element(batch, row, column);
       const double error = std::fabs(expected - result[i]);
       worst = std::max(worst, beside && error > 0 ? INFINITY : error);
@@ -80,6 +92,7 @@ class DrawnProduct {
   }
 
   [[nodiscard]] const GemmLayout& layout() const { return layout_; }
+  [[nodiscard]] std::int64_t value(const Expr& size) const { return size.evaluate(sizes_); }
 
  private:
   static std::vector<float> numbers(Draws& draws, std::int64_t count) {
@@ -92,17 +105,20 @@ class DrawnProduct {
 
   [[nodiscard]] double element(std::int64_t batch, std::int64_t row, std::int64_t column) const {
     const GemmLayout& at = layout_;
-    double sum = at.adds ? added_[batch * at.added_batch + row * at.added_row + column] : 0;
+    const std::int64_t left_begin = batch * value(at.lhs_batch);
+    const std::int64_t right_begin = batch * value(at.rhs_batch);
+    double sum = at.adds ? added_[batch * value(at.added_batch) + row * at.added_row + column] : 0;
     for (std::int64_t k = 0; k < at.k; ++k) {
       const std::int64_t packed = (column / at.width * at.k + k) * at.width + column % at.width;
       const double right =
-          right_[at.packs_rhs ? batch * at.rhs_batch + k * at.rhs_k + column * at.rhs_n : packed];
-      sum += left_[batch * at.lhs_batch + row * at.lhs_row + k * at.lhs_k] * right;
+          right_[at.packs_rhs ? right_begin + k * at.rhs_k + column * at.rhs_n : packed];
+      sum += left_[left_begin + row * at.lhs_row + k * at.lhs_k] * right;
     }
     return sum;
   }
 
   GemmLayout layout_;
+  ir::Bindings sizes_;
   std::int64_t columns_ = 0;
   std::vector<float> left_, right_, added_;
 };
@@ -124,8 +140,9 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
     for (int i = 0; i < 300; ++i) {
       DrawnProduct product(draws, target.panel_width, is_long);
       const GemmLayout& at = product.layout();
-      CAPTURE(target.panel_width, i, at.batches, at.m, at.k, at.panels, at.tail);
-      CAPTURE(at.packs_lhs, at.packs_rhs, at.adds, at.lhs_k, at.rhs_k);
+      CAPTURE(
+          target.panel_width, i, product.value(at.batches), product.value(at.m), at.k, at.panels);
+      CAPTURE(at.m.is_constant(), at.tail, at.packs_rhs, at.adds, at.lhs_k, at.rhs_k);
       CHECK(product.error_of(library, target) < 5e-4);
     }
   }

@@ -388,8 +388,8 @@ TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   const Target avx512{.vector_bytes = 64};
   const LibraryCall call = plan_packed_gemm(wide, avx512);
   CHECK(library_source(call, avx512).find("kLanes = 16;") != std::string::npos);
-  CHECK(call.parameters[6] == 30);
-  CHECK(call.parameters[7] == 10);  // Three blocks, all alike.
+  CHECK(call.parameters[6] == ir::Expr(30));
+  CHECK(call.parameters[7] == ir::Expr(10));  // Three blocks, all alike.
 }
 
 }  // namespace

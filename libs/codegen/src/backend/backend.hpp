@@ -25,10 +25,10 @@ namespace kiln::codegen {
 
 /// A call of a kernel that a backend brings for an operator. Its source is the same for all shapes.
 struct LibraryCall {
-  std::string operation = {};                 ///< "packed_gemm": one of the backend's.
-  std::vector<std::int64_t> constants = {};   ///< What its source is specialised for.
-  std::vector<std::int64_t> parameters = {};  ///< What it is told at run time.
-  std::int64_t scratch = 0;  ///< Elements of float32 that it wants behind its operands.
+  std::string operation = {};                ///< "packed_gemm": one of the backend's.
+  std::vector<std::int64_t> constants = {};  ///< What its source is specialised for.
+  std::vector<ir::Expr> parameters = {};     ///< What it is told at run time.
+  ir::Expr scratch = 0;  ///< Elements of float32 that it wants behind its operands.
 };
 
 /// A node as such a call.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "loop/typical_size.hpp"
 #include "lower/lowering.hpp"
 
 namespace kiln::codegen {
@@ -120,12 +121,10 @@ Formula guarded_read(
 
 // Whether the loop over a concatenation along `dim` will be cut where its parts meet.
 bool is_cut(const std::vector<Expr>& sizes, std::size_t dim) {
-  const std::optional<std::int64_t> all = ir::element_count(sizes).constant();
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i < dim && all; ++i) {
-    rows *= *sizes[i].constant();
-  }
-  return all && may_be_cut(rows, *all);
+  const std::vector<Expr> outer(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(dim));
+  const std::vector<Expr> inner(sizes.begin() + static_cast<std::ptrdiff_t>(dim), sizes.end());
+  return ir::element_count(inner).is_constant() &&
+         may_be_cut(typical_size(ir::element_count(outer)), typical_size(ir::element_count(sizes)));
 }
 
 bool lower_cat(Lowering& l) {

@@ -70,7 +70,7 @@ class KernelWriter {
       return backend_.emit(schedule_.program, *nest, target, sizes);
     }
     const auto& library = std::get<LibraryCall>(call.computation);
-    sizes.assign(library.parameters.begin(), library.parameters.end());
+    sizes = library.parameters;
     return backend_.emit(library, target);
   }
 

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "kiln/base/error.hpp"
+#include "loop/typical_size.hpp"
 #include "schedule/inliner.hpp"
+#include "schedule/transpose_tiling.hpp"
 
 namespace kiln::codegen {
 
@@ -104,7 +106,7 @@ class Fuser {
   }
 
   std::int64_t elements(TensorId tensor) const {
-    return element_count(program_[tensor].sizes).constant().value_or(1 << 16);
+    return typical_size(element_count(program_[tensor].sizes));
   }
 
   void add_materialized(TensorId tensor) {
@@ -183,7 +185,13 @@ class Fuser {
   // Rows for a reduction of everything: trailing dims, or a divisor of a long single dim.
   static void split_evenly(FusionGroup& group, const Tensor& tensor) {
     constexpr std::int64_t kRow = 4096;
-    const std::int64_t total = element_count(tensor.reduced).constant().value_or(0);
+    const Expr all = element_count(tensor.reduced);
+    if (!all.is_constant()) {
+      group.inner = trailing_dims(tensor.reduced);
+      group.outer = *exact_quotient(all, group.inner);
+      return;
+    }
+    const std::int64_t total = *all.constant();
     std::int64_t inner = total;
     if (total > kRow) {
       for (std::int64_t candidate = kRow; candidate >= 64; --candidate) {
@@ -193,8 +201,18 @@ class Fuser {
         }
       }
     }
-    group.inner = total > 0 ? Expr(inner) : element_count(tensor.reduced);
-    group.outer = total > 0 ? Expr(total / inner) : Expr(1);
+    group.inner = inner;
+    group.outer = total > 0 ? total / inner : 1;
+  }
+
+  // As many of the last dims as do not vary, if they are worth a row.
+  static Expr trailing_dims(const std::vector<Expr>& sizes) {
+    constexpr std::int64_t kShortestRow = 64;
+    Expr row = 1;
+    for (std::size_t i = sizes.size(); i-- > 0 && sizes[i].is_constant();) {
+      row = row * sizes[i];
+    }
+    return typical_size(row) >= kShortestRow ? row : element_count(sizes);
   }
 
   bool fits(const FusionGroup& group) {

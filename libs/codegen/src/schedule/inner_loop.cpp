@@ -1,12 +1,13 @@
 #include "schedule/inner_loop.hpp"
 
+#include "loop/typical_size.hpp"
 #include "schedule/inliner.hpp"
 #include "schedule/row_buffers.hpp"
 #include "schedule/segments.hpp"
 #include "schedule/transpose_tiling.hpp"
 
 #include <algorithm>
-#include <set>
+#include <functional>
 
 namespace kiln::codegen {
 
@@ -41,17 +42,19 @@ bool is_even(const LoopProgram& program, const LoopNest& kernel, Places places) 
 }
 
 // Lengths that end where some member's dims do, longest first; each divides `row`.
-std::vector<std::int64_t> candidates(const LoopProgram& program,
-                                     const FusionPlan& plan,
-                                     const FusionGroup& group,
-                                     std::int64_t row) {
-  std::set<std::int64_t, std::greater<>> lengths;
+std::vector<Expr> candidates(const LoopProgram& program,
+                             const FusionPlan& plan,
+                             const FusionGroup& group,
+                             const Expr& row) {
+  constexpr std::size_t kMost = 16;
+  std::vector<Expr> lengths;
   const auto add_suffixes = [&](const std::vector<Expr>& sizes) {
-    std::int64_t length = 1;
+    Expr length = 1;
     for (std::size_t i = sizes.size(); i-- > 0;) {
-      length *= sizes[i].constant().value_or(1);
-      if (length > 1 && length < row && row % length == 0) {
-        lengths.insert(length);
+      length = length * sizes[i];
+      if (!(length == Expr(0)) && !(length == Expr(1)) && !(length == row) &&
+          exact_quotient(row, length) && std::ranges::find(lengths, length) == lengths.end()) {
+        lengths.push_back(length);
       }
     }
   };
@@ -66,11 +69,12 @@ std::vector<std::int64_t> candidates(const LoopProgram& program,
   }
   // Dims of what is read may divide a row where the members' own do not.
   for (const Tensor& tensor : program.tensors) {
-    if (lengths.size() < 16) {
+    if (lengths.size() < kMost) {
       add_suffixes(tensor.sizes);
     }
   }
-  return {lengths.begin(), lengths.end()};
+  std::ranges::stable_sort(lengths, std::greater<>(), typical_size);
+  return lengths;
 }
 
 // The dims round the one that is scanned.
@@ -88,10 +92,10 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
 }
 
 int choose_chunks(const LoopNest& kernel, const FusionLimits& limits) {
-  const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
-  const std::optional<std::int64_t> row =
-      (kernel.extents[kMiddle] * kernel.extents[kInner]).constant();
-  if (!rows || !row || *rows * *row < 1 << 15) {
+  const bool varies = !kernel.extents[kOuter].is_constant();
+  const std::int64_t rows = typical_size(kernel.extents[kOuter]);
+  const std::int64_t row = typical_size(kernel.extents[kMiddle] * kernel.extents[kInner]);
+  if (!varies && rows * row < 1 << 15) {
     return 1;
   }
   const auto reduces_to = [&](IterationDomain domain) {
@@ -100,10 +104,11 @@ int choose_chunks(const LoopNest& kernel, const FusionLimits& limits) {
   };
   const bool has_columns = reduces_to(IterationDomain::kColumn);
   const bool any_part = limits.splits_rows && !has_columns && !reduces_to(IterationDomain::kRow);
-  const std::int64_t parts = any_part ? *rows * *row / 4096 : *rows / 8;
+  const std::int64_t parts = any_part ? rows * row / 4096 : rows / 8;
   std::int64_t most = limits.chunks;
   if (has_columns) {
-    most = std::min(most, std::max<std::int64_t>(8, limits.accumulators / *row));
+    most = std::min(
+        most, std::max<std::int64_t>(8, limits.accumulators / std::max<std::int64_t>(row, 1)));
   }
   return static_cast<int>(std::clamp<std::int64_t>(parts, 1, most));
 }
@@ -133,21 +138,21 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
                   scan_loops(program[group.members[0]], plan.loop_orders.at(group.members[0])));
   }
   std::optional<LoopNest> whole = expand(group, {group.outer, 1, group.inner});
-  const std::optional<std::int64_t> row = group.inner.constant();
-  if (!whole || !row || is_even(program, *whole, Places::kFixed)) {
+  if (!whole || is_even(program, *whole, Places::kFixed)) {
     return whole;
   }
-  const std::vector<std::int64_t> lengths = candidates(program, plan, group, *row);
+  const std::vector<Expr> lengths = candidates(program, plan, group, group.inner);
   std::optional<LoopNest> undivided;
-  for (const std::int64_t length : lengths) {
-    if (length < kShortest && group.fixed) {
+  for (const Expr& length : lengths) {
+    if (typical_size(length) < kShortest && group.fixed) {
       break;
     }
     // Without reductions the rest of a row is rows; with them it is a loop of its own.
-    std::vector<Expr> extents{group.outer, *row / length, length};
+    const Expr rest = *exact_quotient(group.inner, length);
+    std::vector<Expr> extents{group.outer, rest, length};
     FusionGroup reshaped = group;
     if (!group.fixed) {
-      extents = {group.outer * Expr(*row / length), 1, length};
+      extents = {group.outer * rest, 1, length};
       reshaped.outer = extents[kOuter];
       reshaped.inner = length;
     }
@@ -155,7 +160,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     if (kernel && is_even(program, *kernel, Places::kFixed)) {
       return tile_transposes(program, reshaped, std::move(*kernel), lengths, expand);
     }
-    if (kernel && !undivided && length >= kShortestGather &&
+    if (kernel && !undivided && typical_size(length) >= kShortestGather &&
         is_even(program, *kernel, Places::kComputed)) {
       undivided = std::move(kernel);
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "loop/typical_size.hpp"
 #include "schedule/fusion.hpp"
 
 namespace kiln::codegen {
@@ -44,7 +45,7 @@ int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>&
 constexpr std::int64_t kWorthKernel = 1 << 18;
 
 std::int64_t size_of(const Tensor& tensor) {
-  return domain_size(tensor).constant().value_or(0);
+  return typical_size(domain_size(tensor));
 }
 
 // Whether computing `tensor` anew for each of `uses` elements that need one of it is a waste. What

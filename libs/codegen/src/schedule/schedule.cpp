@@ -112,7 +112,7 @@ class Scheduler {
       const StridedView& operand = match.operands[i];
       call.operands.push_back({buffer_of(operand.root), operand.offset, i >= read});
     }
-    if (match.call.scratch > 0) {
+    if (!(match.call.scratch == Expr(0))) {
       add_scratch(ir::DType::kFloat32, match.call.scratch, call);
     }
     call.nodes = {node};

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "loop/typical_size.hpp"
+
 namespace kiln::codegen {
 
 using ir::DType;
@@ -205,11 +207,11 @@ void collect(const ScalarPool& pool,
 
 std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel) {
   const std::optional<std::int64_t> length = kernel.extents[kInner].constant();
-  const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
-  if (!length || !rows || !kernel.reduces.empty() || kernel.scan) {
+  if (!length || !kernel.reduces.empty() || kernel.scan) {
     return {};
   }
-  if (!may_be_cut(*rows, *rows * *length)) {
+  const std::int64_t rows = typical_size(kernel.extents[kOuter]);
+  if (!may_be_cut(rows, rows * *length)) {
     return {};
   }
   std::set<std::int64_t> points;

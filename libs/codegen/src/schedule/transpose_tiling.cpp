@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "loop/typical_size.hpp"
+
 namespace kiln::codegen {
 
 using ir::Expr;
@@ -56,6 +58,11 @@ bool only_writes_rows(const LoopNest& kernel) {
 
 }  // namespace
 
+std::optional<Expr> exact_quotient(const Expr& a, const Expr& b) {
+  const Expr quotient = floor_div(a, b);
+  return quotient * b == a ? std::optional(quotient) : std::nullopt;
+}
+
 std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopNest& kernel) {
   std::set<ScalarId> seen;
   std::vector<ScalarId> loads;
@@ -76,30 +83,31 @@ std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopNest& kernel) {
 LoopNest tile_transposes(const LoopProgram& program,
                          const FusionGroup& group,
                          LoopNest kernel,
-                         const std::vector<std::int64_t>& lengths,
+                         const std::vector<Expr>& lengths,
                          const Expand& expand) {
   const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
-  const std::optional<std::int64_t> rows = kernel.extents[kOuter].constant();
-  const std::optional<std::int64_t> row = kernel.extents[kInner].constant();
-  if (!rows || !row || *rows * *row < kFewElements || !only_writes_rows(kernel) ||
-      std::ranges::none_of(
-          loads_of(program.pool, kernel), [&](ScalarId load) { return leaps(address(load)); })) {
+  const Expr rows = kernel.extents[kOuter];
+  const Expr row = kernel.extents[kInner];
+  if (typical_size(rows * row) < kFewElements || !only_writes_rows(kernel) ||
+      std::ranges::none_of(loads_of(program.pool, kernel),
+                           [&](ScalarId load) { return leaps(address(load)); })) {
     return kernel;
   }
-  std::vector<std::int64_t> sides{*rows};
-  for (const std::int64_t length : lengths) {
-    if (length > *row && length % *row == 0 && *rows % (length / *row) == 0) {
-      sides.push_back(length / *row);
+  std::vector<Expr> sides{rows};
+  for (const Expr& length : lengths) {
+    const std::optional<Expr> side = exact_quotient(length, row);
+    if (side && !(*side == Expr(1)) && exact_quotient(rows, *side)) {
+      sides.push_back(*side);
     }
   }
-  for (const std::int64_t side : sides) {
-    if (side < kShortestSide) {
+  for (const Expr& side : sides) {
+    if (typical_size(side) < kShortestSide) {
       continue;
     }
     FusionGroup square = group;
-    square.outer = *rows / side;
-    square.inner = side * *row;
-    std::optional<LoopNest> tiled = expand(square, {square.outer, side, *row});
+    square.outer = *exact_quotient(rows, side);
+    square.inner = side * row;
+    std::optional<LoopNest> tiled = expand(square, {square.outer, side, row});
     if (!tiled || !only_writes_rows(*tiled)) {
       continue;
     }

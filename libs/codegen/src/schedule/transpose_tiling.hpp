@@ -11,6 +11,9 @@
 
 namespace kiln::codegen {
 
+/// `a` / `b`, if that is a whole number at every size.
+[[nodiscard]] std::optional<ir::Expr> exact_quotient(const ir::Expr& a, const ir::Expr& b);
+
 /// Makes a kernel of a group with the loops' extents.
 using Expand = std::function<std::optional<LoopNest>(const FusionGroup&, std::vector<ir::Expr>)>;
 
@@ -22,7 +25,7 @@ using Expand = std::function<std::optional<LoopNest>(const FusionGroup&, std::ve
 [[nodiscard]] LoopNest tile_transposes(const LoopProgram& program,
                                        const FusionGroup& group,
                                        LoopNest kernel,
-                                       const std::vector<std::int64_t>& lengths,
+                                       const std::vector<ir::Expr>& lengths,
                                        const Expand& expand);
 
 }  // namespace kiln::codegen

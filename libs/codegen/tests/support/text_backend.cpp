@@ -31,9 +31,7 @@ std::optional<LibraryMatch> TextBackend::match(const MatchContext& context,
   const std::vector<ir::Expr>& m_k = context.graph.tensor(lhs).sizes;
   LibraryMatch match;
   match.call.operation = "mm";
-  match.call.parameters = {m_k[0].constant().value(),
-                           m_k[1].constant().value(),
-                           context.graph.tensor(rhs).sizes[1].constant().value()};
+  match.call.parameters = {m_k[0], m_k[1], context.graph.tensor(rhs).sizes[1]};
   for (const ir::ValueId value : {lhs, rhs, node.results[0]}) {
     match.operands.push_back(view_of(context.program, value));
     if (match.operands.back().strides !=
@@ -124,8 +122,9 @@ void TextMachine::multiply(const KernelCall& call, const LibraryCall& library) {
   const auto at = [&](std::size_t operand, std::int64_t i) -> Element& {
     return memory(call.operands[operand])[static_cast<std::size_t>(i)];
   };
-  const std::int64_t m = library.parameters[0], k = library.parameters[1],
-                     n = library.parameters[2];
+  const std::int64_t m = library.parameters[0].constant().value(),
+                     k = library.parameters[1].constant().value(),
+                     n = library.parameters[2].constant().value();
   for (std::int64_t i = 0; i < m * n; ++i) {
     double sum = 0;
     for (std::int64_t j = 0; j < k; ++j) {

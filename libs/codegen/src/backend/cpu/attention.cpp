@@ -31,11 +31,11 @@ class AttentionMatcher : OperandMatcher {
     if (!fits()) {
       return std::nullopt;
     }
-    layout_.batches = number(query[0]);
-    layout_.heads = number(query[1]);
-    layout_.queries = number(query[2]);
+    layout_.batches = size(query[0]);
+    layout_.heads = size(query[1]);
+    layout_.queries = size(query[2]);
     layout_.depth = number(query[3]);
-    layout_.keys = number(value[2]);
+    layout_.keys = size(value[2]);
     layout_.columns = number(value[3]);
     layout_.query = steps_of(operand(node_, kQuery));
     layout_.key = steps_of(operand(node_, kKey));
@@ -59,7 +59,7 @@ class AttentionMatcher : OperandMatcher {
     require(meta.sizes.size() == 3 || view.strides[3] == Expr(1));
     AttentionLayout::Steps steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      steps[i] = meta.sizes[i] == Expr(1) ? 0 : number(view.strides[i]);
+      steps[i] = meta.sizes[i] == Expr(1) ? Expr(0) : view.strides[i];
     }
     return steps;
   }
@@ -70,7 +70,7 @@ class AttentionMatcher : OperandMatcher {
       return;
     }
     const std::vector<Expr>& sizes = tensor(mask).sizes;
-    require(sizes.size() == 4 && sizes[3] == Expr(layout_.keys));
+    require(sizes.size() == 4 && sizes[3] == layout_.keys);
     if (fits()) {
       layout_.masks = true;
       layout_.mask = steps_of(mask);
@@ -89,9 +89,9 @@ class AttentionMatcher : OperandMatcher {
   }
 
   [[nodiscard]] bool is_worth_it() const {
-    return layout_.queries >= kFewestQueries && layout_.keys > 0 && layout_.keys <= kMostKeys &&
+    return largest(layout_.queries) >= kFewestQueries && largest(layout_.keys) <= kMostKeys &&
            layout_.depth > 0 && layout_.depth <= kMostDepth && layout_.depth % 4 == 0 &&
-           layout_.columns > 0 && layout_.batches * layout_.heads > 0;
+           layout_.columns > 0;
   }
 
   const ir::Node& node_;

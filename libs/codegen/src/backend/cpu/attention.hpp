@@ -24,12 +24,12 @@ namespace kiln::codegen {
 /// What attention computes and where its operands lie, in elements.
 struct AttentionLayout {
   /// From one batch, head and row to the next.
-  using Steps = std::array<std::int64_t, 3>;
+  using Steps = std::array<ir::Expr, 3>;
 
-  std::int64_t batches = 0;
-  std::int64_t heads = 0;
-  std::int64_t queries = 0;
-  std::int64_t keys = 0;
+  ir::Expr batches = 0;
+  ir::Expr heads = 0;
+  ir::Expr queries = 0;
+  ir::Expr keys = 0;
   std::int64_t depth = 0;    ///< Of a query and a key.
   std::int64_t columns = 0;  ///< Of a value.
   Steps query = {};

@@ -24,10 +24,21 @@ class OperandMatcher {
     return expr.constant().value_or(0);
   }
 
+  /// `expr`, which must be positive, whatever varies.
+  const ir::Expr& size(const ir::Expr& expr) {
+    require(expr.bounds(graph_.symbols()).low > 0);
+    return expr;
+  }
+
   /// The next operand, which must be of float32; valid until another is placed.
   const StridedView& place(ir::ValueId value) {
     require(graph_.tensor(value).dtype == ir::DType::kFloat32);
     return operands_.emplace_back(strided_view_of(program_, value));
+  }
+
+  /// The most that `expr` may be.
+  [[nodiscard]] std::int64_t largest(const ir::Expr& expr) const {
+    return expr.bounds(graph_.symbols()).high;
   }
 
   void require(bool condition) { fits_ = fits_ && condition; }

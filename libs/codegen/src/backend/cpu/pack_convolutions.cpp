@@ -76,11 +76,13 @@ class Packer {
            std::ranges::all_of(*stride, [](const Expr& step) { return step == Expr(1); });
   }
 
-  // Of a known size, with the channels of a pixel side by side.
+  // With the channels of a pixel side by side, and never empty.
   [[nodiscard]] bool is_image(ValueId value) const {
     const ir::TensorMeta& meta = graph_.tensor(value);
     return meta.dtype == ir::DType::kFloat32 && meta.sizes.size() == 4 &&
-           meta.strides[1] == Expr(1) && ir::element_count(meta.sizes).is_constant();
+           meta.strides[1] == Expr(1) && std::ranges::all_of(meta.sizes, [&](const Expr& size) {
+             return size.bounds(graph_.symbols()).low > 0;
+           });
   }
 
   // The weight packed, and taken apart again for whoever does not read panels.

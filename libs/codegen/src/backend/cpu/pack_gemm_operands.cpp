@@ -223,18 +223,21 @@ class GemmOperandPacker {
                  : std::nullopt;
     }
     const ValueId weight = operand(graph_.node(id), left + 1);
-    const std::optional<std::int64_t> rows =
-        graph_.tensor(operand(graph_.node(id), left)).sizes[0].constant();
+    const ir::Range rows =
+        graph_.tensor(operand(graph_.node(id), left)).sizes[0].bounds(graph_.symbols());
     const bool packs = is_packable(id);
     const WeightTuning::Worth& worth = packs ? tuning_.weights.packed : tuning_.weights.transposed;
-    // A single row is a kernel of ours, which wants the weight as it is.
-    if ((!packs && !turns_) || !rows || *rows < 2 || !is_transposed_weight(weight)) {
+    const bool varies = rows.low != rows.high;
+    // A single row is a kernel of ours, which wants the weight as it is. Where rows vary it is
+    // packed: that is right for few and costs little for many.
+    if ((!packs && (!turns_ || varies)) || rows.high < 2 || !is_transposed_weight(weight)) {
       return std::nullopt;
     }
     const std::int64_t bytes = 4 * ir::element_count(graph_.tensor(weight).sizes)
                                        .constant()
                                        .value_or(tuning_.weights.max_total_bytes);
-    if (*rows > (bytes <= tuning_.weights.light_bytes ? worth.max_rows_if_light : worth.max_rows)) {
+    if (rows.low >
+        (bytes <= tuning_.weights.light_bytes ? worth.max_rows_if_light : worth.max_rows)) {
       return std::nullopt;
     }
     if (!turned_.contains(weight) && !packed_.contains(weight)) {

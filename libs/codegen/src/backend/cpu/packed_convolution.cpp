@@ -55,10 +55,10 @@ class ConvolutionMatcher : OperandMatcher {
     const ValueId image = operand(node_, 0);
     const std::vector<Expr>& sizes = tensor(image).sizes;
     const StridedView& view = place(image);
-    layout_.images = number(sizes[0]);
-    layout_.size = {number(sizes[2]), number(sizes[3])};
-    layout_.input_image = number(view.strides[0]);
-    layout_.input_step = {number(view.strides[2]), number(view.strides[3])};
+    layout_.images = size(sizes[0]);
+    layout_.size = {size(sizes[2]), size(sizes[3])};
+    layout_.input_image = view.strides[0];
+    layout_.input_step = {view.strides[2], view.strides[3]};
     require(view.strides[1] == Expr(1));
   }
 
@@ -66,13 +66,13 @@ class ConvolutionMatcher : OperandMatcher {
     const ValueId result = node_.results[0];
     const std::vector<Expr>& sizes = tensor(result).sizes;
     const StridedView& view = place(result);
-    layout_.result_size = {number(sizes[2]), number(sizes[3])};
+    layout_.result_size = {size(sizes[2]), size(sizes[3])};
     const Expr pixel = layout_.panels * layout_.width;
     const std::array<Expr, 4> dense = {sizes[2] * sizes[3] * pixel, 1, sizes[3] * pixel, pixel};
     for (std::size_t i = 0; i < dense.size(); ++i) {
       require((sizes[i] == Expr(1) || view.strides[i] == dense[i]));
     }
-    require(layout_.pixels() > 0 && layout_.channels > 0 && layout_.channels % 4 == 0 &&
+    require(layout_.channels > 0 && layout_.channels % 4 == 0 &&
             layout_.channels <= kMostConvolutionChannels);
   }
 

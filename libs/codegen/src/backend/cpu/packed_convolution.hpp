@@ -26,23 +26,24 @@ inline constexpr std::int64_t kMostConvolutionChannels = 8192;
 /// channels-last. Pairs are rows, columns.
 struct ConvolutionLayout {
   using Pair = std::array<std::int64_t, 2>;
+  using Sizes = std::array<ir::Expr, 2>;
 
-  std::int64_t images = 0;
+  ir::Expr images = 0;
   std::int64_t channels = 0;
   std::int64_t width = 8;   ///< Channels of a panel.
   std::int64_t panels = 0;  ///< Of the result's channels.
-  Pair size = {};           ///< Of an image.
-  Pair result_size = {};
+  Sizes size = {};          ///< Of an image.
+  Sizes result_size = {};
   Pair kernel = {};
   Pair stride = {};
   Pair padding = {};
   Pair dilation = {};
-  std::int64_t input_image = 0;
-  Pair input_step = {};  ///< From one row to the next, from one pixel to the next.
-  bool adds = false;     ///< Whether a bias is added.
+  ir::Expr input_image = 0;
+  Sizes input_step = {};  ///< From one row to the next, from one pixel to the next.
+  bool adds = false;      ///< Whether a bias is added.
 
   /// Of the result.
-  [[nodiscard]] std::int64_t pixels() const { return images * result_size[0] * result_size[1]; }
+  [[nodiscard]] ir::Expr pixels() const { return images * result_size[0] * result_size[1]; }
 };
 
 /// A convolution in a program.

@@ -5,8 +5,10 @@
 
 #include "backend/cpu/kernels/panel_lanes.hpp"
 #include "backend/cpu/operand_matcher.hpp"
+#include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
 #include "graph/arguments.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -77,8 +79,8 @@ class GemmMatcher : OperandMatcher {
     const std::vector<Expr>& left = tensor(sides_.lhs).sizes;
     const std::vector<Expr>& right = tensor(sides_.rhs).sizes;
     const bool batched = left.size() == 3;
-    layout_.batches = batched ? number(left[0]) : 1;
-    layout_.m = number(left[left.size() - 2]);
+    layout_.batches = batched ? size(left[0]) : Expr(1);
+    layout_.m = size(left[left.size() - 2]);
     layout_.k = number(left.back());
     columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
     layout_.panels = columns_ / layout_.width;
@@ -86,14 +88,14 @@ class GemmMatcher : OperandMatcher {
     const StridedView& rows = place(sides_.lhs);
     layout_.lhs_k = number(rows.strides.back());
     layout_.lhs_row = number(rows.strides[left.size() - 2]);
-    layout_.lhs_batch = batched ? number(rows.strides[0]) : 0;
+    layout_.lhs_batch = batched ? rows.strides[0] : Expr(0);
     place_right();
     if (sides_.added.valid()) {
       layout_.adds = true;
       place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
     }
     place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
-    require(layout_.batches > 0 && layout_.m > 0 && layout_.k > 0 && columns_ > 0);
+    require(layout_.k > 0 && columns_ > 0);
     return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
 
@@ -108,17 +110,17 @@ class GemmMatcher : OperandMatcher {
     layout_.packs_rhs = true;
     layout_.rhs_n = number(right.strides[rank - 1]);
     layout_.rhs_k = number(right.strides[rank - 2]);
-    layout_.rhs_batch = rank == 3 ? number(right.strides[0]) : 0;
+    layout_.rhs_batch = rank == 3 ? right.strides[0] : Expr(0);
   }
 
   // What has the shape of the result, or is the same for all rows or all batches.
-  void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, std::int64_t& batch) {
+  void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, Expr& batch) {
     const StridedView& view = place(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
       const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
-      return repeats ? 0 : number(view.strides[rank - from_last]);
+      return repeats ? Expr(0) : view.strides[rank - from_last];
     };
     const std::int64_t width = sides_.in_panels ? layout_.width : columns_;
     if (rank < (sides_.in_panels ? 3U : 1U) || !(view.strides.back() == Expr(1)) ||
@@ -128,8 +130,8 @@ class GemmMatcher : OperandMatcher {
       return;
     }
     panel = sides_.in_panels ? number(view.strides[0]) : layout_.width;
-    row = stride(2);
-    batch = sides_.in_panels ? 0 : stride(3);
+    row = number(stride(2));
+    batch = sides_.in_panels ? Expr(0) : stride(3);
   }
 
   const Sides& sides_;
@@ -162,16 +164,21 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
   }
   GemmLayout& layout = product->layout;
   const GemmTuning& tuning = tuning_of(target).gemm;
-  layout.packs_lhs =
-      !is_avx512(panel_lanes(target, layout.width)) || layout.m * layout.k > tuning.small_lhs;
+  layout.packs_lhs = is_avx512(panel_lanes(target, layout.width))
+                         ? is_at_least(layout.m * Expr(layout.k), tuning.small_lhs + 1)
+                         : Expr(1);
   if (sides->in_panels) {
     return product;
   }
+  // Which of both is faster depends on the rows: they must be known. Of batches there may be any
+  // number.
+  const std::optional<std::int64_t> rows = layout.m.constant();
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  const bool is_small = !layout.packs_lhs && layout.batches >= tuning.many_batches &&
+  const bool is_small = layout.packs_lhs == Expr(0) &&
+                        typical_size(layout.batches) >= tuning.many_batches &&
                         columns * layout.k <= tuning.small_rhs;
-  const bool pays = (target.blas_packs_slowly || is_small) &&
-                    packs_panels(layout.lhs_batches(), layout.m, layout.k, tuning) &&
+  const bool pays = (target.blas_packs_slowly || is_small) && rows &&
+                    packs_panels(typical_size(layout.lhs_batches()), *rows, layout.k, tuning) &&
                     (layout.rhs_k == 1 || layout.rhs_n == 1);
   return pays ? product : std::nullopt;
 }

@@ -21,19 +21,19 @@ namespace kiln::codegen {
 
 /// Where the elements of a product lie, in elements; columns of a panel are side by side.
 struct GemmLayout {
-  std::int64_t batches = 1;
-  std::int64_t lhs_batch = 0;  ///< Zero if all have the same left side, which is packed once.
-  std::int64_t rhs_batch = 0;
-  std::int64_t added_batch = 0;
-  std::int64_t result_batch = 0;
-  std::int64_t m = 0;      ///< Rows of the left side and of the result.
+  ir::Expr batches = 1;
+  ir::Expr lhs_batch = 0;  ///< Zero if all have the same left side, which is packed once.
+  ir::Expr rhs_batch = 0;
+  ir::Expr added_batch = 0;
+  ir::Expr result_batch = 0;
+  ir::Expr m = 0;          ///< Rows of the left side and of the result.
   std::int64_t k = 0;      ///< Columns of the left side, rows of the right one.
   std::int64_t width = 8;  ///< Columns of a panel.
   std::int64_t panels = 0;
   std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_rhs`.
   std::int64_t lhs_row = 0;
   std::int64_t lhs_k = 0;
-  bool packs_lhs = true;   ///< Whether rows are packed first, and not read where they are.
+  ir::Expr packs_lhs = 1;  ///< 1 if rows are packed first, 0 if they are read where they are.
   bool packs_rhs = false;  ///< Whether the right side does not lie in panels.
   std::int64_t rhs_n = 0;
   std::int64_t rhs_k = 0;
@@ -44,7 +44,7 @@ struct GemmLayout {
   std::int64_t result_row = 0;
 
   /// Left sides that differ.
-  [[nodiscard]] std::int64_t lhs_batches() const;
+  [[nodiscard]] ir::Expr lhs_batches() const { return lhs_batch == ir::Expr(0) ? 1 : batches; }
 };
 
 /// A product of panels in a program.

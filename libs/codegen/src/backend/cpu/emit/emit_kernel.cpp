@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
+#include "loop/typical_size.hpp"
 #include "schedule/transpose_tiling.hpp"
 
 namespace kiln::codegen {
@@ -27,11 +28,7 @@ int vector_bytes(const LoopProgram& program, const LoopNest& kernel, const Targe
 }
 
 double element_count_of(const LoopNest& kernel) {
-  double elements = 1;
-  for (const Expr& extent : kernel.extents) {
-    elements *= static_cast<double>(extent.constant().value_or(256));
-  }
-  return elements;
+  return static_cast<double>(typical_size(ir::element_count(kernel.extents)));
 }
 
 // Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
@@ -42,8 +39,7 @@ double memory_nanoseconds(const LoopProgram& program,
   double bytes = 0;
   for (const LoopNest::Operand& operand : kernel.operands) {
     const Tensor& tensor = program[operand.tensor];
-    const auto count =
-        static_cast<double>(ir::element_count(tensor.sizes).constant().value_or(256));
+    const auto count = static_cast<double>(typical_size(ir::element_count(tensor.sizes)));
     bytes += std::min(count, elements) * static_cast<double>(ir::size_of(tensor.dtype));
   }
   return bytes / tuning.bytes_per_nanosecond;
@@ -63,8 +59,15 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
       lanes_(prelude_.lanes()) {
   temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_, tuning_);
-  parallel_ = std::max(nanoseconds, memory_nanoseconds(program, kernel, tuning_)) >
-              tuning_.parallel_threshold;
+  const double longest = std::max(nanoseconds, memory_nanoseconds(program, kernel, tuning_));
+  const Expr elements = element_count(kernel.extents);
+  parallel_ = longest > tuning_.parallel_threshold;
+  if (!elements.is_constant()) {
+    // As many elements as take so long. What is near the estimate is decided by the sizes.
+    const double each = longest / static_cast<double>(typical_size(elements));
+    parallel_elements_ = static_cast<std::int64_t>(tuning_.parallel_threshold / each);
+    parallel_ = true;
+  }
   interleaves_ = nanoseconds > tuning_.interleave_threshold;
 }
 
@@ -140,15 +143,23 @@ void KernelEmitter::name_operands() {
 bool KernelEmitter::is_blocked() const {
   const std::optional<std::int64_t> outer = kernel_.extents[kOuter].constant();
   const std::optional<std::int64_t> inner = kernel_.extents[kInner].constant();
+  const bool is_long = !inner || *inner > tuning_.block;
   const bool uniform = std::ranges::all_of(kernel_.stores, [](const LoopNest::Store& store) {
     return store.domain == IterationDomain::kFull;
   });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
-         inner && *outer < 64 && *inner > tuning_.block && kernel_.extents[kMiddle] == Expr(1);
+         *outer < 64 && is_long && kernel_.extents[kMiddle] == Expr(1);
 }
 
 void KernelEmitter::open_parallel() {
-  body_.directive("#pragma omp parallel for");
+  open_parallel(element_count(kernel_.extents), parallel_elements_);
+}
+
+void KernelEmitter::open_parallel(const Expr& work, std::int64_t enough) {
+  body_.directive("#pragma omp parallel for" +
+                  (work.is_constant()
+                       ? ""
+                       : " if (" + context_.text(work) + " > " + std::to_string(enough) + ")"));
   result_.uses_openmp = true;
 }
 
@@ -170,7 +181,7 @@ void KernelEmitter::emit_blocks() {
   open_parallel();
   open_blocks(kernel_.extents, tuning_.block);
   Block row(context_, nullptr, LoopDepth::kOuter);
-  emit_phase(0, row, block_range(*kernel_.extents[kInner].constant() % tuning_.block));
+  emit_phase(0, row, block_range(mod(kernel_.extents[kInner], tuning_.block).constant()));
   body_.close();
 }
 

@@ -78,7 +78,7 @@ void KernelEmitter::emit_updates() {
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
   if (all.constant().value_or(tuning_.parallel_updates) >= tuning_.parallel_updates &&
       !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
-    open_parallel();
+    open_parallel(all, tuning_.parallel_updates);
   }
   if (single) {
     body_.block("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");

@@ -2,6 +2,7 @@
 // transposed first.
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -22,20 +23,20 @@ std::int64_t KernelEmitter::tile_side() const {
     bytes += ir::size_of(operand_dtype(operand));
   }
   const bool fits = kLarge * kLarge * bytes <= kBytes;
-  return fits && *kernel_.extents[kMiddle].constant() >= kManyRows ? kLarge : kSmall;
+  return fits && typical_size(kernel_.extents[kMiddle]) >= kManyRows ? kLarge : kSmall;
 }
 
 void KernelEmitter::emit_transpose_tiles() {
   const std::int64_t length = tile_side();
   const std::string side = std::to_string(length);
-  const std::int64_t bands = (*kernel_.extents[kMiddle].constant() + length - 1) / length;
+  const Expr bands = ceil_div(kernel_.extents[kMiddle], length);
   if (parallel_) {
     open_parallel();
   }
-  body_.block("for (Index task = 0; task < " +
-              context_.text(kernel_.extents[kOuter] * Expr(bands)) + "; ++task)");
-  body_.line("const Index o = task / " + std::to_string(bands) + ";");
-  body_.line("const Index top = task % " + std::to_string(bands) + " * " + side + ";");
+  body_.block("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * bands) +
+              "; ++task)");
+  body_.line("const Index o = task / (" + context_.text(bands) + ");");
+  body_.line("const Index top = task % (" + context_.text(bands) + ") * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
   body_.line("(void)o;");
   Block band(context_, nullptr, LoopDepth::kOuter);
@@ -55,7 +56,7 @@ void KernelEmitter::emit_transpose_tiles() {
     hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
   }
   emit_inner_loops(middle,
-                   block_range(*kernel_.extents[kInner].constant() % length),
+                   block_range(mod(kernel_.extents[kInner], length).constant()),
                    {.store = [&](Block& block) {
                      for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
                        read_transposed(i, block);

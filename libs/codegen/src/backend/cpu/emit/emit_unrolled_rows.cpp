@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -20,13 +21,13 @@ constexpr int kMostOperations = 6;
 }  // namespace
 
 bool KernelEmitter::unrolls_rows() {
-  const std::optional<std::int64_t> rows = kernel_.extents[kOuter].constant();
+  const std::int64_t rows = typical_size(kernel_.extents[kOuter]);
   const bool only_columns =
       std::ranges::all_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
         return reduce.result == IterationDomain::kColumn && reduce.phase == 0;
       });
   if (!only_columns || phase_count() != 1 || !temporaries_.empty() || !kernel_.segments.empty() ||
-      !(kernel_.extents[kMiddle] == Expr(1)) || !rows || *rows < kUnrolledRows * kernel_.chunks) {
+      !(kernel_.extents[kMiddle] == Expr(1)) || rows < kUnrolledRows * kernel_.chunks) {
     return false;
   }
   int operations = 0;
@@ -74,7 +75,7 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
     emit_row_stores(0, block);
   }
   body_.close();
-  return *kernel_.extents[kOuter].constant() % (kUnrolledRows * kernel_.chunks) == 0;
+  return mod(kernel_.extents[kOuter], kUnrolledRows * kernel_.chunks) == Expr(0);
 }
 
 void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count) {

@@ -34,8 +34,9 @@ class KernelEmitter {
   // Without reductions any piece of a row is a unit of work.
   bool is_blocked() const;
   void emit_blocks();
-  // Threads share the loop that follows.
+  // Threads share the loop that follows; where sizes vary, if there is enough to do.
   void open_parallel();
+  void open_parallel(const ir::Expr& work, std::int64_t enough);
   // A loop over pieces of rows: `o`, and from `begin` to below `end`.
   void open_blocks(const std::vector<ir::Expr>& extents, std::int64_t block);
   // Where the middle loop is in order.
@@ -136,6 +137,7 @@ class KernelEmitter {
   TextContext context_;
   int lanes_;
   bool parallel_ = false;
+  std::int64_t parallel_elements_ = 0;  // That are worth threads, where sizes vary.
   bool interleaves_ = false;  // Whether functions of several vectors are computed in turns.
   std::vector<RowBuffer> temporaries_;
 };

@@ -7,9 +7,13 @@
 #include "backend/cpu/attention.hpp"
 #include "backend/cpu/emit/prelude.hpp"
 #include "backend/cpu/kernels/tile_source.hpp"
+#include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
 // Rows of a tile, with a panel's vectors for each: what the registers hold. NEON's hold factors,
@@ -128,38 +132,41 @@ struct Head {
   float *result, *sums;
 };
 
-// The tile that begins at a row.
+// The tile that begins at a row. If there are fewer rows than it has, the last one is repeated.
 static void attend(const Shape& s, Index first, const Head& head) {
   float scores[kRows * kScoreStep], queries[kRows * kQueryStep];
   const Index keys = s.causal ? smaller(first + kRows, s.keys) : s.keys;
   const Index width = rounded(keys, kLanes);
+  const Index last = s.queries - 1;
+  const bool whole = first + kRows <= s.queries;
   float scale, ones[kRows], share[kRows];
   __builtin_memcpy(&scale, &s.scale, sizeof scale);
   for (int r = 0; r < kRows; ++r) {
     ones[r] = 1;
-    const float* const from = head.queries + (first + r) * s.query_row;
+    const float* const from = head.queries + smaller(first + r, last) * s.query_row;
     for (Index k = 0; k < s.depth; k += 4) *(LooseQuad*)(queries + r * kQueryStep + k) = *(const LooseQuad*)(from + k) * scale;
   }
   Index c = 0;
   for (; c + kWidth <= width; c += kWidth) tile<kVectors, kQueryStep>(queries, head.keys + c * s.depth, s.depth, ones, scores + c, kScoreStep);
   if (c < width) tile<1, kQueryStep>(queries, head.keys + c * s.depth, s.depth, ones, scores + c, kScoreStep);
   for (int r = 0; r < kRows; ++r) {
-    const Index seen = s.causal ? smaller(first + r + 1, s.keys) : s.keys;
-    const Softened row = soften(scores + r * kScoreStep, head.mask ? head.mask + (first + r) * s.mask_row : nullptr, seen, width, s.saves);
+    const Index at = smaller(first + r, last);
+    const Index seen = s.causal ? smaller(at + 1, s.keys) : s.keys;
+    const Softened row = soften(scores + r * kScoreStep, head.mask ? head.mask + at * s.mask_row : nullptr, seen, width, s.saves);
     share[r] = row.share;
-    if (s.saves) head.sums[(first + r) * s.sums_row] = row.sum;
+    if (s.saves) head.sums[at * s.sums_row] = row.sum;
   }
   float* const result = head.result + first * s.result_row;
   const Index deep = rounded(keys, 4);
   const float* panel = head.values;
   for (c = 0; c < s.columns; c += kWidth, panel += rounded(s.keys, 4) * kWidth)
-    if (c + kWidth <= s.columns) {
+    if (whole && c + kWidth <= s.columns) {
       tile<kVectors, kScoreStep>(scores, panel, deep, share, result + c, s.result_row);
     } else {
       float part[kRows * kWidth];
       tile<kVectors, kScoreStep>(scores, panel, deep, share, part, kWidth);
-      for (int r = 0; r < kRows; ++r)
-        for (Index i = c; i < s.columns; ++i) result[r * s.result_row + i] = part[r * kWidth + i - c];
+      for (Index r = 0; r < smaller(kRows, s.queries); ++r)
+        for (Index i = c; i < smaller(c + kWidth, s.columns); ++i) result[r * s.result_row + i] = part[r * kWidth + i - c];
     }
 }
 
@@ -175,7 +182,10 @@ static void piece(const Shape& s, Index index, void* const* buffers, float* room
   const Head here{(const float*)buffers[0] + batch * s.query_batch + head * s.query_head, keys, values, mask,
                   (float*)buffers[3 + s.masks] + batch * s.result_batch + head * s.result_head, sums};
   const Index tiles = (s.queries + kRows - 1) / kRows;
-  for (Index t = group * tiles / s.groups; t < (group + 1) * tiles / s.groups; ++t) attend(s, smaller(t * kRows, s.queries - kRows), here);
+  for (Index t = group * tiles / s.groups; t < (group + 1) * tiles / s.groups; ++t) {
+    const Index first = smaller(t * kRows, s.queries - kRows);
+    attend(s, first < 0 ? 0 : first, here);
+  }
 }
 
 extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
@@ -201,8 +211,12 @@ std::int64_t divided(std::int64_t n, std::int64_t by) {
 }
 
 // As many tiles as there must be, and as many rows in each as that leaves.
-std::int64_t tile_rows(std::int64_t queries, std::int64_t most) {
-  return queries > most / 2 ? divided(queries, divided(queries, most)) : kFewestQueries;
+std::int64_t tile_rows(const Expr& queries, std::int64_t most) {
+  if (!queries.is_constant()) {
+    return most;
+  }
+  const std::int64_t rows = *queries.constant();
+  return rows > most / 2 ? divided(rows, divided(rows, most)) : kFewestQueries;
 }
 
 }  // namespace
@@ -215,15 +229,15 @@ LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) 
   const AttentionTuning& tuning = tuning_of(target).attention;
   const std::int64_t width = target.panel_width;
   const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
-  const std::int64_t heads = layout.batches * layout.heads;
-  const std::int64_t most_groups =
-      std::max<std::int64_t>(1, divided(layout.queries, rows) / tuning.tiles_of_task);
-  const std::int64_t groups = std::min(divided(tuning.min_heads, heads), most_groups);
-  const std::int64_t threads = std::min(heads * groups, tuning_of(target).max_threads);
-  const std::int64_t room = divided(layout.keys, width) * width * layout.depth +
-                            divided(layout.keys, 4) * 4 * divided(layout.columns, width) * width;
-  const std::int64_t operations =
-      2 * heads * layout.queries * layout.keys * (layout.depth + layout.columns);
+  const Expr heads = layout.batches * layout.heads;
+  const Expr most_groups =
+      max(Expr(1), floor_div(ceil_div(layout.queries, rows), tuning.tiles_of_task));
+  const Expr groups = min(ceil_div(tuning.min_heads, heads), most_groups);
+  const Expr threads = min(heads * groups, Expr(tuning_of(target).max_threads));
+  const Expr room = rounded_up(layout.keys, width) * Expr(layout.depth) +
+                    rounded_up(layout.keys, 4) * Expr(divided(layout.columns, width) * width);
+  const Expr operations =
+      heads * layout.queries * layout.keys * Expr(2 * (layout.depth + layout.columns));
 
   LibraryCall call{.operation = "attention", .constants = {rows, width}};
   call.parameters = {
@@ -240,7 +254,7 @@ LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) 
                           groups,
                           threads,
                           room,
-                          operations > tuning_of(target).parallel_operations ? 1 : 0});
+                          is_at_least(operations, tuning_of(target).parallel_operations + 1)});
   call.scratch = threads * room;
   return call;
 }

@@ -4,9 +4,13 @@
 
 #include "backend/cpu/kernels/panel_lanes.hpp"
 #include "backend/cpu/kernels/tile_source.hpp"
+#include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
 // Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
@@ -55,13 +59,15 @@ std::int64_t most_pixels(std::int64_t width, const Target& target) {
   return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
 }
 
-ConvolutionTasks split_convolution(std::int64_t bands,
+ConvolutionTasks split_convolution(const Expr& bands,
                                    std::int64_t panels,
                                    std::int64_t enough,
                                    const ConvolutionTuning& tuning) {
   ConvolutionTasks tasks{.bands = bands};
-  while (bands * tasks.groups < enough && panels / (2 * tasks.groups) >= tuning.min_panels) {
-    tasks.groups *= 2;
+  for (std::int64_t groups = 1; panels / (2 * groups) >= tuning.min_panels; groups *= 2) {
+    // Twice as many, while there are too few.
+    const Expr is_enough = is_at_least(bands * Expr(groups), enough);
+    tasks.groups = tasks.groups + Expr(groups) * (Expr(1) - is_enough);
   }
   return tasks;
 }
@@ -88,11 +94,12 @@ std::string convolution_source(const ConvolutionVariant& variant,
   return source;
 }
 
-std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                 const ConvolutionTasks& tasks,
-                                                 const Target& target) {
-  const std::int64_t operations = 2 * layout.pixels() * layout.panels * layout.width *
-                                  layout.kernel[0] * layout.kernel[1] * layout.channels;
+std::vector<Expr> convolution_parameters(const ConvolutionLayout& layout,
+                                         const ConvolutionTasks& tasks,
+                                         const Target& target) {
+  const Expr operations =
+      layout.pixels() * Expr(2 * layout.panels * layout.width * layout.kernel[0] *
+                             layout.kernel[1] * layout.channels);
   return {layout.images,
           layout.channels,
           layout.panels,
@@ -113,7 +120,7 @@ std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout
           layout.input_step[1],
           tasks.bands,
           tasks.groups,
-          operations > tuning_of(target).parallel_operations ? 1 : 0};
+          is_at_least(operations, tuning_of(target).parallel_operations + 1)};
 }
 
 }  // namespace kiln::codegen

@@ -15,8 +15,8 @@ namespace kiln::codegen {
 
 /// How the work of a convolution is cut: pixels into bands, panels into groups.
 struct ConvolutionTasks {
-  std::int64_t bands = 1;
-  std::int64_t groups = 1;
+  ir::Expr bands = 1;
+  ir::Expr groups = 1;
 };
 
 /// Pixels that are computed together, at least: with fewer an addition would wait for the one
@@ -27,15 +27,15 @@ inline constexpr std::int64_t kFewestPixels = 4;
 [[nodiscard]] std::int64_t most_pixels(std::int64_t width, const Target& target);
 
 /// As many groups of panels as it takes to have `enough` tasks, if groups do not get too small.
-[[nodiscard]] ConvolutionTasks split_convolution(std::int64_t bands,
+[[nodiscard]] ConvolutionTasks split_convolution(const ir::Expr& bands,
                                                  std::int64_t panels,
                                                  std::int64_t enough,
                                                  const ConvolutionTuning& tuning);
 
 /// What kernels of convolutions are told at run time.
-[[nodiscard]] std::vector<std::int64_t> convolution_parameters(const ConvolutionLayout& layout,
-                                                               const ConvolutionTasks& tasks,
-                                                               const Target& target);
+[[nodiscard]] std::vector<ir::Expr> convolution_parameters(const ConvolutionLayout& layout,
+                                                           const ConvolutionTasks& tasks,
+                                                           const Target& target);
 
 /// What the source of a convolution is specialised for. Shapes are not among it: a program has many
 /// convolutions, and a text is compiled once.

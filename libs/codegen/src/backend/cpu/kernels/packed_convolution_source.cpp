@@ -5,8 +5,13 @@
 #include <string_view>
 
 #include "backend/cpu/kernels/convolution_source.hpp"
+#include "backend/cpu/size_choice.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
 constexpr std::string_view kDirectParts = R"(
@@ -89,12 +94,13 @@ LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Targe
   const std::int64_t most = most_pixels(layout.width, target);
   const std::int64_t band =
       std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.band_pixels);
-  const ConvolutionTasks tasks = split_convolution(
-      (layout.pixels() + band - 1) / band, layout.panels, tuning.min_tasks, tuning);
-  return {
-      .operation = "packed_convolution",
-      .constants = {layout.width, tile_pixels(layout.pixels(), most, tuning), layout.adds ? 1 : 0},
-      .parameters = convolution_parameters(layout, tasks, target)};
+  const ConvolutionTasks tasks =
+      split_convolution(ceil_div(layout.pixels(), band), layout.panels, tuning.min_tasks, tuning);
+  return {.operation = "packed_convolution",
+          .constants = {layout.width,
+                        tile_pixels(typical_size(layout.pixels()), most, tuning),
+                        layout.adds ? 1 : 0},
+          .parameters = convolution_parameters(layout, tasks, target)};
 }
 
 std::string packed_convolution_source(std::span<const std::int64_t> constants,

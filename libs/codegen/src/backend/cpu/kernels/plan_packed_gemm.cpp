@@ -3,9 +3,14 @@
 #include "backend/cpu/kernels/packed_gemm_source.hpp"
 #include "backend/cpu/kernels/panel_lanes.hpp"
 #include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
 // How deep the parts of a product are: all alike, but for the last one.
@@ -16,13 +21,9 @@ std::int64_t kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
 }
 
 // Rows of a block: all alike, but for the last one.
-std::int64_t mr_of(const GemmLayout& layout, std::int64_t lanes) {
+Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
   const std::int64_t most = most_tile_rows(lanes);
-  if (!is_avx512(lanes)) {
-    return most;
-  }
-  const std::int64_t blocks = (layout.m + most - 1) / most;
-  return (layout.m + blocks - 1) / blocks;
+  return is_avx512(lanes) ? even_part(layout.m, most) : Expr(most);
 }
 
 // Panels that are packed together because they share lines of the cache, while enough is left for
@@ -32,29 +33,27 @@ std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning
     return 1;
   }
   std::int64_t together = 4;
-  while (together > 1 && (together * kc_of(layout, tuning) > tuning.kc_of_group ||
-                          layout.batches * layout.panels / together < tuning.min_tasks)) {
+  while (together > 1 &&
+         (together * kc_of(layout, tuning) > tuning.kc_of_group ||
+          typical_size(layout.batches) * layout.panels / together < tuning.min_tasks)) {
     together /= 2;
   }
   return together;
 }
 
-bool is_worth_threads(const GemmLayout& layout, const Target& target) {
+Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  return 2 * layout.batches * layout.m * layout.k * columns > tuning_of(target).parallel_operations;
+  return is_at_least(Expr(2 * layout.k * columns) * layout.batches * layout.m,
+                     tuning_of(target).parallel_operations + 1);
 }
 
 }  // namespace
-
-std::int64_t GemmLayout::lhs_batches() const {
-  return lhs_batch == 0 ? 1 : batches;
-}
 
 LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
   const GemmTuning& tuning = tuning_of(target).gemm;
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
-  const std::int64_t packed = layout.packs_lhs ? (layout.m + 3) / 4 * 4 * layout.k : 0;
+  const Expr packed = layout.packs_lhs * rounded_up(layout.m, 4) * Expr(layout.k);
   LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
   call.scratch = layout.lhs_batches() * packed;
   call.parameters = {layout.batches,
@@ -81,7 +80,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
                      packed,
                      layout.packs_rhs ? 1 : 0,
                      layout.adds ? 1 : 0,
-                     is_worth_threads(layout, target) ? 1 : 0};
+                     is_worth_threads(layout, target)};
   return call;
 }
 

@@ -6,8 +6,13 @@
 #include <string_view>
 
 #include "backend/cpu/kernels/convolution_source.hpp"
+#include "backend/cpu/size_choice.hpp"
+#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
+
+using ir::Expr;
+
 namespace {
 
 // Between the sixteen places of what is transformed: they would lie in the same lines of the cache.
@@ -196,19 +201,17 @@ constexpr std::string_view kWinogradBody = R"(  float* const room = (float*)buff
 }  // namespace KILN_KERNEL_parts
 )";
 
-std::int64_t tiles_of(const ConvolutionLayout& layout) {
-  return layout.images * ((layout.result_size[0] + 1) / 2) * ((layout.result_size[1] + 1) / 2);
+Expr tiles_of(const ConvolutionLayout& layout) {
+  return layout.images * ceil_div(layout.result_size[0], 2) * ceil_div(layout.result_size[1], 2);
 }
 
 // Tiles of a band: so many at once, and as many in each as there are bands for.
-std::int64_t band_tiles(const ConvolutionLayout& layout,
-                        std::int64_t at_once,
-                        const ConvolutionTuning& tuning) {
+Expr band_tiles(const ConvolutionLayout& layout,
+                std::int64_t at_once,
+                const ConvolutionTuning& tuning) {
   const std::int64_t most =
       std::clamp(tuning.max_transformed / (16 * layout.channels), at_once, tuning.band_tiles);
-  const std::int64_t bands = (tiles_of(layout) + most - 1) / most;
-  const std::int64_t each = (tiles_of(layout) + bands - 1) / bands;
-  return (each + at_once - 1) / at_once * at_once;
+  return rounded_up(even_part(tiles_of(layout), most), at_once);
 }
 
 }  // namespace
@@ -218,22 +221,21 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   // Where images are so small that tiles reach far beyond them, nothing is gained.
   const std::int64_t at_once = most_pixels(layout.width, target);
-  const std::int64_t tiles = (tiles_of(layout) + at_once - 1) / at_once * at_once;
+  const std::int64_t tiles = typical_size(rounded_up(tiles_of(layout), at_once));
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels >= tuning.min_winograd_channels &&
          layout.panels * layout.width >= tuning.min_winograd_channels &&
-         16 * tiles <= 6 * layout.pixels();
+         16 * tiles <= 6 * typical_size(layout.pixels());
 }
 
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
-  const std::int64_t band = band_tiles(layout, most_pixels(layout.width, target), tuning);
+  const Expr band = band_tiles(layout, most_pixels(layout.width, target), tuning);
   const ConvolutionTasks tasks = split_convolution(
-      (tiles_of(layout) + band - 1) / band, layout.panels, tuning.min_winograd_tasks, tuning);
-  const std::int64_t threads = std::min(tasks.bands * tasks.groups, tuning_of(target).max_threads);
-  const std::int64_t workspace = 16 * (band * layout.channels + kGap) +
-                                 16 * (layout.channels * layout.width + kGap) +
-                                 16 * (band * layout.width + kGap);
+      ceil_div(tiles_of(layout), band), layout.panels, tuning.min_winograd_tasks, tuning);
+  const Expr threads = min(tasks.bands * tasks.groups, Expr(tuning_of(target).max_threads));
+  const Expr workspace = band * Expr(16 * (layout.channels + layout.width)) +
+                         Expr(16 * (layout.channels * layout.width + 3 * kGap));
   LibraryCall call{.operation = "winograd_convolution",
                    .constants = {layout.width,
                                  layout.adds ? 1 : 0,
