@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "loop/strided_view.hpp"
+#include "loop/typical_size.hpp"
 #include "schedule/fusion_group.hpp"
 
 namespace kiln::codegen {
@@ -55,22 +56,19 @@ void count_contiguous(const LoopProgram& program,
 }
 
 // The dims from the one with the largest stride to the smallest. Those of size 1 have meaningless
-// strides and stay where they are; so do all, if a stride is not known.
+// strides and stay where they are. Of strides that vary the usual one counts: any order is right.
 std::vector<std::size_t> memory_order(const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<std::size_t> moving;
   for (const std::size_t dim : order) {
-    if (!tensor.strides[dim].is_constant()) {
-      return order;
-    }
     if (!(tensor.sizes[dim] == Expr(1))) {
       moving.push_back(dim);
     }
   }
   const std::vector<std::size_t> places = moving;
   std::ranges::stable_sort(
-      moving, std::greater<>(), [&](std::size_t dim) { return *tensor.strides[dim].constant(); });
+      moving, std::greater<>(), [&](std::size_t dim) { return typical_size(tensor.strides[dim]); });
   for (std::size_t i = 0; i < places.size(); ++i) {
     order[places[i]] = moving[i];
   }
