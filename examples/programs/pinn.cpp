@@ -6,7 +6,7 @@
 namespace programs {
 namespace pinn {
 
-constexpr std::int64_t kPoints = 1000, kBoundaryPoints = 200, kWidth = 32;
+constexpr std::int64_t kPoints = 500, kBoundaryPoints = 100, kWidth = 32;
 
 torch::nn::Sequential network() {
   return torch::nn::Sequential(torch::nn::Linear(2, kWidth),
@@ -41,6 +41,7 @@ torch::Tensor residual(torch::nn::Sequential& net,
 Losses train_pinn(Run& run) {
   using namespace pinn;
   torch::nn::Sequential net = network();
+  net->to(torch::kDouble);  // L-BFGS's line search wants more digits than float has.
   auto loss_of = run.compile(
       net,
       [net](
@@ -52,13 +53,13 @@ Losses train_pinn(Run& run) {
   torch::optim::LBFGS optimizer(
       net->parameters(),
       torch::optim::LBFGSOptions(1.0).max_iter(10).history_size(20).line_search_fn("strong_wolfe"));
-  const torch::Tensor x = 2 * torch::rand({kPoints, 1}) - 1, t = torch::rand({kPoints, 1});
+  const auto random = [](std::int64_t count) { return torch::rand({count, 1}, torch::kDouble); };
+  const torch::Tensor x = 2 * random(kPoints) - 1, t = random(kPoints);
   // u(x, 0) = -sin(pi x), and u(-1, t) = u(1, t) = 0.
-  const torch::Tensor start_x = 2 * torch::rand({kBoundaryPoints, 1}) - 1;
-  const torch::Tensor wall_x = 2 * torch::randint(2, {kBoundaryPoints, 1}).to(torch::kFloat) - 1;
-  const torch::Tensor boundary =
-      torch::cat({torch::cat({start_x, torch::zeros_like(start_x)}, 1),
-                  torch::cat({wall_x, torch::rand({kBoundaryPoints, 1})}, 1)});
+  const torch::Tensor start_x = 2 * random(kBoundaryPoints) - 1;
+  const torch::Tensor wall_x = 2 * random(kBoundaryPoints).round() - 1;
+  const torch::Tensor boundary = torch::cat({torch::cat({start_x, torch::zeros_like(start_x)}, 1),
+                                             torch::cat({wall_x, random(kBoundaryPoints)}, 1)});
   const torch::Tensor values = torch::cat({-(M_PI * start_x).sin(), torch::zeros_like(wall_x)});
   for (;;) {
     co_yield optimizer.step([&] {

@@ -59,7 +59,7 @@ class Worlds {
   torch::Tensor act(const torch::Tensor& action) {
     velocity_ = 0.9 * velocity_ + 0.1 * action.clamp(-1, 1);
     position_ = (position_ + 0.1 * velocity_).clamp(-2, 2);
-    return -(goal_ - position_).square().sum(1);
+    return -0.1 * (goal_ - position_).square().sum(1);
   }
 
  private:
@@ -76,7 +76,7 @@ struct Rollout {
 using Policy =
     std::function<std::tuple<torch::Tensor, torch::Tensor, torch::Tensor>(torch::Tensor)>;
 
-Rollout play(Worlds& worlds, const Policy& policy) {
+Rollout play(Worlds worlds, const Policy& policy) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> states, actions, log_probabilities, rewards, values;
   for (std::int64_t i = 0; i < kHorizon; ++i) {
@@ -128,9 +128,8 @@ Losses train_ppo(Run& run) {
       });
 
   torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(3e-4));
-  Worlds worlds;
   for (;;) {
-    const Rollout seen = play(worlds, policy);
+    const Rollout seen = play(Worlds(), policy);
     torch::Tensor loss;
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       for (const torch::Tensor& batch : torch::randperm(kHorizon * kWorlds).split(kMinibatch)) {

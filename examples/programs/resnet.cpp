@@ -87,7 +87,7 @@ Losses train_resnet(Run& run) {
   auto forward = run.compile(model);
 
   torch::optim::SGD optimizer(model->parameters(),
-                              torch::optim::SGDOptions(0.01).momentum(0.9).weight_decay(1e-4));
+                              torch::optim::SGDOptions(0.002).momentum(0.9).weight_decay(1e-4));
   const Labelled train = striped_images(kImages, 3, kSize);
   const Labelled test = striped_images(kTestImages, 3, kSize);
   for (;;) {

@@ -17,7 +17,8 @@ Then each package serves, in Kiln's Runner, with 1, 2, 4 … instances; and each
 which gives its first result and its peak of memory (fresh.py).
 
 `--check` fails where a target is missed. Without names and without `--quick` it also runs the benchmarks of what a model
-does not show: container (call overhead), training, partitioner (bytes saved) and cache (warm starts).
+does not show: container (call overhead), training, programs (whole training programs), partitioner (bytes saved) and
+cache (warm starts).
 """
 
 import argparse
@@ -48,7 +49,8 @@ COLD_STARTS = ["mlp", "gpt2"]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # Benchmarks of their own, and how they check their targets.
-OTHERS = {"container": ["--check"], "training": ["--check"], "partitioner": [], "cache": ["--check"]}
+OTHERS = {"container": ["--check"], "training": ["--check"], "programs": ["--check"], "partitioner": [],
+          "cache": ["--check"]}
 
 
 class Progress:
