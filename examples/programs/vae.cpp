@@ -48,7 +48,7 @@ Losses train_vae(Run& run) {
     return (reconstruction + divergence) / x.size(0);
   });
 
-  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
+  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(3e-4));
   const torch::Tensor images = (striped_images(kImages, 1, 24).data.flatten(1) + 1) / 2;
   for (;;) {
     for (const torch::Tensor& batch : torch::randperm(kImages).split(kBatch)) {
