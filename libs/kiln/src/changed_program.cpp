@@ -39,13 +39,28 @@ at::Tensor with_history(const at::Tensor& tensor, bool requires_grad, bool has_h
   return leaf.clone();
 }
 
-// A tensor of the sizes that were traced: integers are the index of something, and numbers tell
-// arguments apart (at::equal).
-at::Tensor of_size_traced(const TensorGuard& traced, const at::Tensor& input, std::size_t number) {
+// A tensor of the sizes that were traced, at the place in its storage where that began: integers
+// are the index of something, and numbers tell arguments apart (at::equal).
+at::Tensor of_size_traced(const Version& version, const at::Tensor& input, std::size_t number) {
   const at::NoGradGuard no_grad;
+  const TensorGuard& traced = version.inputs[number];
+  const std::int64_t offset = version.program->offset(number);
+  at::Tensor result = at::empty_strided(traced.sizes, traced.strides, input.options());
+  if (offset != 0) {
+    const auto extent = static_cast<std::int64_t>(result.storage().nbytes() / result.itemsize());
+    result.set_(at::empty({offset + extent}, input.options()).storage(),
+                offset,
+                traced.sizes,
+                traced.strides);
+  }
   const bool has_fractions = input.is_floating_point() || input.is_complex();
-  return at::empty_strided(traced.sizes, traced.strides, input.options())
-      .fill_(has_fractions ? 0.25 * static_cast<double>(number + 1) : 0.0);
+  return result.fill_(has_fractions ? 0.25 * static_cast<double>(number + 1) : 0.0);
+}
+
+// A batch that is a slice of the data begins elsewhere in each call.
+bool begins_elsewhere(const Version& version, const at::Tensor& input, std::size_t number) {
+  return input.defined() && input.has_storage() &&
+         input.storage_offset() != version.program->offset(number);
 }
 
 // What a version is traced again with, so that an unchanged program has the same trace: arguments
@@ -58,7 +73,11 @@ std::optional<Tensors> arguments_like_traced(const Version& version, const Tenso
       version.inputs, inputs, [](const TensorGuard& guard, const at::Tensor& input) {
         return guard.holds(input);
       });
-  if (has_other_sizes && shares_memory(plan)) {
+  bool any_begins_elsewhere = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    any_begins_elsewhere = any_begins_elsewhere || begins_elsewhere(version, inputs[i], i);
+  }
+  if ((has_other_sizes || any_begins_elsewhere) && shares_memory(plan)) {
     return std::nullopt;
   }
   Tensors arguments = inputs;
@@ -81,14 +100,17 @@ std::optional<Tensors> arguments_like_traced(const Version& version, const Tenso
           return share_memory(other, input);
         });
     if (has_other_sizes && (is_integral(input) || !version.inputs[i].holds(input))) {
-      arguments[i] = with_history(
-          of_size_traced(version.inputs[i], input, i), input.requires_grad(), has_history);
-    } else if (is_shared) {
-      arguments[i] = with_history(of_size_traced(version.inputs[i], input, i).copy_(input.detach()),
+      arguments[i] =
+          with_history(of_size_traced(version, input, i), input.requires_grad(), has_history);
+    } else if (is_shared || begins_elsewhere(version, input, i)) {
+      arguments[i] = with_history(of_size_traced(version, input, i).copy_(input.detach()),
                                   input.requires_grad(),
                                   has_history);
     } else if (input.is_leaf() == has_history) {
       arguments[i] = with_history(input, input.requires_grad(), has_history);
+    }
+    if (begins_elsewhere(version, arguments[i], i)) {
+      return std::nullopt;  // A history comes with memory of its own.
     }
   }
   return arguments;

@@ -100,6 +100,7 @@ TracedProgram::TracedProgram(const JointTrace& trace,
       plan_(autograd_dispatch::to_bytes(trace.plan)) {
   for (const at::Tensor& input : inputs) {
     has_history_.push_back(input.defined() && !input.is_leaf());
+    offsets_.push_back(input.defined() && input.has_storage() ? input.storage_offset() : 0);
   }
   captured_names_ = module == nullptr ? std::vector<std::string>(captured_.size())
                                       : known_names_of(captured_, *module);

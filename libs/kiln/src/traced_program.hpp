@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class TracedProgram {
 
   /// Whether an input of that call was computed by something that autograd knows.
   [[nodiscard]] bool has_history(std::size_t input) const { return has_history_[input]; }
+  /// Where in its storage an input of that call began; the trace has it of the input and its views.
+  [[nodiscard]] std::int64_t offset(std::size_t input) const { return offsets_[input]; }
 
   /// What of it is not in `now`, a trace of the same call, in one sentence that says what to do
   /// about it; nothing if the program is the same.
@@ -47,6 +50,7 @@ class TracedProgram {
   std::vector<at::Tensor> captured_;
   std::vector<std::string> captured_names_;  // Empty where there is none.
   std::vector<bool> has_history_;            // By input.
+  std::vector<std::int64_t> offsets_;        // By input.
   std::string plan_;                         // As bytes.
 };
 

@@ -275,6 +275,29 @@ TEST_CASE("arguments that share memory or have a history now are not a change", 
   CHECK(writes.report().retraces == 2);
 }
 
+TEST_CASE("arguments that begin elsewhere in their storage are not a change", "[kiln][retrace]") {
+  torch::nn::Linear layer(4, 4);
+  const Function fast = compile(
+      layer.ptr(),
+      [layer](const Tensors& in) mutable { return Tensors{layer(in[0]).sum() + in[0][1].sum()}; },
+      suspicious());
+  const torch::Tensor data = torch::randn({20, 4});
+  for (int i = 2; i < 6; ++i) {
+    const torch::Tensor batch = data.narrow(0, 3 * i, 2);
+    CHECK(is_close(fast({batch})[0], layer(batch).sum() + batch[1].sum()));
+  }
+  CHECK(fast.report().versions == 1);
+  CHECK(fast.report().retraces == 3);
+
+  const Function writes =
+      compile([](const Tensors& in) { return Tensors{in[0].mul_(2) + in[1]}; }, suspicious());
+  for (int i = 0; i < 3; ++i) {
+    const torch::Tensor both = torch::ones({20}).narrow(0, i, 6);
+    CHECK(is_close(writes({both.narrow(0, 0, 3), both.narrow(0, 3, 3)})[0], torch::full({3}, 3.0)));
+  }
+  CHECK(writes.report().versions == 1);
+}
+
 TEST_CASE("what equal() says of other data is not a change of the program", "[kiln][retrace]") {
   const Function fast = compile(
       [](const Tensors& in) { return Tensors{in[0].equal(in[1]) ? in[0] * 2 : in[0] - in[1]}; },
