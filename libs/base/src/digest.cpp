@@ -1,5 +1,6 @@
 #include "kiln/base/digest.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <new>
@@ -54,7 +55,12 @@ std::optional<Digest> Digest::parse(std::string_view text) {
 }
 
 struct Hasher::State {
-  State() : context(EVP_MD_CTX_new()) {
+  State() {
+    // Statics of a program may compute digests when they are destroyed, after OpenSSL's own handler
+    // at exit would have run.
+    static const int is_kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    ensure(is_kept == 1, "OpenSSL starts");
+    context = EVP_MD_CTX_new();
     if (context == nullptr) {
       throw std::bad_alloc();
     }
@@ -68,7 +74,7 @@ struct Hasher::State {
     ensure(EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1, "OpenSSL has SHA-256");
   }
 
-  EVP_MD_CTX* context;
+  EVP_MD_CTX* context = nullptr;
 };
 
 Hasher::Hasher() : state_(std::make_unique<State>()) {}
