@@ -35,8 +35,8 @@ void KernelEmitter::emit_transpose_tiles() {
   }
   body_.block("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * bands) +
               "; ++task)");
-  body_.line("const Index o = task / (" + context_.text(bands) + ");");
-  body_.line("const Index top = task % (" + context_.text(bands) + ") * " + side + ";");
+  body_.line("const Index o = task / " + context_.text(bands) + ";");
+  body_.line("const Index top = task % " + context_.text(bands) + " * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
   body_.line("(void)o;");
   Block band(context_, nullptr, LoopDepth::kOuter);
