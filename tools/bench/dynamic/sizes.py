@@ -17,7 +17,6 @@ class Varying:
     arguments: Callable  # a size -> the arguments
     dims: tuple  # of each argument, as torch.export takes them
     sizes: list  # the one that is exported first, then others
-    module: Callable = None  # where the one of the model fixes what varies
 
 
 def rows(name, *rest, sizes, most):
