@@ -11,7 +11,6 @@ size stays.
 
 import argparse
 import json
-import math
 import pathlib
 import statistics
 import subprocess
@@ -22,9 +21,11 @@ import zipfile
 
 import torch
 
-from sizes import VARYING  # puts tools/bench on the path
-from candidates import KILN, listed, made
-from turns import alternate, summary
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from candidates import KILN, listed, made  # noqa: E402: it stands one folder up
+from report import geometric_mean  # noqa: E402
+from sizes import VARYING  # noqa: E402
+from turns import alternate, summary  # noqa: E402
 
 PEERS = ["AOTInductor"]
 TARGETS = {"steady": 1.10, "mean": 1.04, "compile": 1.6, "code": 1.6, "package": 1.3, "turns": 1.03, "new_ms": 1.0}
@@ -129,8 +130,8 @@ class Row:
         return statistics.median(ratios)
 
 
-def mean(numbers):
-    return math.exp(statistics.fmean(math.log(number) for number in numbers))
+def mean_ratio(rows):
+    return geometric_mean([found["ratio"] for row in rows for found in row["sizes"].values()])
 
 
 def table(row):
@@ -157,9 +158,8 @@ def missed(rows):
         for key, target in (("compile_ms", "compile"), ("code", "code"), ("package", "package"), ("turns", "turns")):
             if row[key] > TARGETS[target]:
                 yield f"{row['name']}: {target} {row[key]:.2f}x"
-    average = mean(found["ratio"] for row in rows for found in row["sizes"].values())
-    if average > TARGETS["mean"]:
-        yield f"geometric mean {average:.3f}x of fixed"
+    if mean_ratio(rows) > TARGETS["mean"]:
+        yield f"geometric mean {mean_ratio(rows):.3f}x of fixed"
 
 
 def main():
@@ -174,12 +174,18 @@ def main():
     for name in arguments.names:
         if name not in VARYING:
             parser.error(f"there is no {name}; known are {', '.join(VARYING)}")
+    arguments.peers = [peer for peer in arguments.peers.split(",") if peer]
+    for peer in arguments.peers:
+        if peer not in PEERS:
+            parser.error(f"there is no {peer}; known are {', '.join(PEERS)}")
+    if arguments.sizes < 1:
+        parser.error("--sizes is at least 1")
     rows = []
     for name in arguments.names or VARYING:
         with tempfile.TemporaryDirectory() as folder, torch.no_grad():
             rows.append(Row(name, pathlib.Path(folder), arguments).measure())
         print(table(rows[-1]), flush=True)
-    print(f"geometric mean {mean(found['ratio'] for row in rows for found in row['sizes'].values()):.3f}x of fixed sizes")
+    print(f"geometric mean {mean_ratio(rows):.3f}x of fixed sizes")
     pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=2) + "\n")
     misses = list(missed(rows))
     for miss in misses:

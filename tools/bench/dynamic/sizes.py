@@ -1,14 +1,10 @@
 """What varies in each model of ./dev bench, and the sizes at which it is measured."""
 
-import pathlib
-import sys
 from dataclasses import dataclass
 from typing import Callable
 
 import torch
 from torch.export import Dim
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 
 @dataclass

@@ -1,5 +1,7 @@
 #include "loop/typical_size.hpp"
 
+#include <algorithm>
+
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {
@@ -15,7 +17,7 @@ std::int64_t typical_size(const ir::Expr& expr) {
     sizes.emplace(symbol, kTypical);
   }
   try {
-    return expr.evaluate(sizes);
+    return std::max<std::int64_t>(1, expr.evaluate(sizes));  // s0 - 64 is a size, too.
   } catch (const Error&) {  // A quotient by what is zero there, or more than an integer holds.
     return kUnknown;
   }

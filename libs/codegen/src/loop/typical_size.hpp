@@ -8,7 +8,8 @@
 
 namespace kiln::codegen {
 
-/// `expr` where each symbol is as large as batches and lengths usually are; a number is itself.
+/// `expr` where each symbol is as large as batches and lengths usually are, and at least 1; a
+/// number is itself.
 [[nodiscard]] std::int64_t typical_size(const ir::Expr& expr);
 
 }  // namespace kiln::codegen

@@ -7,8 +7,8 @@
 
 #include "kiln/base/error.hpp"
 #include "loop/typical_size.hpp"
+#include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
-#include "schedule/transpose_tiling.hpp"
 
 namespace kiln::codegen {
 

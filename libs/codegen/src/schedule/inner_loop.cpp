@@ -1,6 +1,7 @@
 #include "schedule/inner_loop.hpp"
 
 #include "loop/typical_size.hpp"
+#include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
 #include "schedule/row_buffers.hpp"
 #include "schedule/segments.hpp"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "loop/typical_size.hpp"
+#include "schedule/exact_quotient.hpp"
 
 namespace kiln::codegen {
 
@@ -57,11 +58,6 @@ bool only_writes_rows(const LoopNest& kernel) {
 }
 
 }  // namespace
-
-std::optional<Expr> exact_quotient(const Expr& a, const Expr& b) {
-  const Expr quotient = floor_div(a, b);
-  return quotient * b == a ? std::optional(quotient) : std::nullopt;
-}
 
 std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopNest& kernel) {
   std::set<ScalarId> seen;

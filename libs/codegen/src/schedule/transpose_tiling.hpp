@@ -11,9 +11,6 @@
 
 namespace kiln::codegen {
 
-/// `a` / `b`, if that is a whole number at every size.
-[[nodiscard]] std::optional<ir::Expr> exact_quotient(const ir::Expr& a, const ir::Expr& b);
-
 /// Makes a kernel of a group with the loops' extents.
 using Expand = std::function<std::optional<LoopNest>(const FusionGroup&, std::vector<ir::Expr>)>;
 

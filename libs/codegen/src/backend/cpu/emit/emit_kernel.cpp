@@ -63,8 +63,9 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
   const Expr elements = element_count(kernel.extents);
   parallel_ = longest > tuning_.parallel_threshold;
   if (!elements.is_constant()) {
-    // As many elements as take so long. What is near the estimate is decided by the sizes.
-    const double each = longest / static_cast<double>(typical_size(elements));
+    // The sizes decide: are there as many elements as take so long?
+    constexpr double kLeast = 1e-3;  // Nanoseconds for an element, where nothing was counted.
+    const double each = std::max(kLeast, longest / static_cast<double>(typical_size(elements)));
     parallel_elements_ = static_cast<std::int64_t>(tuning_.parallel_threshold / each);
     parallel_ = true;
   }
