@@ -41,6 +41,8 @@ SAME(KilnModel, constants); SAME(KilnModel, in_spec); SAME(KilnModel, out_spec);
 SAME(KilnModel, cpu_features); SAME(KilnModel, weights); SAME(KilnModel, weights_bytes);
 SAME(KilnModel, create); SAME(KilnModel, destroy); SAME(KilnModel, run); SAME(KilnModel, fold);
 SAME(KilnModel, pending_error);
+SAME_SIZE(KilnLifetime);
+SAME(KilnLifetime, first); SAME(KilnLifetime, last);
 )";
 
 // Whether a compiler finds the two declarations alike.

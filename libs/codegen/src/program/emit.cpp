@@ -30,9 +30,11 @@ void emit_functions(SourceText& text,
   emit_prologue_epilogue(emission);
   SourceText prepare;
   emit_prepare(prepare, emission);
-  if (!emission.program().dynamic() && !emission.lists().empty()) {
+  if (std::ranges::any_of(emission.lists(), is_fixed)) {
     text.line();
-    for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+  }
+  for (std::size_t i = 0; i < emission.lists().size(); ++i) {
+    if (is_fixed(emission.lists()[i])) {
       text.line("static const Int64 n" + std::to_string(i) + "[] = {" +
                 number_list(emission, emission.lists()[i]) + "};");
     }
@@ -146,7 +148,7 @@ std::string Emission::list(const std::vector<ir::Expr>& values) {
   if (added) {
     lists_.push_back(values);
   }
-  return (program_.dynamic() ? "m.n" : "n") + std::to_string(entry->second);
+  return (is_fixed(values) ? "n" : "m.n") + std::to_string(entry->second);
 }
 
 std::string Emission::owned(BufferId buffer) const {
@@ -351,6 +353,9 @@ ProgramText emit_program(const Program& program,
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   if (kernels.size() > 1) {
     unit.line("HIDDEN int kiln_best_cpu_level(const char* const*, int);");
+  }
+  if (program.dynamic()) {
+    unit.line("HIDDEN Int64 kiln_plan_arena(const KilnLifetime*, const Int64*, int, Int64*);");
   }
   unit.close();
   if (kernels.size() > 1) {

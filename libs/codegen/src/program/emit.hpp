@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -59,6 +60,11 @@ struct KernelSet {
                                        const std::vector<KernelSet>& kernels,
                                        const DeviceOperations& operations,
                                        const ModelDescription& description);
+
+/// Whether no number of a list varies: it is then a table, else a member of the instance.
+[[nodiscard]] inline bool is_fixed(const std::vector<ir::Expr>& list) {
+  return std::ranges::all_of(list, [](const ir::Expr& number) { return number.is_constant(); });
+}
 
 /// What the steps share while they are written: names for things that are defined elsewhere in the
 /// unit.

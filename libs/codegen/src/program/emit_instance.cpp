@@ -66,7 +66,9 @@ void emit_instance(SourceText& text, const Emission& emission) {
       text.line("Int64 symbol_" + source.symbol + ";");
     }
     for (std::size_t i = 0; i < emission.lists().size(); ++i) {
-      array("Int64", ("n" + std::to_string(i)).c_str(), emission.lists()[i].size());
+      if (!is_fixed(emission.lists()[i])) {
+        array("Int64", ("n" + std::to_string(i)).c_str(), emission.lists()[i].size());
+      }
     }
   }
   text.close("};");

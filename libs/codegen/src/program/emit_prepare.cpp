@@ -1,8 +1,8 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "program/emit.hpp"
-#include "program/memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -82,31 +82,45 @@ void emit_fixed(SourceText& text, Emission& emission) {
   text.close();
 }
 
-// The offsets of the slots, each behind the one before it, and memory for all of them.
-void emit_slots(SourceText& text, const Emission& emission) {
-  const Program& program = emission.program();
-  const std::string alignment = std::to_string(kArenaAlignment);
-  text.line("Int64 bytes = 0;");
-  for (std::uint32_t slot = 0; slot < program.arena_slots; ++slot) {
-    std::string largest = "0LL";
-    for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-      const Buffer& buffer = program.schedule->buffers[i];
-      if (is_in_arena(program.buffers[i]) && program.buffers[i].slot == slot) {
-        largest = "maximum(" + largest + ", " +
-                  emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ")";
-      }
+// When which buffer of the arena is in use.
+void emit_lifetimes(SourceText& text, const Program& program) {
+  text.line().open("static const KilnLifetime lifetimes[] = {");
+  for (const BufferPlan& buffer : program.buffers) {
+    if (is_in_arena(buffer)) {
+      text.line(in_braces({std::to_string(buffer.first), std::to_string(buffer.last)}) + ",");
     }
-    text.line("const Int64 slot" + std::to_string(slot) + " = bytes;");
-    text.line("bytes += (" + largest + " + " + alignment + " - 1) / " + alignment + " * " +
-              alignment + ";");
   }
-  text.open("if (bytes > m.capacity) {");
+  text.close("};");
+}
+
+// Memory for the sizes of the call, and the place of each buffer in it.
+void emit_places(SourceText& text, const Emission& emission) {
+  const Program& program = emission.program();
+  text.open("const Int64 bytes[] = {");
+  std::vector<std::size_t> placed;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    if (is_in_arena(program.buffers[i])) {
+      const Buffer& buffer = program.schedule->buffers[i];
+      text.line(emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ",");
+      placed.push_back(i);
+    }
+  }
+  text.close("};");
+  const std::string count = std::to_string(placed.size());
+  text.line("Int64 offsets[" + count + "];");
+  text.line("const Int64 wanted = kiln_plan_arena(lifetimes, bytes, " + count + ", offsets);");
+  text.line("if (wanted < 0) return 1;");
+  text.open("if (wanted > m.capacity) {");
   text.line(emission.operations().free + "(m.arena);");
   text.line("m.capacity = 0;");
-  text.line("m.arena = allocate((Size)bytes);");
+  text.line("m.arena = allocate((Size)wanted);");
   text.line("if (!m.arena) return 1;");
-  text.line("m.capacity = bytes;");
+  text.line("m.capacity = wanted;");
   text.close();
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    text.line("m.at[" + std::to_string(placed[i]) + "] = m.arena + offsets[" + std::to_string(i) +
+              "];");
+  }
 }
 
 void emit_symbolic(SourceText& text, Emission& emission) {
@@ -118,27 +132,24 @@ void emit_symbolic(SourceText& text, Emission& emission) {
       views.push_back(emission.lay(i));
     }
   }
-  if (program.arena_slots != 0) {
+  const bool has_arena = std::ranges::any_of(program.buffers, is_in_arena);
+  if (has_arena) {
     text.verbatim(emission.operations().allocate);
+    emit_lifetimes(text, program);
   }
-  text.line().open("static int prepare(Instance& m) {");
+  text.line().open("RARELY static int prepare(Instance& m) {");
   if (!program.views.empty()) {
     text.line("for (View& view : m.view) release(view.tensor);");
   }
   for (std::size_t i = 0; i < emission.lists().size(); ++i) {
-    for (std::size_t k = 0; k < emission.lists()[i].size(); ++k) {
+    const std::vector<ir::Expr>& list = emission.lists()[i];
+    for (std::size_t k = 0; !is_fixed(list) && k < list.size(); ++k) {
       text.line("m.n" + std::to_string(i) + "[" + std::to_string(k) +
-                "] = " + emission.number(emission.lists()[i][k]) + ";");
+                "] = " + emission.number(list[k]) + ";");
     }
   }
-  if (program.arena_slots != 0) {
-    emit_slots(text, emission);
-  }
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    if (is_in_arena(program.buffers[i])) {
-      text.line("m.at[" + std::to_string(i) + "] = m.arena + slot" +
-                std::to_string(program.buffers[i].slot) + ";");
-    }
+  if (has_arena) {
+    emit_places(text, emission);
   }
   for (const std::string& view : views) {
     text.line(view);

@@ -5,7 +5,7 @@
 namespace kiln::codegen {
 
 /// The version of the container's page that models are written for.
-inline constexpr int kModelVersion = 3;
+inline constexpr int kModelVersion = 4;
 
 /// Types, the page of the container, and how errors are passed on.
 inline constexpr const char* kModelPreamble = R"(
@@ -15,7 +15,7 @@ typedef __SIZE_TYPE__ Size;
 struct AtenTensorOpaque;
 typedef AtenTensorOpaque* Handle;
 
-// The page of the container (kiln/container_runtime/model.h), version 3.
+// The page of the container (kiln/container_runtime/model.h), version 4.
 struct KilnTensor {
   const char* name;
   int dtype, device_type, rank;
@@ -52,6 +52,16 @@ struct KilnModel {
   int (*fold)(void*, KilnCall*);
   const char* (*pending_error)(void*);
 };
+struct KilnLifetime {
+  int first, last;
+};
+
+// What runs when sizes change takes less time than it would take to compile it well.
+#if defined(__clang__)
+#define RARELY __attribute__((noinline, optnone))
+#else
+#define RARELY __attribute__((noinline, optimize("O0")))
+#endif
 
 // Every function of libtorch's C shim gives 0 or an error.
 #define TRY(...) if (int error = (__VA_ARGS__)) return error

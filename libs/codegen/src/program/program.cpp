@@ -6,8 +6,8 @@
 #include "graph/aliases.hpp"
 #include "graph/constants.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/memory_plan.hpp"
 #include "libtorch/call_path.hpp"
-#include "program/memory_plan.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -203,22 +203,11 @@ class BufferPlanner {
     }
   }
 
-  [[nodiscard]] ir::Bindings estimates() const {
-    constexpr std::int64_t kTypical = 64;
-    ir::Bindings bindings;
-    for (const ir::SymbolSource& source : program_.symbols) {
-      const auto range = graph_.symbols().find(source.symbol);
-      bindings[source.symbol] =
-          range == graph_.symbols().end()
-              ? kTypical
-              : std::clamp(
-                    kTypical, range->second.low, std::max(range->second.low, range->second.high));
-    }
-    return bindings;
-  }
-
+  // With sizes that vary an instance does this, when it knows them (emit_prepare.cpp).
   void place() {
-    const ir::Bindings typical = estimates();
+    if (program_.dynamic()) {
+      return;
+    }
     std::vector<Lifetime> lifetimes;
     std::vector<std::size_t> owners;
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
@@ -226,20 +215,12 @@ class BufferPlanner {
       if (buffer.used && buffer.memory == Memory::kArena) {
         const Buffer& shape = schedule_.buffers[i];
         const std::int64_t bytes =
-            extent_bytes(shape.sizes, shape.strides, shape.dtype).evaluate(typical);
+            *extent_bytes(shape.sizes, shape.strides, shape.dtype).constant();
         lifetimes.push_back({buffer.first,
                              buffer.last,
                              static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0))});
         owners.push_back(i);
       }
-    }
-    if (program_.dynamic()) {
-      const std::vector<std::uint32_t> slots = plan_slots(lifetimes);
-      for (std::size_t i = 0; i < owners.size(); ++i) {
-        program_.buffers[owners[i]].slot = slots[i];
-        program_.arena_slots = std::max(program_.arena_slots, slots[i] + 1);
-      }
-      return;
     }
     const MemoryPlan memory = plan_memory(lifetimes);
     for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -35,7 +35,6 @@ struct BufferPlan {
   bool escapes = false;        ///< Some output of the model shares its memory.
   bool needs_pointer = false;  ///< Kernels or tensors are laid on it.
   std::size_t offset = 0;      ///< In the arena, if sizes are fixed.
-  std::uint32_t slot = 0;      ///< In the arena, if they are not.
 };
 
 /// A tensor on part of a buffer, kept from run to run while the buffer stays where it is.
@@ -67,8 +66,7 @@ struct Program {
   std::vector<View> views;
   std::vector<std::uint32_t>
       mutations;  ///< Outputs of the graph that are still to be copied into its inputs.
-  std::size_t arena_bytes = 0;    ///< If sizes are fixed.
-  std::uint32_t arena_slots = 0;  ///< If they are not.
+  std::size_t arena_bytes = 0;  ///< If sizes are fixed.
   bool mutates_constants = false;
 
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return schedule->buffers[id.index()]; }

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KILN_MODEL_VERSION 3
+#define KILN_MODEL_VERSION 4
 
 /* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
 struct AtenTensorOpaque;
@@ -103,6 +103,12 @@ typedef struct KilnModel {
   const char* (*pending_error)(void* instance);
 } KilnModel;
 
+/** The steps of a run in which memory of an instance is in use, both included. */
+typedef struct KilnLifetime {
+  int32_t first; /**< that writes it */
+  int32_t last;  /**< that reads it */
+} KilnLifetime;
+
 /** The last bytes of a library file with weights behind it. */
 typedef struct KilnWeightsTrailer {
   char magic[16];             /**< KILN_WEIGHTS_MAGIC */
@@ -116,6 +122,13 @@ typedef struct KilnWeightsTrailer {
  * to run. `needed` are their `cpu_features`, the least demanding first. */
 __attribute__((__visibility__("hidden"))) int32_t kiln_best_cpu_level(const char* const* needed,
                                                                       int32_t count);
+
+/* For a model whose sizes vary: where in an arena each of `count` buffers of so many bytes lies.
+ * Returns how large the arena is, or -1 if there is no memory to plan it. */
+__attribute__((__visibility__("hidden"))) int64_t kiln_plan_arena(const KilnLifetime* lifetimes,
+                                                                  const int64_t* bytes,
+                                                                  int32_t count,
+                                                                  int64_t* offsets);
 
 /* Hidden: two models in one process never see each other's table. */
 extern __attribute__((__visibility__("hidden"))) const KilnModel kiln_model;
