@@ -190,6 +190,24 @@ TEST_CASE("constants that were folded follow new weights", "[kiln][kiln]") {
   CHECK(torch::allclose(model.run({x})[0], net->forward(x), 1e-4, 1e-5));
 }
 
+TEST_CASE("weights of a model whose sizes vary can be replaced", "[kiln][kiln]") {
+  const Scratch scratch;
+  torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 32, 3).padding(1)),
+                            torch::nn::ReLU());
+  const torch::Tensor x = torch::randn({2, 3, 10, 10});
+  exporter::ExportOptions varying;
+  varying.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "batch", .max = 8}};
+  Model model =
+      load(aot_compile(export_program(net, {x}, varying), scratch / "net.pt2", scratch.options));
+  const torch::NoGradGuard no_grad;
+
+  net[0]->as<torch::nn::Conv2d>()->weight.mul_(2);
+  model.update_constants({{"0.weight", net[0]->as<torch::nn::Conv2d>()->weight}});
+
+  const torch::Tensor other = torch::randn({5, 3, 10, 10});
+  CHECK(torch::allclose(model.run({other})[0], net->forward(other), 1e-4, 1e-5));
+}
+
 TEST_CASE("folded constants are stored with the weights that they were computed from",
           "[kiln][kiln]") {
   const Scratch scratch;

@@ -138,8 +138,12 @@ class Splitter {
         rewriter.copy(NodeId(i));
       }
     }
-    for_each_folded([&](ValueId value) { rewriter.graph().add_output({rewriter.mapped(value)}); });
-    return remove_dead_code(rewriter.graph());
+    ir::Graph& fold = rewriter.graph();
+    for_each_folded([&](ValueId value) { fold.add_output({rewriter.mapped(value)}); });
+    // There are no inputs to read a size from.
+    std::erase_if(fold.inputs(), [](const ir::Input& input) { return !is_constant(input.kind); });
+    fold.symbols().clear();
+    return remove_dead_code(fold);
   }
 
   ir::Graph run_graph() const {
