@@ -244,6 +244,13 @@ Formula Lowering::constant(double value, DType type) const {
   return {&program_.pool, program_.pool.constant(value, type)};
 }
 
+Formula Lowering::extent(const Expr& size, DType type) const {
+  if (const auto number = size.constant()) {
+    return constant(static_cast<double>(*number), type);
+  }
+  return Formula{&program_.pool, program_.pool.index(Index(size))}.to(type);
+}
+
 Formula Lowering::number(std::size_t i, DType type) const {
   const Argument& argument = node_.arguments.at(i);
   if (const auto* value = std::get_if<double>(&argument)) {

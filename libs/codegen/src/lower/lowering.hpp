@@ -59,6 +59,12 @@ class Lowering {
   [[nodiscard]] Formula operand(std::size_t i, Indices indices, ir::DType type) const;
   [[nodiscard]] Formula number(std::size_t i, ir::DType type) const;
   [[nodiscard]] Formula constant(double value, ir::DType type) const;
+  /// A size, or a product of some, as a number.
+  [[nodiscard]] Formula extent(const ir::Expr& size, ir::DType type) const;
+  /// Whether `size` is above 0 whatever varies.
+  [[nodiscard]] bool is_positive(const ir::Expr& size) const {
+    return size.bounds(graph_.symbols()).low > 0;
+  }
   /// The type arguments `first` and `second` are promoted to, by ATen's rules.
   [[nodiscard]] ir::DType promote(std::size_t first, std::size_t second) const;
 

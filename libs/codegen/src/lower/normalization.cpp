@@ -194,7 +194,6 @@ struct Groups {
   std::vector<Expr> sizes;
   std::vector<std::size_t> places = {};  // The dims after the channels.
   std::int64_t per = 1;
-  double count = 1;
   DType type = DType::kFloat32;
 };
 
@@ -232,13 +231,15 @@ bool lower_group_norm(Lowering& l) {
   const std::optional<std::int64_t> channels = g.sizes[1].constant(),
                                     groups = l.integer(6).constant();
   g.places = range(2, g.sizes.size());
-  const std::optional<std::int64_t> places = count(g.sizes, g.places).constant();
-  if (!channels || !groups || !places || *groups < 1 || *places * *channels == 0) {
+  const Expr places = count(g.sizes, g.places);
+  if (!channels || !groups || *groups < 1 || *channels < 1 || !l.is_positive(places)) {
     return false;
   }
   g.per = *channels / *groups;
-  g.count = static_cast<double>(g.per * *places);
   g.type = compute_type(l.dtype(g.input));
+  const auto known = places.constant();
+  const Formula share = known ? l.constant(1 / static_cast<double>(g.per * *known), g.type)
+                              : l.constant(1, g.type) / l.extent(g.per * places, g.type);
   const bool neighbours =
       !g.places.empty() &&
       l.graph().tensor(std::get<ir::ValueId>(l.node().arguments[0])).strides[1] == Expr(1);
@@ -246,12 +247,12 @@ bool lower_group_norm(Lowering& l) {
 
   const auto x = [&](Indices i) { return l.broadcast(g.input, i); };
   const auto sum = summed(l, g, x);
-  const auto difference = [&](Indices i) { return x(i) - sum(i) * (1 / g.count); };
+  const auto difference = [&](Indices i) { return x(i) - sum(i) * share; };
   const auto squares = summed(l, g, [&](Indices i) { return difference(i) * difference(i); });
   const auto rest = summed(l, g, difference);  // Of what was rounded in the mean.
-  const auto mean = [&](Indices i) { return sum(i) * (1 / g.count) + rest(i) * (1 / g.count); };
+  const auto mean = [&](Indices i) { return sum(i) * share + rest(i) * share; };
   const auto rstd = [&](Indices i) {
-    return unary(ScalarOp::kRsqrt, squares(i) * (1 / g.count) + l.real(7));
+    return unary(ScalarOp::kRsqrt, squares(i) * share + l.real(7));
   };
   const std::vector<Expr> per_channel{g.sizes[0], g.sizes[1]};
   const TensorId scale = l.compute(per_channel, g.type, [&](Indices i) {

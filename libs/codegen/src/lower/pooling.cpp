@@ -81,7 +81,8 @@ bool is_image(const Lowering& l) {
   const DType dtype = l.meta(0).dtype;
   const std::size_t rank = l.meta(0).sizes.size();
   return ir::is_floating_point(dtype) && (rank == 3 || rank == 4) &&
-         element_count(l.meta(0).sizes).constant().value_or(0) > 0;
+         std::ranges::all_of(l.meta(0).sizes,
+                             [&](const Expr& size) { return l.is_positive(size); });
 }
 
 // avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -132,14 +133,16 @@ bool lower_upsample_nearest2d(Lowering& l) {
   }
   std::vector<std::int64_t> factors;
   for (const std::size_t dim : {2U, 3U}) {
-    const std::int64_t before = from[dim].constant().value_or(0);
-    const std::int64_t after = to[dim].constant().value_or(0);
     const double scale = l.has(dim) ? l.real(dim) : 0;
-    if (before <= 0 || after <= 0 || after % before != 0 ||
-        (scale > 0 && scale * static_cast<double>(before) != static_cast<double>(after))) {
+    if (!l.is_positive(from[dim]) || !l.is_positive(to[dim])) {
       return false;
     }
-    factors.push_back(after / before);
+    const std::optional<std::int64_t> factor = floor_div(to[dim], from[dim]).constant();
+    if (!factor || !(Expr(*factor) * from[dim] == to[dim]) ||
+        (scale > 0 && scale != static_cast<double>(*factor))) {
+      return false;
+    }
+    factors.push_back(*factor);
   }
   // Along a row of pixels each is read several times. Where a vector does not hold all of those,
   // that takes a gather: libtorch is as fast.

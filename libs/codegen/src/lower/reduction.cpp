@@ -69,8 +69,8 @@ Lower mean_over(int dims, int keep) {
     const std::vector<Expr>& sizes = l.sizes(l.tensor(0));
     const auto all = dims < 0 ? l.dims(l.argument_count(), sizes.size())
                               : l.dims(static_cast<std::size_t>(dims), sizes.size());
-    const std::optional<std::int64_t> number = count(sizes, all).constant();
-    if (!number || !ir::is_floating_point(l.meta(0).dtype)) {
+    const Expr number = count(sizes, all);
+    if (!ir::is_floating_point(l.meta(0).dtype)) {
       return false;
     }
     reduce_into(l,
@@ -78,7 +78,7 @@ Lower mean_over(int dims, int keep) {
                 all,
                 keep >= 0 && l.flag(static_cast<std::size_t>(keep)),
                 accumulator(l.meta(0).dtype),
-                [&](Formula sum) { return sum / static_cast<double>(*number); });
+                [&](Formula sum) { return sum / l.extent(number, sum.dtype()); });
     return true;
   };
 }

@@ -21,7 +21,7 @@ struct Moments {
 // What was rounded in a `mean` of `count` numbers is taken out of it and of the `squares` of the
 // differences from it. These add up to `total` instead of 0, and their squares to too much, which
 // may be most of it where the mean is large and the variance small.
-Moments corrected(Formula mean, Formula squares, Formula total, double count) {
+Moments corrected(Formula mean, Formula squares, Formula total, Formula count) {
   const Formula excess = total * total / count;
   const Formula exact = binary(ScalarOp::kMaximum, squares - excess, squares.number(0));
   // Not of numbers so large that their sum has overflowed.
@@ -35,12 +35,12 @@ Lower variance(bool with_mean) {
     const TensorId source = l.tensor(0);
     const std::vector<Expr> sizes = l.sizes(source);
     const auto dims = l.dims(1, sizes.size());
-    const std::optional<std::int64_t> number = count(sizes, dims).constant();
+    const Expr number = count(sizes, dims);
     const DType type = compute_type(l.meta(0).dtype);
-    if (!number || *number == 0 || !ir::is_floating_point(type)) {
+    if (!l.is_positive(number) || !ir::is_floating_point(type)) {
       return false;
     }
-    const auto n = static_cast<double>(*number);
+    const Formula n = l.extent(number, type);
     const TensorId sum = l.reduce(
         Reduction::kSum, sizes, dims, type, [&](Indices i) { return l.broadcast(source, i); });
     const auto mean = [&](std::vector<Index> row) { return l.read(sum, std::move(row)) / n; };
@@ -51,7 +51,11 @@ Lower variance(bool with_mean) {
       return difference(i) * difference(i);
     });
     const TensorId total = l.reduce(Reduction::kSum, sizes, dims, type, difference);
-    const double divisor = std::max(0.0, n - l.real(2, 1));
+    const double correction = l.real(2, 1);
+    const auto known = number.constant();
+    const Formula divisor =
+        known ? l.constant(std::max(0.0, static_cast<double>(*known) - correction), type)
+              : binary(ScalarOp::kMaximum, n - correction, l.constant(0, type));
     const bool keep = l.flag(3);
     const auto moments = [&](Indices i) {
       const std::vector<Index> row =
