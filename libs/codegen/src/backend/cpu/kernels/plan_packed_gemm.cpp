@@ -41,10 +41,16 @@ std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning
   return together;
 }
 
+// Few rows take as long as it takes to read the right side, many as long as it takes to multiply.
 Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
-  const std::int64_t columns = layout.panels * layout.width + layout.tail;
-  return is_at_least(Expr(2 * layout.k * columns) * layout.batches * layout.m,
-                     tuning_of(target).parallel_operations + 1);
+  const Tuning& tuning = tuning_of(target);
+  const std::int64_t rhs = layout.k * (layout.panels * layout.width + layout.tail);
+  const auto operations_per_byte = static_cast<std::int64_t>(
+      static_cast<double>(tuning.parallel_operations) /
+      (tuning.loops.parallel_threshold * tuning.loops.bytes_per_nanosecond));
+  return is_at_least(
+      Expr(2 * rhs) * layout.batches * layout.m + Expr(4 * rhs * operations_per_byte),
+      tuning.parallel_operations + 1);
 }
 
 }  // namespace
