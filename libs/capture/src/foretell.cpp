@@ -5,7 +5,9 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -140,8 +142,103 @@ Results recurrent_layer(std::span<const c10::IValue> arguments) {
                      at::Tensor()};
 }
 
+bool is_defined(const c10::IValue& argument) {
+  return argument.isTensor() && argument.toTensor().defined();
+}
+
+// Whether `argument` is not there, or has elements of `type` one after the other.
+bool is_dense_parameter(const c10::IValue& argument, at::ScalarType type) {
+  return !is_defined(argument) ||
+         (is_plain(argument.toTensor()) && argument.toTensor().is_contiguous() &&
+          argument.toTensor().scalar_type() == type);
+}
+
+bool is_float_or_double(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+}
+
+Results relu(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  if (!is_plain(input) || !input.is_floating_point() || !input.is_non_overlapping_and_dense()) {
+    return std::nullopt;
+  }
+  return std::vector{at::empty_like(input, input.options().device(at::kMeta))};
+}
+
+// Input, how many dimensions are normalized, weight, bias, epsilon: the result, and mean and
+// deviation of each row.
+Results layer_norm(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const std::vector<std::int64_t> normalized = arguments[1].toIntVector();
+  const at::ScalarType type = input.scalar_type();
+  if (!is_plain(input) || !is_float_or_double(input) || input.numel() == 0 || normalized.empty() ||
+      static_cast<std::int64_t>(normalized.size()) > input.dim() ||
+      !is_dense_parameter(arguments[2], type) || !is_dense_parameter(arguments[3], type)) {
+    return std::nullopt;
+  }
+  const std::size_t rows = static_cast<std::size_t>(input.dim()) - normalized.size();
+  const at::IntArrayRef wanted(normalized);
+  if (input.sizes().slice(rows) != wanted) {
+    return std::nullopt;
+  }
+  for (const std::size_t parameter : {2, 3}) {
+    if (is_defined(arguments[parameter]) && arguments[parameter].toTensor().sizes() != wanted) {
+      return std::nullopt;
+    }
+  }
+  std::vector<std::int64_t> statistics = input.sizes().vec();
+  std::fill(statistics.begin() + static_cast<std::ptrdiff_t>(rows), statistics.end(), 1);
+  return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
+}
+
+// Input, weight, bias, samples, channels, pixels, groups, epsilon: the result, and mean and
+// deviation of each group.
+Results group_norm(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const at::ScalarType type = input.scalar_type();
+  const std::int64_t samples = arguments[3].toInt(), channels = arguments[4].toInt(),
+                     pixels = arguments[5].toInt(), groups = arguments[6].toInt();
+  if (!is_float_or_double(input) || !is_row_major(input) || input.numel() == 0 || groups < 1 ||
+      channels % groups != 0 || input.numel() != samples * channels * pixels ||
+      !is_dense_parameter(arguments[1], type) || !is_dense_parameter(arguments[2], type)) {
+    return std::nullopt;
+  }
+  for (const std::size_t parameter : {1, 2}) {
+    if (is_defined(arguments[parameter]) && arguments[parameter].toTensor().numel() != channels) {
+      return std::nullopt;
+    }
+  }
+  const std::array<std::int64_t, 2> statistics{samples, groups};
+  return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
+}
+
+// Input, weight, bias, running mean and variance, training, …: the result. Mean and deviation are
+// empty where they are those that are given.
+Results batch_norm(std::span<const c10::IValue> arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const at::ScalarType type = input.scalar_type();
+  if (arguments[5].toBool() || input.dim() < 2 || !is_float_or_double(input) ||
+      !is_row_major(input) || input.numel() == 0) {
+    return std::nullopt;
+  }
+  for (const std::size_t parameter : {1, 2, 3, 4}) {
+    const bool is_needed = parameter > 2;
+    if ((is_needed && !is_defined(arguments[parameter])) ||
+        !is_dense_parameter(arguments[parameter], type) ||
+        (is_defined(arguments[parameter]) &&
+         arguments[parameter].toTensor().numel() != input.size(1))) {
+      return std::nullopt;
+    }
+  }
+  return std::vector{dense(input.sizes(), type), dense({0}, type), dense({0}, type)};
+}
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
+      {"aten.relu.default", relu},
+      {"aten.native_layer_norm.default", layer_norm},
+      {"aten.native_group_norm.default", group_norm},
+      {"aten.native_batch_norm.default", batch_norm},
       {"aten.convolution.default", convolution},
       {"aten.convolution_backward.default", convolution_backward},
       {"aten.embedding_dense_backward.default", embedding_backward},

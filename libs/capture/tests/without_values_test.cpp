@@ -158,6 +158,45 @@ std::vector<Product> layers() {
        {x}}};
 }
 
+// Layouts and types of what has a rule for its results.
+std::vector<Product> normalizations() {
+  const Tensor image = torch::randn({2, 4, 6, 5});
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const auto with = [](auto function) {
+    return [function](const Tensors& in) { return Tensors{function(in[0].sin(), in)}; };
+  };
+  const auto rectify = with([](const Tensor& x, const Tensors&) { return torch::relu(x); });
+  const auto by_rows =
+      with([](const Tensor& x, const Tensors&) { return torch::layer_norm(x, {6, 5}); });
+  const auto by_groups =
+      with([](const Tensor& x, const Tensors&) { return torch::group_norm(x, 2); });
+  const auto by_channels = with([](const Tensor& x, const Tensors& in) {
+    return torch::batch_norm(x, {}, {}, in[1], in[2], false, 0.1, 1e-5, false);
+  });
+  std::vector<Product> products;
+  for (const auto& [name, input] :
+       {std::pair("dense", image),
+        std::pair("channels last", image.to(last)),
+        std::pair("transposed", image.transpose(0, 1)),
+        std::pair("not dense", torch::randn({2, 4, 6, 10}).slice(3, 0, 10, 2)),
+        std::pair("double", image.to(torch::kDouble)),
+        std::pair("bfloat16", image.to(torch::kBFloat16)),
+        std::pair("one", image.narrow(0, 0, 1)),
+        std::pair("none", image.narrow(0, 0, 0))}) {
+    const auto options = torch::dtype(input.scalar_type());
+    const Tensor mean = torch::zeros({input.size(1)}, options);
+    const Tensor variance = torch::ones({input.size(1)}, options);
+    const std::string text = std::string(", ") + name;
+    products.push_back({"relu" + text, rectify, {input}});
+    products.push_back({"layer norm" + text, by_rows, {input}});
+    products.push_back({"batch norm, fixed" + text, by_channels, {input, mean, variance}});
+    if (input.numel() != 0 && input.size(1) % 2 == 0) {
+      products.push_back({"group norm" + text, by_groups, {input}});
+    }
+  }
+  return products;
+}
+
 // Without autograd's numbers, which go on from trace to trace.
 std::string printed(const TensorFunction& function,
                     const Tensors& inputs,
@@ -200,7 +239,8 @@ Product differentiated(const Product& product) {
 }
 
 TEST_CASE("a trace without values has the graph of one with them", "[capture][without_values]") {
-  for (const auto& products : {matrix_products(), convolutions(), attentions()}) {
+  for (const auto& products :
+       {matrix_products(), convolutions(), attentions(), layers(), normalizations()}) {
     for (const Product& product : products) {
       const torch::NoGradGuard no_grad;
       check_same_graph(product);

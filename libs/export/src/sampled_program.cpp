@@ -10,6 +10,8 @@
 #include "kiln/base/log.hpp"
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/generalize.hpp"
+#include "kiln/ir/identity_views.hpp"
+#include "kiln/ir/specialize.hpp"
 #include "kiln/ir/symbol_sources.hpp"
 #include "resize_input.hpp"
 #include "size_text.hpp"
@@ -34,6 +36,14 @@ ir::Bindings hint_of(const DynamicShapes& shapes, const Tensors& example) {
     }
   }
   return hint;
+}
+
+// Whether all that is different is that one has views that show a tensor as it is at these sizes.
+bool differs_in_views_alone(const ir::Graph& graph,
+                            const ir::Bindings& sizes,
+                            const ir::Graph& trace) {
+  return !ir::find_difference(
+      ir::drop_identity_views(ir::specialize(graph, sizes)), {}, ir::drop_identity_views(trace));
 }
 
 bool is_close(const at::Tensor& a, const at::Tensor& b) {
@@ -138,7 +148,8 @@ bool SampledProgram::holds_at(const ir::Graph& graph,
     return false;
   }
   const std::optional<std::string> difference = ir::find_difference(graph, sizes, *trace);
-  if (difference && !computes_the_same(graph, sizes)) {
+  if (difference && !differs_in_views_alone(graph, sizes, *trace) &&
+      !computes_the_same(graph, sizes)) {
     *reason = "where " + text_of(sizes) + ", " + *difference;
     return false;
   }

@@ -21,7 +21,9 @@ class RangeFinder {
       range = narrowed(name, range);
     }
     std::string reason;
-    return check_corner(&reason) ? std::nullopt : std::optional(reason);
+    // With one symbol the corner is the lower end.
+    return graph_.symbols().size() == 1 || check_corner(&reason) ? std::nullopt
+                                                                 : std::optional(reason);
   }
 
  private:
