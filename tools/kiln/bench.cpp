@@ -18,6 +18,7 @@
 #include "kiln/model.hpp"
 #include "kiln/options.hpp"
 #include "profile.hpp"
+#include "sizes.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -26,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchArguments {
   std::string package, trace;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, sizes;
   std::size_t instances = 0;
   double seconds = 2;
   bool profile = false;
@@ -91,7 +92,8 @@ double throughput(const BenchArguments& arguments,
 
 int run_profile(const BenchArguments& arguments, bool json) {
   Plan plan = plan_in(arguments.package);
-  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  const std::vector<at::Tensor> inputs =
+      inputs_for(arguments.package, arguments.inputs, arguments.sizes);
   Model model = load(arguments.package);
   const Profile measured = profile(model, std::move(plan), inputs, arguments.seconds);
   if (!arguments.trace.empty()) {
@@ -108,7 +110,8 @@ int bench_package(const BenchArguments& arguments, bool json) {
   if (!arguments.trace.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "--trace is the profile's; give --profile too");
   }
-  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  const std::vector<at::Tensor> inputs =
+      inputs_for(arguments.package, arguments.inputs, arguments.sizes);
   const auto start = Clock::now();
   Model model = load(arguments.package, {.cuda_graphs = arguments.cuda_graphs});
   const double load_ms = microseconds_since(start) * 1e-3;
@@ -171,6 +174,9 @@ void add_bench(CLI::App& app, Session& session) {
       ->required()
       ->check(CLI::ExistingPath);
   command->add_option("--inputs", arguments->inputs, ".npy or .pt files")->check(CLI::ExistingFile);
+  command->add_option("--size", arguments->sizes, kSizeHelp)
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
   command->add_option(
       "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
   command->add_option("--seconds", arguments->seconds, "For each measurement")
@@ -191,6 +197,7 @@ void add_bench(CLI::App& app, Session& session) {
   command->footer(R"(Examples:
   kiln bench compiled.pt2
   kiln bench compiled.pt2 --instances 4 --seconds 5 --json
+  kiln bench compiled.pt2 --size batch=7                 at another size than the samples'
   kiln bench --profile compiled.pt2 --trace call.json    kernel by kernel)");
   command->add_flag("--json", session.json, "Print a JSON object");
   command->callback([arguments, &session] {

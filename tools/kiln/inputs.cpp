@@ -10,6 +10,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/container_runtime/package.hpp"
+#include "sizes.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -124,13 +125,15 @@ std::vector<at::Tensor> sample_inputs(const std::filesystem::path& package) {
 }
 
 std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
-                                   const std::vector<std::string>& files) {
+                                   const std::vector<std::string>& files,
+                                   const std::vector<std::string>& sizes) {
   std::vector<at::Tensor> inputs = files.empty() ? sample_inputs(package) : read_inputs(files);
   if (inputs.empty() && files.empty()) {
     throw Error(
         ErrorCode::kInvalidArgument,
         package.string() + " has no sample inputs; give them with --inputs FILE.npy or FILE.pt");
   }
+  inputs = resized(std::move(inputs), package, sizes);
   if (const std::optional<c10::Device> device = device_of(package)) {
     for (at::Tensor& input : inputs) {
       input = input.to(*device);

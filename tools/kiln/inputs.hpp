@@ -16,9 +16,10 @@ namespace kiln::tool {
 /// The sample inputs inside a package of ours; empty if it has none.
 [[nodiscard]] std::vector<at::Tensor> sample_inputs(const std::filesystem::path& package);
 
-/// `files` if there are any, else the package's samples. Throws `kInvalidArgument` if there are
-/// neither.
+/// `files` if there are any, else the package's samples, with the `sizes` that are asked for
+/// (sizes.hpp). Throws `kInvalidArgument` if there are neither.
 [[nodiscard]] std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
-                                                 const std::vector<std::string>& files);
+                                                 const std::vector<std::string>& files,
+                                                 const std::vector<std::string>& sizes = {});
 
 }  // namespace kiln::tool

@@ -12,6 +12,7 @@
 #include "kiln/model.hpp"
 #include "partition.hpp"
 #include "show_program.hpp"
+#include "sizes.hpp"
 #include "text.hpp"
 
 namespace kiln::tool {
@@ -49,7 +50,9 @@ int show_model(const std::string& file, bool json) {
   }
   std::cout << "compiled model\n";
   for (const auto& [key, value] : model.metadata()) {
-    std::cout << "  " << key << " = " << value << "\n";
+    if (key != kSizesKey) {
+      std::cout << "  " << key << " = " << value << "\n";
+    }
   }
   std::cout << "inputs   ";
   for (const std::string& name : model.input_names()) {
@@ -59,7 +62,14 @@ int show_model(const std::string& file, bool json) {
   for (const std::string& name : model.output_names()) {
     std::cout << " " << name;
   }
-  std::cout << "\nconstants " << model.constants().size() << ", " << describe_bytes(bytes) << "\n";
+  std::cout << "\n";
+  if (const auto sizes = model.metadata().find(kSizesKey); sizes != model.metadata().end()) {
+    std::cout << "sizes that vary\n";
+    for (const std::string& line : describe_sizes(sizes->second)) {
+      std::cout << "  " << line << "\n";
+    }
+  }
+  std::cout << "constants " << model.constants().size() << ", " << describe_bytes(bytes) << "\n";
   for (const container_runtime::Constant& constant : model.constants()) {
     std::cout << "  " << constant.fqn << "  " << describe_bytes(static_cast<double>(constant.bytes))
               << "\n";

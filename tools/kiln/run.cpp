@@ -14,13 +14,14 @@
 #include "kiln/base/digest.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/model.hpp"
+#include "sizes.hpp"
 
 namespace kiln::tool {
 namespace {
 
 struct RunArguments {
   std::string package, save;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, sizes;
 };
 
 std::string checksum(const at::Tensor& tensor) {
@@ -35,7 +36,8 @@ double sum_of(const at::Tensor& tensor) {
 }
 
 int run_package(const RunArguments& arguments, bool json) {
-  const std::vector<at::Tensor> inputs = inputs_for(arguments.package, arguments.inputs);
+  const std::vector<at::Tensor> inputs =
+      inputs_for(arguments.package, arguments.inputs, arguments.sizes);
   Model model = load(arguments.package);
   std::vector<at::Tensor> outputs = model.run(inputs);
   for (at::Tensor& output : outputs) {
@@ -80,9 +82,13 @@ void add_run(CLI::App& app, Session& session) {
       ->add_option(
           "--inputs", arguments->inputs, ".npy or .pt files; the package's samples if absent")
       ->check(CLI::ExistingFile);
+  command->add_option("--size", arguments->sizes, kSizeHelp)
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
   command->add_option("--save", arguments->save, "Write the outputs to this .pt file");
   command->footer(R"(Examples:
   kiln run compiled.pt2                              on the sample inputs that came with it
+  kiln run compiled.pt2 --size batch=7               on seven of them
   kiln run compiled.pt2 --inputs image.npy --save outputs.pt)");
   command->add_flag("--json", session.json, "Print JSON");
   command->callback([arguments, &session] {

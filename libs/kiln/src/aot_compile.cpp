@@ -8,6 +8,7 @@
 
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
+#include "declared_sizes.hpp"
 #include "dump.hpp"
 #include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
@@ -144,6 +145,7 @@ Product compile_program(const ExportedProgram& program,
           weights.data,
           pickled_samples(program),
           join(program.specialisations, "\n"),
+          declared_sizes(program.graph),
           wanted == ir::DeviceType::kCuda ? "cuda" : "cpu"};
 }
 
@@ -195,6 +197,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
                    weights.constants(),
                    entry->blobs.at("sample_inputs"),
                    specialisations->second,
+                   entry->blobs.at("sizes"),
                    options.device},
                   out,
                   options.instances);
@@ -265,6 +268,7 @@ fs::path aot_compile(const fs::path& archive,
       entry.blobs.emplace("sample_inputs", product.sample_inputs);
       entry.blobs.emplace("weights", *places);
       entry.blobs.emplace("specialisations", product.specialisations);
+      entry.blobs.emplace("sizes", product.sizes);
       cache->put(*key, entry);
     }
     write_product(product, out, options.instances, &ahead);

@@ -92,6 +92,9 @@ void write_product(const Product& product,
   if (!product.specialisations.empty()) {
     contents.metadata.emplace("KILN_SPECIALISATIONS", product.specialisations);
   }
+  if (!product.sizes.empty()) {
+    contents.metadata.emplace("KILN_SIZES", product.sizes);
+  }
   if (!product.library.plan.empty()) {
     contents.extra_files.emplace("plan.json", product.library.plan);
   }

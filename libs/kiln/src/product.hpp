@@ -21,6 +21,7 @@ struct Product {
   std::vector<codegen::ConstantData> constants;
   std::string sample_inputs;
   std::string specialisations;  ///< A line for each.
+  std::string sizes;            ///< Those that vary (`declared_sizes`).
   std::string device;           ///< "cpu" or "cuda"; empty is the CPU.
 };
 

@@ -1,0 +1,34 @@
+// Inputs of another size than the samples in a package: `--size batch=7`.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kiln::tool {
+
+/// Where the metadata of a package has them.
+inline constexpr const char* kSizesKey = "KILN_SIZES";
+
+/// What `--size` says of itself.
+inline constexpr const char* kSizeHelp =
+    "NAME=N or INPUT[DIM]=N: a size that varies (kiln inspect lists them); the inputs are repeated "
+    "or cut to it";
+
+/// `inputs`, which the package's sizes describe, with the rows of each dimension that varies
+/// repeated, or cut, until it has the size that `wanted` ("batch=7", "x[0]=7") gives it. What is
+/// not named stays.
+///
+/// Throws `Error` with `kInvalidArgument` naming what the package does not have, and what it has.
+[[nodiscard]] std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
+                                              const std::filesystem::path& package,
+                                              const std::vector<std::string>& wanted);
+
+/// The sizes that vary in a package whose metadata has `declared`, for people: a line for each
+/// input that has any ("x  [n, 256]"), then one for each symbol ("n, which is x[0]: 1 … 512").
+[[nodiscard]] std::vector<std::string> describe_sizes(const std::string& declared);
+
+}  // namespace kiln::tool
