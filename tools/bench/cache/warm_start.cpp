@@ -9,8 +9,6 @@
 //
 // The cache is the one of KILN_CACHE_DIR.
 
-#include <torch/nn/modules.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,65 +19,16 @@
 
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/kiln.hpp"
+#include "transformer.hpp"
 #include "version.hpp"
 
 namespace kiln {
 
-constexpr std::int64_t kHeads = 12, kLayers = 12, kLength = 128;
-std::int64_t width = 768, vocabulary = 50257;
+bench::TransformerSizes sizes;
 
 namespace {
 
 using nlohmann::json;
-
-struct BlockImpl : torch::nn::Module {
-  BlockImpl() {
-    const torch::nn::LayerNormOptions shape({width});
-    norm1 = register_module("norm1", torch::nn::LayerNorm(shape));
-    qkv = register_module("qkv", torch::nn::Linear(width, 3 * width));
-    projection = register_module("projection", torch::nn::Linear(width, width));
-    norm2 = register_module("norm2", torch::nn::LayerNorm(shape));
-    up = register_module("up", torch::nn::Linear(width, 4 * width));
-    down = register_module("down", torch::nn::Linear(4 * width, width));
-  }
-  at::Tensor forward(at::Tensor x) {
-    const auto batch = x.size(0), length = x.size(1);
-    std::vector<at::Tensor> heads = qkv(norm1(x)).chunk(3, -1);
-    for (at::Tensor& part : heads) {
-      part = part.view({batch, length, kHeads, width / kHeads}).transpose(1, 2);
-    }
-    const at::Tensor attended = at::scaled_dot_product_attention(
-        heads[0], heads[1], heads[2], {}, /*dropout_p=*/0.0, /*is_causal=*/true);
-    x = x + projection(attended.transpose(1, 2).reshape({batch, length, width}));
-    return x + down(at::gelu(up(norm2(x)), "tanh"));
-  }
-  torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
-  torch::nn::Linear qkv{nullptr}, projection{nullptr}, up{nullptr}, down{nullptr};
-};
-TORCH_MODULE(Block);
-
-struct TransformerImpl : torch::nn::Module {
-  TransformerImpl() {
-    tokens = register_module("tokens", torch::nn::Embedding(vocabulary, width));
-    positions = register_parameter("positions", at::randn({kLength, width}) * 0.02);
-    for (int i = 0; i < kLayers; ++i) {
-      blocks.push_back(register_module("block" + std::to_string(i), Block()));
-    }
-    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
-  }
-  at::Tensor forward(const at::Tensor& input) {
-    at::Tensor x = tokens(input) + positions;
-    for (Block& block : blocks) {
-      x = block(x);
-    }
-    return norm(x).matmul(tokens->weight.t());
-  }
-  torch::nn::Embedding tokens{nullptr};
-  at::Tensor positions;
-  std::vector<Block> blocks;
-  torch::nn::LayerNorm norm{nullptr};
-};
-TORCH_MODULE(Transformer);
 
 double milliseconds(const std::function<void()>& action) {
   const auto start = std::chrono::steady_clock::now();
@@ -99,8 +48,8 @@ double best(int rounds, const std::function<void()>& action) {
 
 json start(bool train, const std::string& identity) {
   torch::manual_seed(0);
-  Transformer model;
-  const at::Tensor input = torch::randint(vocabulary, {1, kLength});
+  bench::Transformer model(sizes);
+  const at::Tensor input = torch::randint(sizes.vocabulary, {1, sizes.length});
   CompileOptions options;
   options.identity = identity;
   const auto fast = compile(model, options);
@@ -149,8 +98,8 @@ json start(bool train, const std::string& identity) {
 // Somebody else's steps come between these: whose turn it is, is told from outside.
 void steps() {
   torch::manual_seed(0);
-  Transformer model;
-  const Tensors input = {torch::randint(vocabulary, {1, kLength})};
+  bench::Transformer model(sizes);
+  const Tensors input = {torch::randint(sizes.vocabulary, {1, sizes.length})};
   const auto loss = [&](const Tensors& in) {
     return Tensors{model->forward(in[0]).logsumexp(-1).mean()};
   };
@@ -190,9 +139,9 @@ json guards() {
       check([](const Tensors& in) { return Tensors{in[0] + in[1] + in[2] + in[3]}; },
             {make(), make(), make(), make()},
             nullptr);
-  Transformer model;
+  bench::Transformer model(sizes);
   const double module = check([&](const Tensors& in) { return Tensors{model->forward(in[0])}; },
-                              {torch::randint(vocabulary, {1, kLength})},
+                              {torch::randint(sizes.vocabulary, {1, sizes.length})},
                               model.get());
   return {{"four_inputs_ns", four},
           {"module_ns", module},
@@ -209,8 +158,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (argc > 3 && std::string(argv[3]) == "small") {
-    kiln::width = 96;
-    kiln::vocabulary = 1000;
+    kiln::sizes.width = 96;
+    kiln::sizes.vocabulary = 1000;
   }
   try {
     if (mode == "steps") {
