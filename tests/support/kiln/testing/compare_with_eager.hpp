@@ -10,17 +10,12 @@
 #include <vector>
 
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/comparison.hpp"
 
 namespace kiln::testing {
 
 using Tensors = std::vector<torch::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
-
-/// How far floating-point results may be apart: fused kernels round at other places than eager's.
-struct Tolerance {
-  double relative = 1e-4;
-  double absolute = 1e-5;
-};
 
 /// What a function is called with, and the leaves whose gradients are to be compared.
 struct Inputs {
@@ -32,20 +27,6 @@ struct Inputs {
   Tensors leaves;
   Tensors arguments;
 };
-
-inline bool close(const torch::Tensor& a, const torch::Tensor& b, Tolerance tolerance) {
-  if (!a.defined() || !b.defined()) {
-    return a.defined() == b.defined();
-  }
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) {
-    return false;
-  }
-  if (!a.is_floating_point() && !a.is_complex()) {
-    return torch::equal(a, b);
-  }
-  return torch::allclose(
-      a.detach(), b.detach(), tolerance.relative, tolerance.absolute, /*equal_nan=*/true);
-}
 
 namespace detail {
 
@@ -155,41 +136,26 @@ inline std::string history_kind(const torch::Tensor& tensor) {
   return tensor.is_view() ? "view" : "computed";
 }
 
-inline void check_tensor(const torch::Tensor& found,
-                         const torch::Tensor& expected,
-                         Tolerance tolerance) {
-  REQUIRE(found.defined() == expected.defined());
-  if (!found.defined()) {
-    return;
-  }
-  CHECK(found.scalar_type() == expected.scalar_type());
-  CHECK(found.sizes() == expected.sizes());
-  if (expected.layout() == torch::kStrided) {
-    CHECK(found.strides() == expected.strides());
-  }
-  CHECK(found.is_conj() == expected.is_conj());
-  CHECK(found.is_neg() == expected.is_neg());
-  CHECK(found.requires_grad() == expected.requires_grad());
-  CHECK(found.is_leaf() == expected.is_leaf());
-  CHECK(found.is_inference() == expected.is_inference());
-  CHECK(close(found, expected, tolerance));
+inline std::string numbered(const char* what, std::size_t number) {
+  return what + (" " + std::to_string(number));
 }
 
-inline void check_arguments(const Side& found, const Side& expected, Tolerance tolerance) {
+inline void compare_arguments(const Side& found, const Side& expected, Comparison& to) {
   for (std::size_t i = 0; i < expected.arguments.size(); ++i) {
-    CAPTURE(i);
+    const std::string where = numbered("argument", i);
     const torch::Tensor& argument = found.arguments[i];
     const torch::Tensor& wanted = expected.arguments[i];
-    check_tensor(argument, wanted, tolerance);
-    if (!wanted.defined() || !wanted.has_storage()) {
+    to.same_tensor(where, argument, wanted);
+    if (!wanted.defined() || !wanted.has_storage() || !argument.defined()) {
       continue;
     }
-    CHECK(argument.storage_offset() == wanted.storage_offset());
-    CHECK(argument.storage().nbytes() == wanted.storage().nbytes());
-    CHECK(history_kind(argument) == history_kind(wanted));
+    to.same(where, "storage_offset", argument.storage_offset(), wanted.storage_offset());
+    to.same(where, "nbytes", argument.storage().nbytes(), wanted.storage().nbytes());
+    to.same(where, "history", history_kind(argument), history_kind(wanted));
     // Eager does not count what batch norm writes into its statistics: there we may.
     if (expected.version_raised[i] || !expected.rewritten[i]) {
-      CHECK(found.version_raised[i] == expected.version_raised[i]);
+      const bool raised = found.version_raised[i], should_be = expected.version_raised[i];
+      to.same(where, "version raised", raised, should_be);
     }
   }
 }
@@ -207,62 +173,57 @@ inline std::optional<std::string> error_of(const std::function<void()>& action) 
 
 /// One backward through every output, then through every argument with a history, in turn; the
 /// gradients of all leaves after each.
-inline void check_gradients(Side& found, Side& expected, Tolerance tolerance) {
+inline void compare_gradients(Side& found, Side& expected, Comparison& to) {
   const auto backward = [](torch::Tensor& tensor) {
     torch::manual_seed(3);
     const torch::Tensor tangent = torch::randn_like(tensor.detach());
     tensor.backward(tangent, /*retain_graph=*/true);
   };
-  const auto check_through = [&](torch::Tensor& ours, torch::Tensor& theirs) {
+  const auto compare_through = [&](const std::string& where, auto& ours, auto& theirs) {
     if (!theirs.defined() || !theirs.requires_grad() || !ours.requires_grad()) {
       return;
     }
     const auto wanted = error_of([&] { backward(theirs); });
     const auto got = error_of([&] { backward(ours); });
-    CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
-    if (wanted) {
-      CHECK(got.has_value());
+    if (!to.same_error(where, got, wanted)) {
       return;
     }
-    REQUIRE_FALSE(got.has_value());
     for (std::size_t j = 0; j < expected.leaves.size(); ++j) {
-      CAPTURE(j);
-      if (expected.leaves[j].defined() && expected.leaves[j].is_leaf()) {
-        CHECK(close(found.leaves[j].grad(), expected.leaves[j].grad(), tolerance));
+      const torch::Tensor& leaf = expected.leaves[j];
+      if (leaf.defined() && leaf.is_leaf()) {
+        to.same_elements(
+            where + numbered(", gradient of leaf", j), found.leaves[j].grad(), leaf.grad());
       }
     }
   };
   for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-    CAPTURE(i);
-    check_through(found.outputs[i], expected.outputs[i]);
+    compare_through(numbered("backward through result", i), found.outputs[i], expected.outputs[i]);
   }
   for (std::size_t i = 0; i < expected.arguments.size(); ++i) {
-    CAPTURE(i);
     if (expected.arguments[i].defined() && !expected.arguments[i].is_leaf()) {
-      check_through(found.arguments[i], expected.arguments[i]);
+      compare_through(
+          numbered("backward through argument", i), found.arguments[i], expected.arguments[i]);
     }
   }
 }
 
 /// Doubles each output in place, in turn: what eager refuses must be refused, and what shares
 /// memory must see it.
-inline void check_writable(Side& found, Side& expected, Tolerance tolerance) {
+inline void compare_writes(Side& found, Side& expected, Comparison& to) {
   for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-    CAPTURE(i);
     if (!expected.outputs[i].defined()) {
       continue;
     }
+    const std::string where = numbered("after a write to result", i);
     const auto wanted = error_of([&] { expected.outputs[i].mul_(2); });
     const auto got = error_of([&] { found.outputs[i].mul_(2); });
-    CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
-    CHECK(got.has_value() == wanted.has_value());
+    to.same_error(where, got, wanted);
     for (std::size_t j = 0; j < expected.outputs.size(); ++j) {
-      CAPTURE(j);
-      CHECK(close(found.outputs[j], expected.outputs[j], tolerance));
+      to.same_elements(where + numbered(", result", j), found.outputs[j], expected.outputs[j]);
     }
     for (std::size_t j = 0; j < expected.arguments.size(); ++j) {
-      CAPTURE(j);
-      CHECK(close(found.arguments[j], expected.arguments[j], tolerance));
+      to.same_elements(
+          where + numbered(", argument", j), found.arguments[j], expected.arguments[j]);
     }
   }
 }
@@ -287,41 +248,54 @@ inline int storages_left(Side side) {
 
 }  // namespace detail
 
-/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike).
+/// Runs `eager` and `compiled` on inputs that `make` gives (equal ones: it is seeded alike), and
+/// returns what differs, a sentence for each.
 ///
 /// Compared are outputs (values, dtype, geometry, requires_grad, leaf or not, who is a view of
 /// whom, who shares memory, who is the same object), arguments after the call (all of that, storage
 /// size, version raised, kind of history), the random generator, grad mode, the gradients of all
 /// leaves by one backward through each output and argument in turn, the effect of writing to each
 /// output, and whether memory is released. If eager throws, compiled must.
+inline std::vector<std::string> differences_from_eager(const TensorFunction& eager,
+                                                       const TensorFunction& compiled,
+                                                       const std::function<Inputs()>& make,
+                                                       Tolerance tolerance = {}) {
+  using namespace detail;
+  Comparison to(tolerance);
+  Side expected, found;
+  const auto wanted = error_of([&] { expected = run(eager, make); });
+  const auto got = error_of([&] { found = run(compiled, make); });
+  if (!to.same_error("the call", got, wanted)) {
+    return to.differences();
+  }
+  to.same("the call", "number of results", found.outputs.size(), expected.outputs.size());
+  if (found.outputs.size() != expected.outputs.size()) {
+    return to.differences();
+  }
+
+  to.same("the call", "grad mode afterwards", found.grad_mode, expected.grad_mode);
+  to.same_elements("the random generator", found.generator, expected.generator);
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    to.same_tensor(numbered("result", i), found.outputs[i], expected.outputs[i]);
+  }
+  compare_arguments(found, expected, to);
+  const auto found_relations = relations(found), expected_relations = relations(expected);
+  for (std::size_t i = 0; i < expected_relations.size(); ++i) {
+    to.same("arguments and results", "relation of", found_relations[i], expected_relations[i]);
+  }
+  compare_gradients(found, expected, to);
+  compare_writes(found, expected, to);
+  const int expected_left = storages_left(std::move(expected));
+  to.same("the end", "memory kept", storages_left(std::move(found)), expected_left);
+  return to.differences();
+}
+
+/// Fails with everything in which `compiled` differs from `eager`.
 inline void check_like_eager(const TensorFunction& eager,
                              const TensorFunction& compiled,
                              const std::function<Inputs()>& make,
                              Tolerance tolerance = {}) {
-  using namespace detail;
-  Side expected, found;
-  const auto wanted = error_of([&] { expected = run(eager, make); });
-  const auto got = error_of([&] { found = run(compiled, make); });
-  CAPTURE(wanted.value_or("no error"), got.value_or("no error"));
-  if (wanted) {
-    CHECK(got.has_value());
-    return;
-  }
-  REQUIRE_FALSE(got.has_value());
-  REQUIRE(found.outputs.size() == expected.outputs.size());
-
-  CHECK(found.grad_mode == expected.grad_mode);
-  CHECK(torch::equal(found.generator, expected.generator));
-  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-    CAPTURE(i);
-    check_tensor(found.outputs[i], expected.outputs[i], tolerance);
-  }
-  check_arguments(found, expected, tolerance);
-  CHECK(relations(found) == relations(expected));
-  check_gradients(found, expected, tolerance);
-  check_writable(found, expected, tolerance);
-  const int expected_left = storages_left(std::move(expected));
-  CHECK(storages_left(std::move(found)) == expected_left);
+  CHECK(differences_from_eager(eager, compiled, make, tolerance) == std::vector<std::string>());
 }
 
 }  // namespace kiln::testing
