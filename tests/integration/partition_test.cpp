@@ -15,6 +15,7 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/capture/replay.hpp"
+#include "kiln/export/export.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/partitioner/memory.hpp"
@@ -182,6 +183,30 @@ TEST_CASE("PT-25 random programs: forward then backward equals the joint graph f
         same(run(Step(min_cut_partition(joint, {.aggressive_recomputation = true}))), expected));
   }
   CHECK(recomputing > 40);
+}
+
+TEST_CASE("EX-35 test_aot_export_simplified_basic: a simple joint graph is split into two",
+          "[integration][partition]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] * in[1], in[0].sin() + in[1]};
+  };
+  const auto leaf = [] { return torch::rand({3}, torch::requires_grad()); };
+  const ir::Graph joint = exporter::export_joint_simple(function, {leaf(), leaf()});
+  const Tensors inputs = {leaf(), leaf()}, tangents = {torch::rand({3}), torch::rand({3})};
+
+  const Partition halves = default_partition(joint);
+  const Tensors results =
+      Step(halves).run({inputs[0].detach(), inputs[1].detach(), tangents[0], tangents[1]});
+
+  CHECK(primal_count(halves.forward) == halves.forward.inputs().size());
+  CHECK(halves.backward.outputs().size() == 2);
+  const Tensors outputs = function(inputs);
+  const Tensors gradients = torch::autograd::grad(outputs, inputs, tangents);
+  REQUIRE(results.size() == 4);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(torch::allclose(results[i], outputs[i]));
+    CHECK(torch::allclose(results[2 + i], gradients[i]));
+  }
 }
 
 // Counts the bytes that libtorch's CPU allocator hands out on this thread.

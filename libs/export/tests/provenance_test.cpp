@@ -40,11 +40,11 @@ TEST_CASE("EX-35 test_aot_module_simplified: a module's outputs and gradients ar
           "[export][provenance]") {
   Labelled module;
   const auto forward = [&](const Tensors& in) { return module->forward(in); };
-  const Tensors inputs = labelled_inputs();
 
   const ExportedProgram program =
-      export_module(module.ptr(), forward, inputs, {.joint = true, .loss_index = 0});
+      export_module(module.ptr(), forward, labelled_inputs(), {.joint = true, .loss_index = 0});
 
+  const Tensors inputs = labelled_inputs();
   const Tensors results = interpret(program, inputs);
   const at::Tensor loss = forward(inputs)[0];
   loss.backward();
@@ -111,17 +111,29 @@ TEST_CASE("EX-13 a scope knows the line that it stands on", "[export][provenance
   CHECK(program.graph.nodes()[0].provenance.source.starts_with("provenance_test.cpp:"));
 }
 
-TEST_CASE("EX-15 test_inference_python_dispatcher: upsampling without gradients",
+TEST_CASE("EX-15 test_inference_python_dispatcher: upsampling images of any number and size",
           "[export][provenance]") {
   const auto function = [](const Tensors& in) {
-    return Tensors{at::upsample_bilinear2d(in[0], {8, 10}, false)};
+    return Tensors{at::upsample_bilinear2d(
+        in[0], {2 * in[0].size(2), in[0].size(3) + 3}, /*align_corners=*/false)};
   };
   const at::NoGradGuard no_grad;
-  const at::Tensor x = torch::randn({1, 2, 4, 5});
+  const auto dim = [](std::int64_t number, const char* name) {
+    return DynamicDim{.input = std::size_t{0}, .dim = number, .name = name, .min = 2, .max = 40};
+  };
 
-  const ExportedProgram program = export_program(function, {x});
+  const ExportedProgram program =
+      export_program(function,
+                     {torch::randn({3, 2, 4, 5})},
+                     {.dynamic_dims = {dim(0, "n"), dim(2, "rows"), dim(3, "columns")}});
 
-  CHECK(torch::allclose(interpret(program, {x})[0], function({x})[0]));
+  for (const Tensors& inputs : {Tensors{torch::randn({3, 2, 4, 5})},
+                                Tensors{torch::randn({2, 2, 40, 7})},
+                                Tensors{torch::randn({9, 2, 2, 33})}}) {
+    const at::Tensor found = interpret(program, inputs)[0], expected = function(inputs)[0];
+    REQUIRE(found.sizes() == expected.sizes());
+    CHECK(torch::allclose(found, expected));
+  }
 }
 
 }  // namespace

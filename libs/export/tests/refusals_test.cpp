@@ -119,7 +119,7 @@ TEST_CASE("EX-45 before dispatch and then dispatched is what is exported at once
   const auto function = [&](const Tensors& in) {
     return Tensors{at::linear(at::conv2d(in[0], kernel).relu().flatten(1), weight)};
   };
-  const Tensors inputs = {torch::rand({2, 1, 4, 4})};
+  const Tensors inputs = {torch::rand({2, 1, 4, 4})}, others = {torch::rand({2, 1, 4, 4})};
 
   const ExportedProgram at_once = export_program(function, inputs);
   const ExportedProgram whole = export_program(function, inputs, {.pre_dispatch = true});
@@ -127,7 +127,30 @@ TEST_CASE("EX-45 before dispatch and then dispatched is what is exported at once
 
   CHECK(has(targets_of(whole.graph), "aten.conv2d.default"));
   CHECK(targets_of(dispatched.graph) == targets_of(at_once.graph));
-  CHECK(torch::equal(interpret(dispatched, inputs)[0], interpret(at_once, inputs)[0]));
+  CHECK(torch::allclose(interpret(whole, others)[0], function(others)[0]));
+  CHECK(torch::equal(interpret(dispatched, others)[0], interpret(at_once, others)[0]));
+}
+
+TEST_CASE("EX-45 both routes are exported for ranges of sizes", "[export][refusals]") {
+  const at::Tensor weight = torch::rand({4, 8});
+  const auto function = [&](const Tensors& in) {
+    return Tensors{at::linear(in[0], weight).relu().view({in[0].size(0) * 2, 2})};
+  };
+  const std::vector<DynamicDim> rows = {
+      {.input = std::size_t{0}, .dim = 0, .name = "rows", .min = 2, .max = 100}};
+
+  for (const bool pre_dispatch : {false, true}) {
+    CAPTURE(pre_dispatch);
+    const ExportedProgram program = export_program(
+        function, {torch::rand({3, 8})}, {.pre_dispatch = pre_dispatch, .dynamic_dims = rows});
+    CHECK(has(targets_of(program.graph), "aten.linear.default") == pre_dispatch);
+    for (const std::int64_t size : {2, 3, 71}) {
+      const Tensors inputs = {torch::rand({size, 8})};
+      const at::Tensor found = interpret(program, inputs)[0], expected = function(inputs)[0];
+      REQUIRE(found.sizes() == expected.sizes());
+      CHECK(torch::allclose(found, expected));
+    }
+  }
 }
 
 TEST_CASE("EX-34 test_aot_export_simplified_pytrees_banned: nested arguments have no type",
