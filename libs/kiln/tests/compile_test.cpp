@@ -3,13 +3,15 @@
 #include <torch/torch.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <thread>
 
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
-#include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
+#include "uncached.hpp"
 
 namespace kiln {
 namespace {
@@ -22,12 +24,6 @@ torch::nn::Sequential make_net() {
                                torch::nn::ReLU(),
                                torch::nn::LayerNorm(torch::nn::LayerNormOptions({32})),
                                torch::nn::Linear(32, 4));
-}
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  return options;
 }
 
 TEST_CASE("a compiled function computes and trains like eager", "[kiln][compile]") {
@@ -115,67 +111,6 @@ TEST_CASE("a second compile of the same program comes from the disk cache", "[ki
   }
 }
 
-TEST_CASE("what a guard holds compiles once; what it does not compiles another version",
-          "[kiln][compile]") {
-  const Function fast =
-      compile([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, uncached());
-  const torch::Tensor x = torch::randn({4, 4});
-  const torch::Tensor y = torch::randn({4, 4});
-
-  fast({x, y});
-  fast({y, torch::randn({4, 4})});
-  CHECK(fast.report().versions == 1);
-
-  SECTION("shape") {
-    CHECK(torch::allclose(fast({x[0], y[0]})[0], x[0] + y[0]));
-  }
-  SECTION("strides") {
-    CHECK(torch::allclose(fast({x.t(), y})[0], x.t() + y));
-  }
-  SECTION("dtype") {
-    CHECK(torch::allclose(fast({x.to(torch::kDouble), y})[0], x.to(torch::kDouble) + y));
-  }
-  SECTION("requires_grad") {
-    CHECK(fast({x.clone().requires_grad_(), y})[0].requires_grad());
-  }
-  SECTION("grad mode") {
-    const torch::NoGradGuard no_grad;
-    CHECK(torch::allclose(fast({x, y})[0], x + y));
-  }
-  CHECK(fast.report().versions == 2);
-}
-
-TEST_CASE("the same tensor twice is another version only where it is written", "[kiln][compile]") {
-  const Function reads =
-      compile([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, uncached());
-  const Function writes =
-      compile([](const Tensors& in) { return Tensors{in[0].add_(1) + in[1]}; }, uncached());
-  const torch::Tensor x = torch::ones({4});
-
-  for (const Function& function : {reads, writes}) {
-    function({torch::ones({4}), torch::ones({4})});
-  }
-
-  CHECK(torch::equal(reads({x, x})[0], torch::full({4}, 2.0)));
-  CHECK(reads.report().versions == 1);
-  CHECK(torch::equal(writes({x, x})[0], torch::full({4}, 4.0)));
-  CHECK(writes.report().versions == 2);
-}
-
-TEST_CASE("train() and eval() are told apart", "[kiln][compile]") {
-  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
-  const auto fast = compile(net, uncached());
-  const torch::Tensor x = torch::randn({2, 4});
-
-  torch::manual_seed(3);
-  const torch::Tensor trained = fast(x);
-  torch::manual_seed(3);
-  CHECK(torch::allclose(trained, net->forward(x), 1e-4, 1e-5));
-  net->eval();
-  CHECK(torch::allclose(fast(x), net->forward(x), 1e-4, 1e-5));
-  CHECK(fast.report().versions == 2);
-}
-
 TEST_CASE("a captured tensor is read anew at each call", "[kiln][compile]") {
   const torch::Tensor scale = torch::ones({3});
   const Function fast =
@@ -187,28 +122,6 @@ TEST_CASE("a captured tensor is read anew at each call", "[kiln][compile]") {
 
   CHECK(torch::allclose(fast({x})[0], 5 * x));
   CHECK(fast.report().versions == 1);
-}
-
-TEST_CASE("past max_versions a function runs eagerly, or throws if asked for", "[kiln][compile]") {
-  CompileOptions options = uncached();
-  options.max_versions = 1;
-  int runs = 0;
-  const auto function = [&](const Tensors& in) {
-    ++runs;
-    return Tensors{in[0].sin()};
-  };
-  const Function lenient = compile(function, options);
-  options.error_at_max_versions = true;
-  const Function strict = compile(function, options);
-  strict({torch::ones({1})});
-  lenient({torch::ones({1})});
-  runs = 0;
-
-  CHECK_THROWS_WITH(strict({torch::ones({2})}), contains("max_versions"));
-  CHECK(runs == 0);
-  CHECK(torch::equal(lenient({torch::ones({2})})[0], torch::ones({2}).sin()));
-  CHECK(runs == 1);
-  CHECK(lenient.report().versions == 1);
 }
 
 TEST_CASE("several threads make the first call at once", "[kiln][compile]") {
@@ -256,24 +169,6 @@ TEST_CASE("the first call without gradients runs the function once and returns w
   CHECK(torch::allclose(second[1], first[1], 1e-5, 1e-6));
 }
 
-TEST_CASE("a value that is read behind the dispatcher's back is found, if that is asked for",
-          "[kiln][compile]") {
-  const auto scaled = [](const Tensors& in) {
-    return Tensors{in[0].sin() * in[0].data_ptr<float>()[0]};
-  };
-  const auto written = [](const Tensors& in) {
-    in[0].mul_(2);
-    return Tensors{torch::dropout(in[0], 0.5, true)};
-  };
-  CompileOptions options = uncached();
-  options.check_hidden_reads = true;
-  const torch::Tensor x = torch::ones({4}, torch::requires_grad());
-
-  CHECK_THROWS_WITH(compile(scaled, options)({x}), contains("behind the dispatcher's back"));
-  CHECK(compile(scaled, uncached())({x})[0].defined());
-  CHECK(compile(written, options)({x * 3})[0].defined());
-}
-
 TEST_CASE("what a first call writes or draws is done once", "[kiln][compile]") {
   const auto function = [](const Tensors& in) {
     in[0].add_(1);
@@ -318,69 +213,6 @@ TEST_CASE("a backward runs after the compiled function is gone, which then takes
   CHECK(torch::equal(x.grad(), torch::full({3}, 4.0)));
 }
 
-TEST_CASE("what cannot be compiled runs as it is, if asked for", "[kiln][compile]") {
-  const auto function = [](const Tensors& in) {
-    return Tensors{in[0].sum().item<float>() > 0 ? in[0] + 1 : in[0] - 1};
-  };
-  CompileOptions options = uncached();
-  CHECK_THROWS_AS(compile(function, options)({torch::ones({2})}), Error);
-  options.fallback_to_eager = true;
-  const Function lenient = compile(function, options);
-
-  CHECK(torch::equal(lenient({torch::ones({2})})[0], torch::full({2}, 2.0)));
-  CHECK(torch::equal(lenient({-torch::ones({2})})[0], torch::full({2}, -2.0)));
-  CHECK(lenient.report().details.at(0).origin == "eager");
-}
-
-TEST_CASE("a parameter that is replaced, frozen or moved to another type is another version",
-          "[kiln][compile]") {
-  torch::nn::Sequential net(torch::nn::Linear(3, 3));
-  const auto fast = compile(net, uncached());
-  const torch::Tensor x = torch::randn({2, 3});
-  fast(x);
-  CHECK(fast.report().versions == 1);
-
-  SECTION("frozen") {
-    net->parameters()[0].set_requires_grad(false);
-  }
-  SECTION("of another type") {
-    net->to(torch::kDouble);
-  }
-  SECTION("of another module") {
-    net->replace_module("0", torch::nn::Linear(3, 3));
-  }
-  const torch::Tensor y =
-      net->parameters()[1].scalar_type() == torch::kDouble ? x.to(torch::kDouble) : x;
-  fast(y);
-  CHECK(fast.report().versions == 2);
-}
-
-TEST_CASE("FA-06 compilers and partitioner are the user's, and the forward's is for all",
-          "[kiln][compile]") {
-  CompileOptions options = uncached();
-  std::vector<std::string> seen;
-  int partitions = 0;
-  options.forward_compiler = [&](const ir::Graph& graph) {
-    seen.push_back(graph.name());
-    return autograd_dispatch::interpret(graph);
-  };
-  options.partition = [&](const ir::Graph& joint) {
-    ++partitions;
-    partitioner::Partition halves = partitioner::default_partition(joint);
-    return std::pair(std::move(halves.forward), std::move(halves.backward));
-  };
-  const auto function = [](const Tensors& in) { return Tensors{in[0].cos() * in[0]}; };
-  const Function fast = compile(function, options);
-
-  CHECK(seen.empty());
-  check_like_eager(
-      function, fast, [] { return Tensors{torch::randn({3}, torch::requires_grad())}; });
-  fast({torch::ones({2})});
-
-  CHECK(seen == std::vector<std::string>{"forward", "backward", "inference"});
-  CHECK(partitions == 1);
-}
-
 TEST_CASE("FA-07 a compiled module reads and writes the module's own parameters and buffers",
           "[kiln][compile]") {
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
@@ -417,73 +249,6 @@ TEST_CASE("FA-08 a module is compiled at once for example arguments", "[kiln][co
   CHECK_FALSE(linear->weight.grad().defined());
   CHECK(torch::allclose(fast(x), linear(x), 1e-4, 1e-5));
   CHECK(fast.report().versions == 1);
-}
-
-TEST_CASE("FA-09 the compiler that compiles nothing is the interpreter", "[kiln][compile]") {
-  CompileOptions options = uncached();
-  std::string seen;
-  options.inference_compiler = [&](const ir::Graph& graph) {
-    seen = std::as_const(graph).nodes()[0].target;
-    return autograd_dispatch::interpret(graph);
-  };
-  const Function fast = compile([](const Tensors& in) { return Tensors{in[0].cos()}; }, options);
-  fast.prepare({torch::ones({2})});
-
-  CHECK(torch::equal(fast({torch::ones({2})})[0], torch::ones({2}).cos()));
-  CHECK(seen == "aten.cos.default");
-}
-
-TEST_CASE("FA-10 the options of a scope are those of what it compiles", "[kiln][compile]") {
-  const TemporaryDirectory folder;
-  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
-  CompileOptions options = uncached();
-  options.max_versions = 1;
-  options.error_at_max_versions = true;
-  {
-    const DefaultOptions scope(options);
-    CHECK(default_options().max_versions == 1);
-    const Function strict = compile(function);
-    strict({torch::ones({1})});
-    CHECK_THROWS_AS(strict({torch::ones({2})}), Error);
-    {
-      const DefaultOptions inner(uncached());
-      CHECK(default_options().max_versions == CompileOptions().max_versions);
-    }
-    CHECK(default_options().max_versions == 1);
-    std::thread([] { CHECK(default_options().use_cache); }).join();
-  }
-  CHECK(default_options().max_versions == CompileOptions().max_versions);
-}
-
-TEST_CASE("a report says what is guarded, what was fixed and how long each stage took",
-          "[kiln][compile]") {
-  const Function fast =
-      compile([](const Tensors& in) { return Tensors{in[0].mul_(2) + in[1]}; }, uncached());
-  fast({torch::ones({2, 3}), torch::ones({2, 3})});
-  const torch::Tensor twice = torch::ones({2, 3});
-  fast({twice, twice});
-
-  const CompileReport report = fast.report();
-  REQUIRE(report.details.size() == 2);
-  CHECK(report.details[0].origin == "traced");
-  const auto text = [](const std::vector<std::string>& lines) {
-    std::string all;
-    for (const std::string& line : lines) {
-      all += line + "\n";
-    }
-    return all;
-  };
-  const std::string first = text(report.details[0].guards), second = text(report.details[1].guards);
-  CHECK_THAT(first, contains("grad mode on"));
-  CHECK_THAT(first, contains("input 1: Float [2, 3] strides [3, 1] on cpu"));
-  CHECK_THAT(first, contains("tensor 0 is written"));
-  CHECK_THAT(second, contains("tensor 1 shares memory with tensor 0"));
-  CHECK_THAT(text(report.details[0].specialisations), contains("sizes of input 0 are [2, 3]"));
-  CHECK(report.trace_ms > 0);
-  REQUIRE(report.graphs.size() == 2);
-  CHECK(report.graphs[0].kernels > 0);
-  CHECK(report.graphs[0].compile_ms > 0);
-  CHECK(report.graphs[0].load_ms > 0);
 }
 
 TEST_CASE("a function that is empty says so when it is used", "[kiln][compile]") {
