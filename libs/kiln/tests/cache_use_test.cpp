@@ -53,6 +53,7 @@ TEST_CASE("CA-05 a change of any field of any key component is a miss", "[kiln][
   };
   for (const auto& edit : std::vector<std::pair<std::string, std::string>>{
            {"[8, 4]", "[4, 8]"},
+           {"[8, 4]", "[8, 4]{1, 8}"},
            {"f32", "f64"},
            {"%w, 1)", "%w, 2)"},
            {"aten.relu.default", "aten.tanh.default"},
@@ -68,6 +69,12 @@ TEST_CASE("CA-05 a change of any field of any key component is a miss", "[kiln][
   change([](Situation& other) { other.options.check_inputs = false; });
   change([](Situation& other) { other.options.winograd = false; });
   change([](Situation& other) { other.options.bind_constants = true; });
+  change([](Situation& other) { other.options.store_folded = true; });
+  change([](Situation& other) { other.options.record_kernels = true; });
+  change([](Situation& other) { other.options.check_indices_now = true; });
+  change([](Situation& other) { other.options.isa = "x86-64-v2"; });
+  change([](Situation& other) { other.options.isa = "x86-64-v2,x86-64-v3"; });
+  change([](Situation& other) { other.options.isa = "neon"; });
   change([](Situation& other) { other.options.in_spec = "[1]"; });
   change([](Situation& other) { other.options.out_spec = "[1]"; });
   change([&](Situation& other) { other.options.constants = {bytes(first)}; });

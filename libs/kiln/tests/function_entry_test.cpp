@@ -5,9 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "kiln/autograd_cache/cache.hpp"
+#include "function_cache.hpp"
 #include "kiln/base/file.hpp"
-#include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
@@ -15,43 +14,7 @@
 namespace kiln {
 namespace {
 
-using autograd_cache::Cache;
-using autograd_cache::CacheOptions;
 using testing::check_like_eager;
-
-constexpr const char* kFound = "found in the cache";
-constexpr const char* kTraced = "traced";
-
-struct Scratch {
-  TemporaryDirectory directory;
-  CompileOptions options;
-  explicit Scratch(const std::string& identity) {
-    options.cache_directory = directory.path() / "cache";
-    options.identity = identity;
-  }
-  [[nodiscard]] std::vector<autograd_cache::Entry> functions() const {
-    CacheOptions opened;
-    opened.directory = options.cache_directory;
-    Cache cache(opened);
-    std::vector<autograd_cache::Entry> found;
-    for (const auto& summary : cache.list()) {
-      auto entry = cache.find(cache.stored_key(summary.key).value());
-      if (entry && entry->blobs.at("name") == "function") {
-        found.push_back(std::move(*entry));
-      }
-    }
-    return found;
-  }
-};
-
-template <class F>
-std::string origin(const F& function) {
-  return function.report().details.back().origin;
-}
-
-torch::Tensor leaf(std::initializer_list<std::int64_t> sizes) {
-  return torch::randn(sizes, torch::requires_grad());
-}
 
 TEST_CASE("CA-02 an inference function with an identity starts without a trace",
           "[kiln][function_entry]") {
@@ -261,46 +224,6 @@ TEST_CASE("CA-14 functions under one key are told apart by how their arguments s
     CHECK(origin(fast) == expected);
     CHECK(fast.report().versions == 2);
   }
-}
-
-TEST_CASE("CA-05 whatever a call is like is in the key of a function with an identity",
-          "[kiln][function_entry]") {
-  const Scratch scratch("layer");
-  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Dropout(0.5));
-  const torch::Tensor x = torch::randn({2, 4});
-  const auto start = [&](const CompileOptions& options, const torch::Tensor& input) {
-    const auto fast = compile(net, options);
-    fast(input).sum().backward();
-    return origin(fast);
-  };
-  CHECK(start(scratch.options, x) == kTraced);
-  CHECK(start(scratch.options, x) == kFound);
-
-  CHECK(start(scratch.options, torch::randn({3, 4})) == kTraced);
-  CHECK(start(scratch.options, torch::randn({2, 8}).slice(1, 0, 4)) == kTraced);
-  CHECK(start(scratch.options, leaf({2, 4})) == kTraced);
-  CompileOptions other = scratch.options;
-  other.identity = "layer 2";
-  CHECK(start(other, x) == kTraced);
-  other = scratch.options;
-  other.memory_budget = 0.5;
-  CHECK(start(other, x) == kTraced);
-  other = scratch.options;
-  other.keep_mutations_in_graph = false;
-  CHECK(start(other, x) == kTraced);
-  net->eval();
-  CHECK(start(scratch.options, x) == kTraced);
-  net->train();
-  net->parameters()[1].set_requires_grad(false);
-  CHECK(start(scratch.options, x) == kTraced);
-  net->parameters()[1].set_requires_grad(true);
-  {
-    const torch::NoGradGuard no_grad;
-    const auto fast = compile(net, scratch.options);
-    fast(x);
-    CHECK(origin(fast) == kTraced);
-  }
-  CHECK(start(scratch.options, x) == kFound);
 }
 
 TEST_CASE("CA-08 what the cache cannot find again is traced in every process",
