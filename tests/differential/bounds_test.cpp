@@ -14,8 +14,7 @@ namespace {
 
 using capture::Tensors;
 
-TEST_CASE("CG-02 an index out of range is an error, and the next run is not",
-          "[differential][bounds]") {
+TEST_CASE("an index out of range is an error, and the next run is not", "[differential][bounds]") {
   struct Case {
     const char* name;
     Tensors (*run)(const Tensors&);
@@ -68,7 +67,7 @@ TEST_CASE("CG-02 an index out of range is an error, and the next run is not",
   CHECK(torch::equal(runner.run({table, good})[0], run({table, good})[0]));
 }
 
-TEST_CASE("CG-02 lanes beyond the end of a loop have no index to check", "[differential][bounds]") {
+TEST_CASE("lanes beyond the end of a loop have no index to check", "[differential][bounds]") {
   // 22 elements: the last vector is not full, and its unused lanes would be in row 2 of 2.
   const auto run = [](const Tensors& t) {
     const auto integers = at::TensorOptions().dtype(at::kLong);

@@ -216,8 +216,7 @@ std::size_t setting(const char* name, std::size_t absent) {
   return text != nullptr ? static_cast<std::size_t>(std::atoll(text)) : absent;
 }
 
-TEST_CASE("CG-03 random programs compute what eager does, however they are run",
-          "[differential][fuzz]") {
+TEST_CASE("random programs compute what eager does, however they are run", "[differential][fuzz]") {
   constexpr std::size_t kBatch = 25;
   const std::size_t first = setting("KILN_FUZZ_FIRST", 1);
   const std::size_t count = setting("KILN_FUZZ_GRAPHS", 200);

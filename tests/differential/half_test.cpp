@@ -1,4 +1,4 @@
-// CG-02 where half and bfloat16 are rounded: when they are stored, and where the program makes
+// Where half and bfloat16 are rounded: when they are stored, and where the program makes
 // another type of them.
 
 #include <torch/torch.h>
@@ -27,7 +27,7 @@ at::Tensor numbers(at::ScalarType dtype, double scale = 1) {
   return (at::randn({7, 33}, at::kDouble) * scale).to(dtype);
 }
 
-TEST_CASE("CG-02 a half that the program converts is rounded first", "[differential][half]") {
+TEST_CASE("a half that the program converts is rounded first", "[differential][half]") {
   at::manual_seed(1);
   const auto half = GENERATE(at::kHalf, at::kBFloat16);
   const auto other = half == at::kHalf ? at::kBFloat16 : at::kHalf;
@@ -44,7 +44,7 @@ TEST_CASE("CG-02 a half that the program converts is rounded first", "[different
       {numbers(half), numbers(half), numbers(at::kFloat)});
 }
 
-TEST_CASE("CG-02 a half is one number, whether it is stored or not", "[differential][half]") {
+TEST_CASE("a half is one number, whether it is stored or not", "[differential][half]") {
   at::manual_seed(2);
   const auto half = GENERATE(at::kHalf, at::kBFloat16);
 
@@ -56,7 +56,7 @@ TEST_CASE("CG-02 a half is one number, whether it is stored or not", "[different
       {numbers(half), numbers(half)});
 }
 
-TEST_CASE("CG-02 chains of conversions round at each of them", "[differential][half]") {
+TEST_CASE("chains of conversions round at each of them", "[differential][half]") {
   at::manual_seed(3);
   const auto half = GENERATE(at::kHalf, at::kBFloat16);
 
@@ -73,7 +73,7 @@ TEST_CASE("CG-02 chains of conversions round at each of them", "[differential][h
       {numbers(half), numbers(at::kDouble, 1e4)});
 }
 
-TEST_CASE("CG-02 a half beside a wider type is rounded first", "[differential][half]") {
+TEST_CASE("a half beside a wider type is rounded first", "[differential][half]") {
   at::manual_seed(4);
   const auto half = GENERATE(at::kHalf, at::kBFloat16);
 
@@ -91,7 +91,7 @@ TEST_CASE("CG-02 a half beside a wider type is rounded first", "[differential][h
       {numbers(half), numbers(half), numbers(at::kFloat), numbers(half)});
 }
 
-TEST_CASE("CG-02 a half too large for its type is infinite where it is converted",
+TEST_CASE("a half too large for its type is infinite where it is converted",
           "[differential][half]") {
   const at::Tensor large = at::full({40}, 60000, at::kHalf);
 

@@ -1,4 +1,4 @@
-// CG-01 … every lowering against ATen: shapes, layouts, types and values that kernels get wrong.
+// Every lowering against ATen: shapes, layouts, types and values that kernels get wrong.
 //
 // Each line of the table is run with each of its types; shapes, layouts and further arguments
 // follow from the line's number and the round. Many cases make one library, because most of a
@@ -138,7 +138,7 @@ int rounds() {
   return number != nullptr ? std::max(1, std::atoi(number)) : 1;
 }
 
-TEST_CASE("CG-02 every lowering computes what ATen does", "[differential][operator_sweep]") {
+TEST_CASE("every lowering computes what ATen does", "[differential][operator_sweep]") {
   constexpr std::size_t kBatch = 128;
   const std::vector<Line> lines = all_lines();
   std::vector<std::string> failures;

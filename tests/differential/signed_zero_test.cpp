@@ -1,4 +1,4 @@
-// CG-02 zeros have the signs that ATen gives them.
+// Zeros have the signs that ATen gives them.
 
 #include <torch/torch.h>
 
@@ -111,7 +111,7 @@ at::Tensor one_by_one(const Function& function, const at::Tensor& x) {
   return at::cat(results).repeat_interleave(kTimes);
 }
 
-TEST_CASE("CG-02 zeros have the signs that ATen gives them", "[differential][signed_zero]") {
+TEST_CASE("zeros have the signs that ATen gives them", "[differential][signed_zero]") {
   const auto dtype = GENERATE(at::kFloat, at::kDouble, at::kHalf, at::kBFloat16);
   const at::Tensor x = special_values(dtype);
   const Tensors expected = apply_all(x);

@@ -1,4 +1,4 @@
-// CG-02 statistics of numbers whose mean is large and whose variance is small: as close to the
+// Statistics of numbers whose mean is large and whose variance is small: as close to the
 // truth as those that eager computes.
 
 #include <torch/torch.h>
@@ -39,7 +39,7 @@ at::Tensor far_from_zero(at::IntArrayRef sizes, double mean, double deviation) {
   return (at::randn(sizes, at::kDouble) * deviation + mean).to(at::kFloat);
 }
 
-TEST_CASE("CG-02 variances are as exact as eager's, however large the mean is",
+TEST_CASE("variances are as exact as eager's, however large the mean is",
           "[differential][variance]") {
   const auto [mean, deviation] = GENERATE(
       std::pair(0.0, 1.0), std::pair(1e3, 1e-2), std::pair(-1e3, 1e-3), std::pair(1e4, 1e-2));
@@ -55,7 +55,7 @@ TEST_CASE("CG-02 variances are as exact as eager's, however large the mean is",
       far_from_zero({40, 700}, mean, deviation));
 }
 
-TEST_CASE("CG-02 norms take statistics that are as exact as eager's", "[differential][variance]") {
+TEST_CASE("norms take statistics that are as exact as eager's", "[differential][variance]") {
   const auto [mean, deviation] =
       GENERATE(std::pair(0.5, 1.0), std::pair(1e3, 1e-2), std::pair(-1e3, 1e-3));
 
@@ -72,7 +72,7 @@ TEST_CASE("CG-02 norms take statistics that are as exact as eager's", "[differen
       far_from_zero({16, 20, 35}, mean, deviation));
 }
 
-TEST_CASE("CG-02 equal numbers are their own mean, and are normalised to zeros",
+TEST_CASE("equal numbers are their own mean, and are normalised to zeros",
           "[differential][variance]") {
   const at::Tensor x = at::full({4, 21, 64}, 0.91122F);
   const auto function = [](const Tensors& in) {
@@ -98,7 +98,7 @@ TEST_CASE("CG-02 equal numbers are their own mean, and are normalised to zeros",
   CHECK(found[5].abs().max().item<float>() == 0);
 }
 
-TEST_CASE("CG-02 the variance of equal, infinite and very large numbers is eager's",
+TEST_CASE("the variance of equal, infinite and very large numbers is eager's",
           "[differential][variance]") {
   const auto dtype = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
   const float infinity = std::numeric_limits<float>::infinity();

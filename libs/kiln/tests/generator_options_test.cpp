@@ -1,0 +1,74 @@
+// What the code generator gets of a user's options.
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
+#include "kiln/kiln.hpp"
+#include "kiln/testing/catch2.hpp"
+#include "model_library.hpp"
+#include "uncached.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+
+TEST_CASE("CG-02 options are handed through to the code generator", "[kiln][generator_options]") {
+  std::vector<std::string> stages;
+  CompileOptions options;
+  options.isa = "x86-64-v2,x86-64-v3";
+  options.arch = "sm_80";
+  options.check_indices_now = true;
+  options.check_inputs = false;
+  options.profile = true;
+  options.winograd = false;
+  options.keep_source = "/somewhere";
+  options.progress = [&](const Progress& step) { stages.push_back(step.stage); };
+
+  const codegen::Options given = codegen_options(options, nullptr);
+  const codegen::Options usual = codegen_options({}, nullptr);
+
+  CHECK(given.isa == options.isa);
+  CHECK(given.arch == options.arch);
+  CHECK(given.check_indices_now != usual.check_indices_now);
+  CHECK(given.check_inputs != usual.check_inputs);
+  CHECK(given.record_kernels != usual.record_kernels);
+  CHECK(given.winograd != usual.winograd);
+  CHECK(given.keep_source == options.keep_source);
+  CHECK(given.libtorch.major == TORCH_VERSION_MAJOR);
+  CHECK(given.libtorch.minor == TORCH_VERSION_MINOR);
+  REQUIRE(given.progress);
+  given.progress({.stage = "link", .done = 1, .total = 1});
+  CHECK(stages == std::vector<std::string>{"link"});
+  CHECK_FALSE(usual.progress);
+}
+
+TEST_CASE("CG-02 options show in what is generated", "[kiln][generator_options]") {
+  const TemporaryDirectory folder;
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin() + 1}; };
+  const ExportedProgram program = export_program(function, {torch::randn({2, 3})});
+  const auto source_with = [&](bool profile) {
+    CompileOptions options = uncached();
+    options.profile = profile;
+    options.keep_source = folder.path() / (profile ? "profiled" : "plain");
+    aot_compile(program, folder.path() / "f.so", options);
+    return read_file(options.keep_source / "model.cpp");
+  };
+  CompileOptions unchecked = uncached();
+  unchecked.check_inputs = false;
+  const torch::Tensor integers = torch::ones({2, 3}, torch::kInt);
+
+  CHECK_THAT(source_with(true), contains("aoti_record_function_start"));
+  CHECK_THAT(source_with(false), !contains("aoti_record_function_start"));
+  CHECK_THROWS_AS(
+      load(aot_compile(program, folder.path() / "checked.so", uncached())).run({integers}), Error);
+  CHECK_NOTHROW(
+      load(aot_compile(program, folder.path() / "unchecked.so", unchecked)).run({integers}));
+}
+
+}  // namespace
+}  // namespace kiln
