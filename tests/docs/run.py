@@ -4,8 +4,9 @@
     run.py BUILD --write    puts what is printed into the documents
 
 A block of kind `console` holds commands ("$ kiln doctor") and what they print. The commands of a document run one after
-another in an empty folder, with the tools and the examples in the PATH; numbers, digests and the folder's name
-may differ. A block of kind `cpp` behind a line `<!-- from FILE -->` must stand in that file.
+another in an empty folder, with the tools and the examples in the PATH. The folder's name, times and what else
+comparison.py names may differ, fractions by a tenth, and whole numbers not. A block of kind `cpp` behind a line
+`<!-- from FILE -->` must stand in that file.
 """
 
 import os
@@ -14,6 +15,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+from comparison import same
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -37,12 +40,6 @@ def run(command, folder):
     return "\n".join(line.rstrip() for line in output.splitlines()), result.returncode == 0
 
 
-def comparable(text):
-    text = re.sub(r"\b(kiln_)?[0-9a-f]{8,64}\b", "#", text)
-    text = re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?", "#", text)
-    return re.sub(r"[ \t]+", " ", text).strip()
-
-
 def replay(block, folder, complaints, name):
     shown = []
     parts = re.split(r"^\$ ", block, flags=re.M)[1:]
@@ -54,7 +51,7 @@ def replay(block, folder, complaints, name):
         printed, succeeded = run(command, folder)
         if not succeeded:
             complaints.append(f"{name}: failed: $ {command}\n{printed}\n")
-        elif comparable(printed) != comparable(expected):
+        elif not same(printed, expected):
             complaints.append(f"{name}: $ {command}\n--- shown\n{expected}--- printed\n{printed}\n")
         shown.append(f"$ {command}\n" + (printed + "\n" if printed else ""))
     return "".join(shown)
