@@ -108,7 +108,7 @@ TEST_CASE(
                   [](bool) { return Inputs(Tensors{torch::ones({4}), torch::ones({4})}); });
 }
 
-TEST_CASE("AD-43 AD-44 test_set__and_data_mutation_good: set_, then a write to the source",
+TEST_CASE("AD-43 AD-44 CG-10 test_set__and_data_mutation_good: set_, then a write to the source",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     const torch::NoGradGuard no_grad;
@@ -242,7 +242,7 @@ TEST_CASE("AD-50 test_input_mutation_storage_resize_down: an input is freed afte
       false);
 }
 
-TEST_CASE("AD-51 test_input_mutation_storage_resize_up_down: memory for the time of the call",
+TEST_CASE("AD-51 CG-10 test_input_mutation_storage_resize_up_down: memory for the time of the call",
           "[like_eager][G]") {
   const auto function = [](const Tensors& in) {
     resize_storage(in[0], 32);

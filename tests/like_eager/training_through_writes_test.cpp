@@ -37,6 +37,19 @@ TEST_CASE("of three arguments that overlap one is multiplied, and the others are
   check_every_way(function, views({8}, two_slices_and_base));
 }
 
+TEST_CASE("CG-10 copies between arguments happen in the program's order", "[like_eager][writes]") {
+  const auto function = [](const Tensors& in) {
+    in[0].copy_(in[1]);
+    in[1].mul_(3);
+    in[2].add_(in[0]);
+    in[0].copy_(in[2] - in[1]);
+    in[1].copy_(in[0]);
+    return Tensors{in[0] + in[2]};
+  };
+
+  check_every_way(function, computed({{4}, {4}, {4}}));
+}
+
 TEST_CASE("an argument is read, written in part, read again and written once more",
           "[like_eager][writes]") {
   const auto function = [](const Tensors& in) {
