@@ -136,7 +136,9 @@ std::string Block::index_vector(const Index& index) {
     if (context_.depths.of(Index::of(term.atom)) < LoopDepth::kInner) {
       text = "splat((Index)(" + atom(part) + "))";
     } else if (part.kind == Atom::Kind::kVariable) {
-      text = "lane_numbers(" + inner_ + ")";
+      // With AVX-512 GCC (12, 13) adds the wrong number where a sum or a product is chosen by a
+      // condition that it finds out to hold only after it has unrolled a loop.
+      text = "lane_numbers(unknown(" + inner_ + "))";
     } else if (part.kind == Atom::Kind::kComputed) {
       text = value(part.scalar);
     } else {
@@ -246,6 +248,10 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     return cast_vector(scalar);
   }
   if (scalar.op == ScalarOp::kWhere) {
+    if (context_.depths.of(scalar.operands[0]) < LoopDepth::kInner) {
+      return value(scalar.operands[0]) + " ? " + vector(scalar.operands[1]) + " : " +
+             vector(scalar.operands[2]);
+    }
     // The condition needs lanes as wide as what it selects.
     std::string condition = vector(scalar.operands[0]);
     const int bytes = type == DType::kBool ? 4 : ir::size_of(type);
