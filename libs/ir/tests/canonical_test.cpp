@@ -27,6 +27,14 @@ TEST_CASE("names, provenance, storage numbers and free order do not count", "[ir
                     "  output %r user\n}\n")));
 }
 
+TEST_CASE("where memory is written the order of operators counts", "[ir][canonical]") {
+  const std::string read = "  %a: f32[4]#1 = aten.relu.default(%x)\n";
+  const std::string write = "  %b: f32[4]#0 = aten.exp_.default(%x) mutates(0) view(0:0)\n";
+
+  CHECK(canonical_bytes(parse(body(read + write, "a"))) !=
+        canonical_bytes(parse(body(write + read, "a"))));
+}
+
 TEST_CASE("whatever changes the program changes the bytes", "[ir][canonical]") {
   const std::string good = body(kRelu + kExp + kMul, "c");
   const std::string base = canonical_bytes(parse(good));

@@ -101,6 +101,9 @@ TEST_CASE("bounds hold, and are infinite where they must be", "[ir][expr]") {
   CHECK(floor_div(s0, 4).bounds(ranges) == Range{0, 2});
   CHECK(max(s0, 5).bounds(ranges) == Range{5, 10});
   CHECK(Expr::symbol("unknown").bounds(ranges) == Range{INT64_MIN, INT64_MAX});
+  // Nothing, so often as one likes, is nothing.
+  CHECK((Expr::symbol("none") * s1).bounds({{"none", {0, 0}}, {"s1", {1, INT64_MAX}}}) ==
+        Range{0, 0});
 }
 
 TEST_CASE("overflow and unbound symbols are errors", "[ir][expr]") {

@@ -109,6 +109,21 @@ TEST_CASE("another operator at some sizes is a difference of that trace", "[ir][
         "operator 0, aten.relu.default is operator 0, aten.sigmoid.default at other sizes");
 }
 
+TEST_CASE("another kind of argument at some sizes is a difference", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) +
+           "] = aten.clamp.default(%x, " + (n < 16 ? "none" : "1.5") +
+           ", none)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  const auto* difference = std::get_if<TraceDifference>(&result);
+  REQUIRE(difference != nullptr);
+  CHECK(difference->trace == 3U);
+}
+
 TEST_CASE("numbers that no expression gives are named", "[ir][generalize]") {
   const Program clamped = [](std::int64_t n) {
     const std::string kept = text(std::min<std::int64_t>(n, 20));
