@@ -34,11 +34,21 @@ class Repeated(torch.nn.Module):
         return x.repeat(times)
 
 
-def kiln(*arguments, folder, **more):
+def attempt(*arguments, folder, **more):
     environment = {**os.environ, "KILN_CACHE_DIR": f"{folder}/cache", "TMPDIR": str(folder), **more}
-    result = subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
+    return subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
+
+
+def kiln(*arguments, folder, **more):
+    result = attempt(*arguments, folder=folder, **more)
     assert result.returncode == 0, result.stderr
     return result
+
+
+def refusal(*arguments, folder):
+    result = attempt(*arguments, folder=folder)
+    assert result.returncode == 1, (result.returncode, result.stderr)
+    return result.stderr
 
 
 def archive_with_dims(folder, module):
@@ -120,6 +130,44 @@ def test_an_integer_that_may_vary_is_named(folder):
     [sentence] = json.loads(kiln("inspect", path, "--json", folder=folder).stdout)["specialisations"]
     assert sentence.startswith("input 'times', an integer: "), sentence
     assert sentence.endswith(", fixed at 5"), sentence
+
+
+def repeated(tensor, sizes):
+    """Its own rows, over and over, until it has these sizes."""
+    for dimension, size in enumerate(sizes):
+        tensor = tensor.index_select(dimension, torch.arange(size) % tensor.size(dimension))
+    return tensor
+
+
+def test_a_package_runs_at_other_sizes_than_its_samples(folder):
+    package, saved = f"{folder}/out.pt2", f"{folder}/saved.pt"
+    archive = archive_with_dims(folder, Masked())
+    kiln("compile", archive, "-o", package, folder=folder)
+    samples = torch.export.load(archive).example_inputs[0]
+    for asked, (rows, columns) in ((["ids[0]=7"], (7, 10)), (["ids[1]=5", "mask[0]=2"], (2, 5)), (["mask[1]=24"], (4, 23))):
+        sizes = [word for size in asked for word in ("--size", size)]
+        kiln("run", package, *sizes, "--save", saved, folder=folder)
+        inputs = [repeated(sample, shape) for sample, shape in
+                  zip(samples, ((rows, columns), (rows, columns + 1), (columns,)), strict=True)]
+        [output] = torch.load(saved)
+        torch.testing.assert_close(output, Masked()(*inputs))
+    measured = kiln("bench", package, "--size", "ids[0]=7", "--seconds", "0", "--instances", "1", "--json", folder=folder)
+    assert json.loads(measured.stdout)["calls"] == 1
+    shown = kiln("inspect", package, folder=folder).stdout
+    assert ", which is ids[0] and mask[0]: 2 … 64" in shown, shown
+
+
+def test_sizes_that_a_package_does_not_have_are_refused(folder):
+    package, fixed = f"{folder}/out.pt2", f"{folder}/fixed.pt2"
+    kiln("compile", archive_with_dims(folder, Masked()), "-o", package, folder=folder)
+    path = pathlib.Path(folder) / "relu.pt2"
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.randn(3),)), path)
+    kiln("compile", path, "-o", fixed, folder=folder)
+    for asked, said in (("batch=3", "no size 'batch' that varies; it has"), ("ids[0]=65", "must be 2 … 64"),
+                        ("ids[0]=many", "NAME=N"), ("ids[0]", "NAME=N"), ("ids[0]=-1", "NAME=N")):
+        message = refusal("run", package, "--size", asked, folder=folder)
+        assert said in message, (asked, message)
+    assert "says of no size that it varies" in refusal("run", fixed, "--size", "n=2", folder=folder)
 
 
 def test_an_archive_of_fixed_sizes_is_compiled_without_a_word(folder):

@@ -45,11 +45,9 @@ int run_package(const RunArguments& arguments, bool json) {
   }
 
   if (!arguments.save.empty()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& output : outputs) {
-      list.push_back(output);
-    }
-    const std::vector<char> pickled = torch::jit::pickle_save(list);
+    // A tuple: `torch.load` refuses lists with the tags that libtorch writes.
+    const std::vector<char> pickled = torch::jit::pickle_save(
+        c10::ivalue::Tuple::create(std::vector<c10::IValue>(outputs.begin(), outputs.end())));
     write_file_atomically(arguments.save, std::string_view(pickled.data(), pickled.size()));
   }
   nlohmann::json rows = nlohmann::json::array();
