@@ -58,7 +58,7 @@ class Rounds(unittest.TestCase):
 
     def test_who_is_level_gets_more_rounds(self):
         taken, found = self.rounds_of(40.0)
-        self.assertEqual(len(taken), turns.MOST_ROUNDS)
+        self.assertEqual(len(taken), 2 * turns.FEWEST_ROUNDS)
         self.assertAlmostEqual(found["ratio"]["peer"], 1.0)
 
     def test_shortest_times_are_of_as_many_runs(self):

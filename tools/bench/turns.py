@@ -11,8 +11,6 @@ import time
 # With five of them, programs that hardly differ were at 1.02x in one run and at 1.00x in the next; on a machine whose
 # cores others use too, with twelve.
 FEWEST_ROUNDS = 30
-# Where they leave open who is faster.
-MOST_ROUNDS = 60
 
 
 def repeat(call, times):
@@ -33,8 +31,8 @@ def is_settled(numbers):
     return aside > 0 and (ordered[aside - 1] > 1 or ordered[-aside] < 1)
 
 
-def alternate(calls, seconds, clock=time.perf_counter):
-    """For each peer its turns, in milliseconds a call."""
+def alternate(calls, seconds, clock=time.perf_counter, fewest=FEWEST_ROUNDS):
+    """For each peer its turns, in milliseconds a call; at least `fewest`."""
 
     def timed(label):
         start = clock()
@@ -48,8 +46,8 @@ def alternate(calls, seconds, clock=time.perf_counter):
     turns = {label: [] for label in calls if label != "kiln"}
     end = time.perf_counter() + seconds
     before, rounds = timed("kiln"), 0
-    while rounds < FEWEST_ROUNDS or time.perf_counter() < end or (
-            rounds < MOST_ROUNDS and not all(is_settled(ratios(taken)) for taken in turns.values())):
+    while rounds < fewest or time.perf_counter() < end or (
+            rounds < 2 * fewest and not all(is_settled(ratios(taken)) for taken in turns.values())):
         rounds += 1
         for label, taken in turns.items():
             peer, after = timed(label), timed("kiln")

@@ -12,9 +12,11 @@ import torch
 from candidates import KILN, listed, made
 from memory import arena_bytes, symbols_of
 from sizes import VARYING
-from turns import alternate, summary
+from turns import FEWEST_ROUNDS, alternate, summary
 
 FIRST_CALLS = 3
+# Calls that take longer spread less, and thirty of them for each of four candidates take minutes.
+SLOW_MS, SLOW_ROUNDS = 50, 9
 
 
 def load(package):
@@ -107,7 +109,8 @@ class Row:
         for call in calls.values():
             self.check(call, size)
         bound = {label: (lambda call=call: call(*self.inputs[size])) for label, call in calls.items()}
-        found = summary(alternate(bound, self.options.seconds))
+        is_slow = milliseconds(self.fixed.call, self.inputs[size]) > SLOW_MS
+        found = summary(alternate(bound, self.options.seconds, fewest=SLOW_ROUNDS if is_slow else FEWEST_ROUNDS))
         self.fixed.path.unlink()
         return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size),
                 "arena": self.arena(size), "aoti": found["ratio"].get("AOTInductor")}
