@@ -123,7 +123,8 @@ std::vector<Line> in_place_lines() {
          at::_foreach_addcdiv_(weights, means, roots, Scalars{-0.1, -0.2, -0.3});
          return joined({weights, means, squares});
        }},
-      // What momentum does, with one tensor twice in a list; a product and a sum may be one rounding.
+      // What momentum does, with one tensor twice in a list; a product and a sum may be one
+      // rounding.
       {"aten._foreach_add_.List",
        kNumbers,
        kClose,
