@@ -284,11 +284,26 @@ struct Part {
   std::vector<at::Tensor> inputs;
 };
 
+// Of `inputs`, the first ones of `graph`, those that the part which folds constants takes.
+std::vector<at::Tensor> constants_among(const std::vector<at::Tensor>& inputs,
+                                        const ir::Graph& graph) {
+  std::vector<at::Tensor> constants;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ir::InputKind kind = graph.inputs()[i].kind;
+    if (kind == ir::InputKind::kParameter || kind == ir::InputKind::kBuffer ||
+        kind == ir::InputKind::kConstant) {
+      constants.push_back(inputs[i]);
+    }
+  }
+  return constants;
+}
+
 // The inputs of the graph that runs at each call: behind the program's own, what is folded.
 std::vector<at::Tensor> with_folded(std::vector<at::Tensor> inputs,
                                     const ir::Graph& graph,
                                     const ir::Graph& fold) {
-  for (const at::Tensor& value : capture::Interpreter(fold).run(copies_of(inputs))) {
+  for (const at::Tensor& value :
+       capture::Interpreter(fold).run(copies_of(constants_among(inputs, graph)))) {
     std::vector<std::int64_t> strides;
     for (const ir::Expr& stride : graph.tensor(graph.inputs()[inputs.size()].value).strides) {
       strides.push_back(stride.constant().value());
@@ -307,7 +322,7 @@ std::vector<Part> read_parts(const fs::path& source, const std::vector<at::Tenso
   if (fs::exists(source / "fold.kir")) {
     parts.push_back({ir::parse(read_file(source / "fold.kir")),
                      read_plan(read_file(source / "fold-plan.json")),
-                     inputs});
+                     constants_among(inputs, run.graph)});
     run.inputs = with_folded(inputs, run.graph, parts[0].graph);
   }
   parts.push_back(std::move(run));
