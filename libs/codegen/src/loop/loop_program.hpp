@@ -93,6 +93,7 @@ struct LoopProgram {
   std::vector<std::optional<TensorId>> of_value;  ///< By `ValueId`; nothing for what is no tensor.
   /// By `NodeId`: for a node that is left to libtorch, how many tensors there were before it.
   std::vector<std::optional<std::uint32_t>> extern_at;
+  ir::Ranges symbols = {};  ///< Values that sizes may have.
 
   [[nodiscard]] const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
   [[nodiscard]] Tensor& operator[](TensorId id) { return tensors[id.index()]; }

@@ -121,6 +121,7 @@ std::vector<std::string> lowered_targets() {
 LoopProgram lower(const ir::Graph& graph) {
   const ir::Uses uses(graph);
   LoopProgram program;
+  program.symbols = graph.symbols();
   program.of_value.resize(graph.values().size());
   program.extern_at.resize(graph.nodes().size());
   for (const ir::Input& input : graph.inputs()) {

@@ -32,12 +32,13 @@ class Chooser {
         phases = std::max(phases, store.phase + 1);
       }
     }
-    const std::optional<std::int64_t> row =
-        (kernel_.extents[kMiddle] * kernel_.extents[kInner]).constant();
-    if (!row || phases < 2) {
+    if (phases < 2) {
       return {};
     }
-    budget_ = kScratchBytes / std::max<std::int64_t>(*row, 1);
+    // Rows whose length varies have room for as much as they are, which is bounded.
+    const std::int64_t longest =
+        (kernel_.extents[kMiddle] * kernel_.extents[kInner]).bounds(program_.symbols).high;
+    budget_ = kScratchBytes / std::max<std::int64_t>(longest, 1);
     for (int phase = 0; phase < phases; ++phase) {
       for (const LoopNest::Reduce& reduce : kernel_.reduces) {
         if (reduce.phase == phase) {
