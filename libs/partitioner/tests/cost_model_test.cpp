@@ -62,8 +62,27 @@ TEST_CASE("runtime is bytes moved, or arithmetic where there is more of it",
   CHECK(cost.runtime(graph, ir::NodeId(2)) == 2 * 64 * 64 * 4);
   // 2 * 64^3 operations against 3 * 64^2 * 4 bytes, 32 operations to the byte.
   CHECK(cost.runtime(graph, ir::NodeId(0)) == 3 * 64 * 64 * 4);
-  // Each of 8 * 32 * 32 results sums over 27 products.
-  CHECK(cost.runtime(graph, ir::NodeId(4)) >= 2.0 * 8 * 32 * 32 * 27 / 32);
+  // 8 * 32 * 32 results, each a sum of 27 products, take less time than the bytes.
+  CHECK(cost.runtime(graph, ir::NodeId(4)) == (3 * 32 * 32 + 8 * 27 + 8 * 32 * 32) * 4);
+}
+
+TEST_CASE("arithmetic is counted over what each result sums", "[partitioner][cost_model]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+  input %image: f32[1, 256, 32, 32] user
+  input %filter: f32[128, 256, 3, 3] parameter
+  input %bias: f32[512] parameter
+  input %x: f32[1024, 2048] user
+  input %weight: f32[2048, 512] parameter
+  %conv: f32[1, 128, 32, 32] = aten.convolution.default(%image, %filter, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %product: f32[1024, 512] = aten.addmm.default(%bias, %x, %weight, 1, 1)
+  output %conv user
+  output %product user
+})");
+  const CostModel cost = aten_cost_model();
+
+  // 32 operations to the byte.
+  CHECK(cost.runtime(graph, ir::NodeId(0)) == 2.0 * 128 * 32 * 32 * (256 * 9) / 32);
+  CHECK(cost.runtime(graph, ir::NodeId(1)) == 2.0 * 1024 * 512 * 2048 / 32);
 }
 
 }  // namespace
