@@ -1,6 +1,7 @@
 """Packages of one model, for all sizes and for one, and what they take at each size."""
 
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,11 @@ def milliseconds(call, arguments):
     begin = time.perf_counter()
     call(*arguments)
     return (time.perf_counter() - begin) * 1e3
+
+
+def system_milliseconds():
+    """What the system has worked for this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_stime * 1e3
 
 
 class Compiled:
@@ -115,8 +121,9 @@ class Row:
         is_slow = milliseconds(self.fixed.call, self.inputs[size]) > SLOW_MS
         found = summary(alternate(bound, self.options.seconds, fewest=SLOW_ROUNDS if is_slow else FEWEST_ROUNDS))
         self.fixed.path.unlink()
-        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size, grown=True),
-                "growing_ms": self.first_call(size, grown=False), "arena": self.arena(size),
+        growing_ms, system_ms = self.first_call(size, grown=False)
+        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size, grown=True)[0],
+                "growing_ms": growing_ms, "growing_system_ms": system_ms, "arena": self.arena(size),
                 "peers": {peer: found["ratio"][peer] for peer in peers}}
 
     def arena(self, size):
@@ -129,11 +136,12 @@ class Row:
     def first_call(self, size, grown):
         """What a call takes more than those behind it, if those before it had another size.
 
-        With `grown` the model has had its memory for the largest size before.
+        And what the system takes in it, for pages of memory. With `grown` the model has had its memory for the largest
+        size before.
         """
         others = [other for other in self.inputs if other != size]
         if not others:
-            return 0.0
+            return 0.0, 0.0
         more = []
         for i in range(FIRST_CALLS):
             call = load(self.dynamic.path)
@@ -142,9 +150,11 @@ class Row:
                     call(*self.inputs[max(self.inputs)])
             for _ in range(3):
                 call(*self.inputs[others[i % len(others)]])
+            before = system_milliseconds()
             first = milliseconds(call, self.inputs[size])
-            more.append(first - statistics.median(milliseconds(call, self.inputs[size]) for _ in range(5)))
-        return statistics.median(more)
+            system = system_milliseconds() - before
+            more.append((first - statistics.median(milliseconds(call, self.inputs[size]) for _ in range(5)), system))
+        return sorted(more)[FIRST_CALLS // 2]
 
     def turns(self, result):
         """Calls whose size changes each time, over calls whose size does not."""

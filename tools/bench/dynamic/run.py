@@ -3,12 +3,12 @@
 usage: run.py [NAME ...] [--check] [--seconds S] [--sizes N] [--peers A,B] [--json FILE]
 
 Each model of ./dev bench is exported twice: with a `Dim` for what varies (sizes.py), and at each of six sizes.
-PyTorch's loader runs Kiln's packages and AOTInductor's with the same `Dim`, taking turns as in ./dev bench. A ratio is how many
-times as long the dynamic package takes as the fixed one at that size; "new" is what the first call at a size takes
-more than those that follow, in a model that has run at another size and, once, at the largest; "growing" the same in
-one that has not, where it is more than a millisecond; "arena" the memory of temporaries over the fixed package's;
-"turns" the time of calls whose size changes from one to the next over the time of calls whose size stays. Peers take
-so many times as long as the dynamic package.
+PyTorch's loader runs Kiln's packages and AOTInductor's with the same `Dim`, taking turns as in ./dev bench. A ratio is
+how many times as long the dynamic package takes as the fixed one at that size; "new" is what the first call at a size
+takes more than those that follow, in a model that has run at another size and, once, at the largest; "growing" the
+same in one that has not, where it is more than a millisecond, and what the system works in it, for pages; "arena" the
+memory of temporaries over the fixed package's; "turns" the time of calls whose size changes from one to the next over
+the time of calls whose size stays. Peers take so many times as long as the dynamic package.
 
 "training-mlp" and "training-gpt2" are training steps of `kiln::compile` with `dynamic`, beside a function that was
 compiled for each size and torch.compile(dynamic=True); "saved" are the bytes that a forward keeps for its backward,
@@ -59,7 +59,8 @@ def described(row):
             text += "".join(f"  {peer} {ratio:5.2f}x" for peer, ratio in found["peers"].items())
         else:
             text += f"  new +{max(0, found['new_ms']):.2f} ms"
-            text += f" (growing +{found['growing_ms']:.0f})" if found["growing_ms"] > 1 else ""
+            if found["growing_ms"] > 1:
+                text += f" (growing +{found['growing_ms']:.0f}, system {found['growing_system_ms']:.0f})"
             text += f"  arena {found['arena']:.2f}x"
             text += "".join(f"  {peer} {ratio:5.2f}x" for peer, ratio in found["peers"].items())
         lines.append(text)

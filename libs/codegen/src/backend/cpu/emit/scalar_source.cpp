@@ -248,6 +248,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     return cast_vector(scalar);
   }
   if (scalar.op == ScalarOp::kWhere) {
+    // One condition for all lanes is a branch: as a mask GCC would get it wrong (index_vector).
     if (context_.depths.of(scalar.operands[0]) < LoopDepth::kInner) {
       return value(scalar.operands[0]) + " ? " + vector(scalar.operands[1]) + " : " +
              vector(scalar.operands[2]);
