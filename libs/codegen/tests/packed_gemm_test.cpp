@@ -79,6 +79,28 @@ TEST_CASE("products of any number of rows with packed weights equal libtorch's",
   }
 }
 
+TEST_CASE("a packed product of one panel takes any number of rows", "[codegen][product]") {
+  const int width = GENERATE(8, 32);
+  const std::string columns = std::to_string(width);
+  const at::Tensor weight = torch::randn({width, 300});
+  const at::Tensor bias = torch::randn({width});
+
+  PackedModel packed("graph g {\n  symbol %n in [1, 64]\n  input %w: f32[" + columns +
+                         ", 300] parameter \"w\"\n  input %b: f32[" + columns +
+                         "] parameter \"b\"\n  input %x: f32[n, 300] user\n  %t: f32[300, " +
+                         columns + "]{1, 300} = aten.t.default(%w) view(0:0)\n  %y: f32[n, " +
+                         columns + "] = aten.addmm.default(%b, %x, %t, 1, 1)\n  output %y user\n}",
+                     {weight, bias},
+                     width);
+
+  CHECK(packed.model->report().extern_calls == 0);
+  for (const std::int64_t rows : {19, 1, 64, 2}) {
+    CAPTURE(rows, width);
+    const at::Tensor x = torch::randn({rows, 300});
+    CHECK(torch::allclose((*packed.model)({x})[0], torch::addmm(bias, x, weight.t()), 1e-4, 1e-4));
+  }
+}
+
 TEST_CASE("a packed product takes its rows and what it adds however they lie",
           "[codegen][product]") {
   const at::Tensor weight = torch::randn({128, 64});

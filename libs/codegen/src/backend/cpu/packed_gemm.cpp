@@ -129,7 +129,9 @@ class GemmMatcher : OperandMatcher {
       require(false);
       return;
     }
-    panel = sides_.in_panels ? number(view.strides[0]) : layout_.width;
+    // The stride of a single panel may vary with the rows; nothing is ever reached by it.
+    const bool steps = sides_.in_panels && layout_.panels > 1;
+    panel = steps ? number(view.strides[0]) : layout_.width;
     row = number(stride(2));
     batch = sides_.in_panels ? Expr(0) : stride(3);
   }
