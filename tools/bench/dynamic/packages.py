@@ -1,5 +1,6 @@
 """Packages of one model, for all sizes and for one, and what they take at each size."""
 
+import itertools
 import json
 import resource
 import statistics
@@ -16,6 +17,7 @@ from sizes import VARYING
 from turns import FEWEST_ROUNDS, alternate, summary
 
 FIRST_CALLS = 3
+CHANGES, MOST_CHANGES = 5, 40
 # Calls that take longer spread less, and thirty of them for each of four candidates take minutes.
 SLOW_MS, SLOW_ROUNDS = 50, 9
 
@@ -121,8 +123,8 @@ class Row:
         is_slow = milliseconds(self.fixed.call, self.inputs[size]) > SLOW_MS
         found = summary(alternate(bound, self.options.seconds, fewest=SLOW_ROUNDS if is_slow else FEWEST_ROUNDS))
         self.fixed.path.unlink()
-        growing_ms, system_ms = self.first_call(size, grown=False)
-        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.first_call(size, grown=True)[0],
+        growing_ms, system_ms = self.growing(size)
+        return {"ms": found["ms"], "ratio": 1 / found["ratio"]["fixed"], "new_ms": self.changed(size),
                 "growing_ms": growing_ms, "growing_system_ms": system_ms, "arena": self.arena(size),
                 "peers": {peer: found["ratio"][peer] for peer in peers}}
 
@@ -133,23 +135,35 @@ class Row:
         symbols = symbols_of(declared_sizes(self.dynamic.path), shapes)
         return arena_bytes(self.dynamic.plan, symbols) / fixed if fixed else 1.0
 
-    def first_call(self, size, grown):
-        """What a call takes more than those behind it, if those before it had another size.
+    def others(self, size):
+        """Sizes before a change to `size`, in turns."""
+        return itertools.cycle([other for other in self.inputs if other != size] or [size])
 
-        And what the system takes in it, for pages of memory. With `grown` the model has had its memory for the largest
-        size before.
+    def changed(self, size):
+        """What a call takes more whose size changes, in a model that has its memory.
+
+        The least of such calls over the least of those behind them, of more rounds while it seems to be more than half
+        a millisecond: calls of a large model spread by more than that.
         """
-        others = [other for other in self.inputs if other != size]
-        if not others:
-            return 0.0, 0.0
+        call = load(self.dynamic.path)
+        for _ in range(2):
+            call(*self.inputs[max(self.inputs)])
+        first, second = [], []
+        for i, other in zip(range(MOST_CHANGES), self.others(size)):
+            call(*self.inputs[other])
+            first.append(milliseconds(call, self.inputs[size]))
+            second.append(milliseconds(call, self.inputs[size]))
+            if i >= CHANGES and min(first) - min(second) < 0.5:
+                break
+        return min(first) - min(second)
+
+    def growing(self, size):
+        """What a call takes more than those behind it if it is the first at its size, and the system for it."""
         more = []
-        for i in range(FIRST_CALLS):
+        for _, other in zip(range(FIRST_CALLS), self.others(size)):
             call = load(self.dynamic.path)
-            if grown:
-                for _ in range(2):
-                    call(*self.inputs[max(self.inputs)])
             for _ in range(3):
-                call(*self.inputs[others[i % len(others)]])
+                call(*self.inputs[other])
             before = system_milliseconds()
             first = milliseconds(call, self.inputs[size])
             system = system_milliseconds() - before
