@@ -298,6 +298,23 @@ TEST_CASE("AD-98 AD-99 test_invalid_dupe: neither takes the other's arguments", 
                     contains("argument 1 would be a duplicate of argument 0"));
 }
 
+TEST_CASE("as_strided finds what eager does, wherever in its storage the tensor begins",
+          "[like_eager][K]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].as_strided({2, 2}, {2, 1}, 3) * 2};
+  };
+  CompileOptions options;
+  options.use_cache = false;
+  const Function fast = compile(function, options);
+  const torch::Tensor memory = torch::randn({16});
+  for (const std::int64_t begin : {0, 2, 0, 1, 2}) {
+    CAPTURE(begin);
+    const torch::Tensor x = memory.slice(0, begin, begin + 8);
+    CHECK(torch::equal(fast({x})[0], function({x})[0]));
+  }
+  CHECK(fast.report().versions == 3);
+}
+
 TEST_CASE("AD-15 AD-100 test_invalid_requires_grad: compiled without a gradient, called with one",
           "[like_eager][K]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };

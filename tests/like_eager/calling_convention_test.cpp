@@ -190,14 +190,21 @@ TEST_CASE("test_composite_impl_compile: linear is taken apart", "[like_eager][C]
   CHECK(product);
 }
 
-TEST_CASE("AD-10 test_compilation_context: forward, inference, and the backward when it runs",
+TEST_CASE("AD-10 FA-09 test_compilation_context: forward, inference, and the backward when it runs",
           "[like_eager][C]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0].sin().sin()}; };
   using Seen = std::vector<std::pair<std::string, std::size_t>>;
   Seen seen;
+  std::optional<int> first;
   const auto compiler = [&](const ir::Graph& graph) {
+    const std::string& id = autograd_dispatch::compilation_id();
+    const std::size_t end = id.find('_');
+    const int number = std::stoi(id.substr(0, end));
+    first = first.value_or(number);
+    CHECK(id.substr(end + 1) == graph.name());
     // PyTorch counts inputs, operators and one node for all outputs.
-    seen.emplace_back(graph.name(), graph.inputs().size() + graph.nodes().size() + 1);
+    seen.emplace_back(std::to_string(number - *first) + id.substr(end),
+                      graph.inputs().size() + graph.nodes().size() + 1);
     return autograd_dispatch::interpret(graph);
   };
   const autograd_dispatch::DispatchOptions options{.forward = compiler,
@@ -209,12 +216,14 @@ TEST_CASE("AD-10 test_compilation_context: forward, inference, and the backward 
 
   const torch::Tensor out = dispatch(trace_joint(function, {x}), options)({x})[0];
   dispatch(trace_joint(function, {y}), options)({y});
-  CHECK(seen == Seen{{"forward", 4}, {"inference", 4}});
+  CHECK(seen == Seen{{"0_forward", 4}, {"1_inference", 4}});
+  CHECK(autograd_dispatch::compilation_id().empty());
   out.sum().backward();
-  CHECK(seen == Seen{{"forward", 4}, {"inference", 4}, {"backward", 8}});
+  CHECK(seen == Seen{{"0_forward", 4}, {"1_inference", 4}, {"0_backward", 8}});
   dispatch(trace_joint(function, {x}), options)({x})[0].sum().backward();
 
-  CHECK(seen.size() == 5);
+  REQUIRE(seen.size() == 5);
+  CHECK(seen[4].first == "2_backward");
 }
 
 TEST_CASE("what equal() said when a function was compiled is made sure of at each call",

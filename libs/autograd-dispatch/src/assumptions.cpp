@@ -22,7 +22,8 @@ Assumptions::Assumptions(const Plan& plan)
       differentiates_(std::find(plan.requires_grad.begin(), plan.requires_grad.end(), true) !=
                       plan.requires_grad.end()),
       requires_grad_(plan.requires_grad),
-      aliases_(plan.aliases) {
+      aliases_(plan.aliases),
+      offsets_(plan.offsets) {
   for (const InputPlan& input : plan.inputs) {
     if (input.base) {
       bases_.push_back(input);
@@ -56,6 +57,9 @@ std::string Assumptions::violated_by(const Tensors& arguments) const {
       return why;
     }
   }
+  if (std::string why = offsets_violated_by(arguments); !why.empty()) {
+    return why;
+  }
   if (!written_.empty()) {
     if (std::string why = writes_violated_by(arguments); !why.empty()) {
       return why;
@@ -76,6 +80,18 @@ std::string Assumptions::aliases_violated_by(const Tensors& arguments) const {
         (!share_storage(argument, arguments[alias.first]) ||
          argument.storage_offset() - arguments[alias.first].storage_offset() != alias.offset)) {
       return assumed(i, "share memory with argument " + std::to_string(alias.first));
+    }
+  }
+  return {};
+}
+
+// What as_strided finds depends on where its tensor begins.
+std::string Assumptions::offsets_violated_by(const Tensors& arguments) const {
+  for (const OffsetPlan& place : offsets_) {
+    const at::Tensor& argument = arguments[place.argument];
+    if (argument.defined() && argument.storage_offset() != place.offset) {
+      return assumed(place.argument,
+                     "begin at element " + std::to_string(place.offset) + " of its storage");
     }
   }
   return {};

@@ -21,12 +21,14 @@ class Assumptions {
   [[nodiscard]] std::string aliases_violated_by(const Tensors& arguments) const;
   [[nodiscard]] std::string writes_violated_by(const Tensors& arguments) const;
   [[nodiscard]] std::string bases_violated_by(const Tensors& arguments) const;
+  [[nodiscard]] std::string offsets_violated_by(const Tensors& arguments) const;
 
   std::uint32_t count_;
   bool grad_mode_;
   bool differentiates_;
   std::vector<bool> requires_grad_;
   std::vector<AliasPlan> aliases_;
+  std::vector<OffsetPlan> offsets_;
   std::vector<InputPlan> bases_;
   std::vector<std::uint32_t> written_;  // Arguments.
 };

@@ -3,6 +3,10 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
+#include <string>
+#include <utility>
+
 #include "assumptions.hpp"
 #include "autograd_node.hpp"
 #include "halves.hpp"
@@ -12,6 +16,25 @@
 #include "wrapper.hpp"
 
 namespace kiln::autograd_dispatch {
+
+namespace {
+
+std::string& current_id() {
+  thread_local std::string id;
+  return id;
+}
+
+CompiledGraph compile_as(std::string id, const Compiler& compiler, const ir::Graph& graph) {
+  // A compiler may dispatch functions of its own.
+  struct Restore {
+    std::string before;
+    ~Restore() { current_id().swap(before); }
+  };
+  const Restore restore{std::exchange(current_id(), std::move(id))};
+  return compiler(graph);
+}
+
+}  // namespace
 
 struct CompiledFunction::State {
   explicit State(Plan of) : plan(std::move(of)), assumptions(plan), wrappers(wrappers_of(plan)) {}
@@ -94,12 +117,18 @@ bool accepts(const Plan& plan, const Tensors& arguments) {
   return Assumptions(plan).violated_by(arguments).empty();
 }
 
+const std::string& compilation_id() {
+  return current_id();
+}
+
 CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
+  static std::atomic<std::uint64_t> functions = 0;
+  const std::string number = std::to_string(functions++);
   // A compiler may compute too, and the graph has the casts in it.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (trace.plan.tangents.empty()) {
     protect_outputs(trace.graph, trace.plan);
-    CompiledGraph inference = options.inference(trace.graph);
+    CompiledGraph inference = compile_as(number + "_inference", options.inference, trace.graph);
     return assemble(std::move(trace.plan), std::move(inference));
   }
   if (!options.partition) {
@@ -111,9 +140,12 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
   forward.set_name("forward");
   backward.set_name("backward");
   trace.plan.halves = plan_halves(trace.plan, forward, backward);
-  CompiledGraph compiled = saving_as_traced(options.forward(forward), forward);
+  CompiledGraph compiled =
+      saving_as_traced(compile_as(number + "_forward", options.forward, forward), forward);
   std::function<CompiledGraph()> compile_backward =
-      [compiler = options.backward, graph = std::move(backward)] { return compiler(graph); };
+      [id = number + "_backward", compiler = options.backward, graph = std::move(backward)] {
+        return compile_as(id, compiler, graph);
+      };
   if (!options.lazy_backward) {
     compile_backward = [made = compile_backward()] { return made; };
   }

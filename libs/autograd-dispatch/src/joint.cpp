@@ -17,6 +17,7 @@
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
+#include "kiln/ir/placed_inputs.hpp"
 #include "view_chain.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -121,6 +122,19 @@ void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayou
       plan.changes.push_back({.argument = argument, .touched = true});
     }
   }
+}
+
+// Where the arguments must begin whose storage the function reads by place.
+std::vector<OffsetPlan> offsets_of(const ir::Graph& graph, const Plan& plan) {
+  std::vector<OffsetPlan> offsets;
+  for (const std::uint32_t input : ir::placed_inputs(graph)) {
+    // What is the base of arguments has its whole geometry in the plan.
+    if (input < plan.inputs.size() && !plan.inputs[input].base) {
+      const ir::Expr& offset = graph.tensor(graph.inputs()[input].value).offset;
+      offsets.push_back({plan.inputs[input].argument, offset.constant().value_or(0)});
+    }
+  }
+  return offsets;
 }
 
 bool is_made_by_the_trace(const OutputPlan& output) {
@@ -237,6 +251,7 @@ std::optional<JointTrace> Attempt::run() {
   JointTrace trace;
   trace.plan = plan_of(program, layout, recording.captured);
   arrange(recording.graph, program, trace.plan);
+  trace.plan.offsets = offsets_of(recording.graph, trace.plan);
   trace.graph = ir::functionalize(std::move(recording.graph));
   place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
   count_idle_writes(trace.plan, program, layout);

@@ -9,7 +9,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "kiln plan 4\n";
+constexpr std::string_view kHeader = "kiln plan 5\n";
 
 // Both directions go through `fields`, so that they cannot differ. Integers have eight bytes, least
 // significant first; lists and optional values begin with their length; graphs are text.
@@ -122,6 +122,10 @@ template <class A, MaybeConst<AliasPlan> L>
 void fields(A& archive, L& alias) {
   visit_all(archive, alias.first, alias.same_as, alias.offset);
 }
+template <class A, MaybeConst<OffsetPlan> O>
+void fields(A& archive, O& place) {
+  visit_all(archive, place.argument, place.offset);
+}
 template <class A, MaybeConst<ir::Device> D>
 void fields(A& archive, D& device) {
   visit_all(archive, device.type, device.index);
@@ -166,6 +170,7 @@ void fields(A& archive, P& plan) {
             plan.writes,
             plan.changes,
             plan.aliases,
+            plan.offsets,
             plan.requires_grad,
             plan.grad_mode_after,
             plan.grad_mode,

@@ -60,6 +60,23 @@ TEST_CASE("FA-04 a module is exported, compiled to a package, loaded and run", "
   CHECK(model.constants().size() == 4);
 }
 
+TEST_CASE("a package refuses a tensor that begins elsewhere if it is read by place",
+          "[kiln][kiln]") {
+  const Scratch scratch;
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].as_strided({2, 2}, {2, 1}, 3) * 2, in[1] + 1};
+  };
+  const torch::Tensor memory = torch::randn({16});
+  const torch::Tensor x = memory.slice(0, 0, 8), moved = memory.slice(0, 2, 10);
+  Model model = load(aot_compile(
+      export_program(function, {x, torch::randn({8})}), scratch / "f.pt2", scratch.options));
+
+  CHECK(torch::allclose(model.run({x, moved})[0], function({x, moved})[0]));
+  CHECK(torch::allclose(model.run({x, moved})[1], moved + 1));
+  CHECK_THROWS_WITH(model.run({moved, x}),
+                    contains("input 0 must begin at element 0 of its storage"));
+}
+
 TEST_CASE("a TorchScript module is exported, compiled and run", "[kiln][kiln]") {
   const Scratch scratch;
   torch::jit::Module module("scripted");

@@ -318,6 +318,7 @@ ProgramText emit_program(const Program& program,
   }
   Emission emission(program, operations);
   emission.record_kernels = description.record_kernels;
+  emission.checks_places = description.check_inputs;
   emission.waits_for_indices = description.waits_for_indices && operations.asynchronous;
   emission.libtorch = description.libtorch;
   emission.selects_kernels = kernels.size() > 1;

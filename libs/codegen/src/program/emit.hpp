@@ -123,6 +123,7 @@ class Emission {
   bool uses_dispatcher = false;
   /// Steps are ranges of PyTorch's profiler.
   bool record_kernels = false;
+  bool checks_places = false;  ///< Inputs that are read by place begin where they did.
   /// The end of a run waits for what its kernels have to say about indices.
   bool waits_for_indices = false;
   /// Of the kernels that look at indices, by their number, or nothing.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kiln/base/error.hpp"
+#include "kiln/ir/placed_inputs.hpp"
 #include "program/emit.hpp"
 
 namespace kiln::codegen {
@@ -34,6 +35,31 @@ void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
   }
 }
 
+// What as_strided finds depends on where its tensor begins.
+void emit_place_checks(Emission& emission) {
+  const Program& program = emission.program();
+  const std::vector<std::uint32_t> placed = ir::placed_inputs(*program.graph);
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const Port& port = program.inputs[i];
+    if (std::ranges::find(placed, port.graph) == placed.end()) {
+      continue;
+    }
+    emission.declare("aoti_torch_get_storage_offset", "Handle, Int64*");
+    const std::string offset = emission.number(program.graph->tensor(port.value).offset);
+    const std::string refusal =
+        "input " + std::to_string(i) + " must begin at element " + offset +
+        " of its storage, because the program reads that by place (as_strided): clone it";
+    SourceText& text = emission.text();
+    text.open("{");
+    text.line("Int64 offset = 0;");
+    text.line("TRY(aoti_torch_get_storage_offset(call.inputs[" + std::to_string(i) +
+              "], &offset));");
+    text.line("if (offset != " + offset + ") return call.error = " + string_literal(refusal) +
+              ", 1;");
+    text.close("}");
+  }
+}
+
 void emit_begin(Emission& emission) {
   const Program& program = emission.program();
   SourceText& text = emission.text();
@@ -44,6 +70,9 @@ void emit_begin(Emission& emission) {
   }
   if (emission.operations().asynchronous && emission.flag_count() != 0) {
     text.line("if ((call.error = pending_error(&m))) return 1;");
+  }
+  if (emission.checks_places) {
+    emit_place_checks(emission);
   }
   emit_pointers(emission, Memory::kInput, "inputs");
   emit_pointers(emission, Memory::kConstant, "constants");

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,11 @@ using CompiledGraph = std::function<Tensors(Tensors)>;
 
 /// From a functional graph to something that runs it.
 using Compiler = std::function<CompiledGraph(const ir::Graph&)>;
+
+/// What a compiler is called for, on the thread that calls it: "0_forward", "1_inference",
+/// "0_backward", with the number of the function in the order in which this process dispatched
+/// them. Empty elsewhere.
+[[nodiscard]] const std::string& compilation_id();
 
 /// From a joint graph to its forward and its backward (see joint.hpp for the order of inputs and
 /// outputs).

@@ -103,6 +103,13 @@ struct AliasPlan {
   std::int64_t offset = 0;    ///< From the first's, in elements.
 };
 
+/// An argument whose place in its storage matters, because the function reads the storage by place
+/// (`as_strided`).
+struct OffsetPlan {
+  std::uint32_t argument = 0;  ///< Which one.
+  std::int64_t offset = 0;     ///< Where it must begin, in elements.
+};
+
 /// How a backward takes a tangent.
 struct TangentPlan {
   std::vector<ir::Expr> sizes = {};       ///< As the graph was traced with.
@@ -157,6 +164,7 @@ struct Plan {
   std::vector<WritePlan> writes = {};        ///< What a call writes into its inputs.
   std::vector<ChangePlan> changes = {};      ///< What else becomes of its arguments.
   std::vector<AliasPlan> aliases = {};       ///< By argument; empty if none share memory.
+  std::vector<OffsetPlan> offsets = {};      ///< Arguments that must begin at a certain place.
   std::vector<bool> requires_grad = {};      ///< By argument.
   std::optional<bool> grad_mode_after = {};  ///< The function leaves grad mode so.
   bool grad_mode = true;                     ///< Grad mode when it was traced.
