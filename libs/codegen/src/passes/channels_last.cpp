@@ -135,7 +135,13 @@ class ChannelsLast {
     meta.strides = std::move(strides);
     meta.offset = 0;
     meta.storage = rewriter_.graph().new_storage();
-    return rewriter_.graph().add_node("aten.clone.default", {value, format}, std::move(meta));
+    ir::Node clone;
+    clone.target = "aten.clone.default";
+    clone.arguments = {value, format};
+    // Of complex numbers it is libtorch's.
+    clone.signature = "Tensor self,MemoryFormat? memory_format->Tensor";
+    const NodeId made = rewriter_.graph().add_node(std::move(clone), {std::move(meta)});
+    return rewriter_.graph().node(made).results[0];
   }
 
   ValueId as_channels_last(ValueId value) {
