@@ -1,0 +1,64 @@
+"""Whether results equal eager's."""
+
+import torch
+
+from samples import UNINITIALISED, WIDER
+
+TOLERANCES = {torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-7), torch.bfloat16: (1.6e-2, 1e-2),
+              torch.float16: (2e-3, 1e-3), torch.complex64: (1e-4, 1e-5), torch.complex128: (1e-7, 1e-7)}
+
+
+def unlike(found, wanted):
+    """In what two tensors differ; None if in nothing."""
+    rtol, atol = TOLERANCES.get(wanted.dtype, (0, 0))
+    try:
+        torch.testing.assert_close(found, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:300]
+    return None
+
+
+def is_as_exact(found, wanted, reference):
+    """Whether `found` is about as near to what a wider type computes as eager is."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype or reference.shape != wanted.shape:
+        return False
+    # A narrow type may overflow on the way to a number that it has.
+    overflown = reference.isfinite() & ~wanted.isfinite()
+    judged = torch.where(overflown, reference.to(wanted.dtype), wanted)
+    if unlike(torch.where(overflown, found, judged), judged):
+        return False
+    finite = reference.isfinite() & wanted.isfinite()
+    if unlike(found[~finite & ~overflown], wanted[~finite & ~overflown]):
+        return False
+    distance = (found.to(reference.dtype) - reference).abs()[finite]
+    allowed = 2 * (wanted.to(reference.dtype) - reference).abs()[finite]
+    rounding = torch.finfo(wanted.dtype).eps * reference.abs()[finite]
+    return distance.numel() == 0 or bool((distance <= allowed.max() + rounding).all())
+
+
+def difference(case, wanted, found, wider):
+    """What is wrong with the results of a case; None if nothing. `wider()` computes them in a wider type."""
+    if len(wanted) != len(found):
+        return f"{len(found)} results instead of {len(wanted)}"
+    for index, (one, other) in enumerate(zip(found, wanted)):
+        if (one is None) != (other is None):
+            return f"result {index}: {'missing' if one is None else 'is there'}"
+        if one is None or (case.op.name in UNINITIALISED and one.shape == other.shape and one.dtype == other.dtype):
+            continue
+        what = unlike(one, other)
+        if what and one.dtype == other.dtype and one.dtype in WIDER:
+            try:
+                references = wider()
+            except Exception:
+                references = None
+            if references and references[index] is not None and is_as_exact(one, other, references[index]):
+                what = None
+        if what:
+            return f"result {index}: {what}"
+    return None
+
+
+def widened(tensor):
+    """In the type that checks a narrower one."""
+    wide = WIDER.get(tensor.dtype, tensor.dtype)
+    return tensor.detach().to(wide).requires_grad_(tensor.requires_grad)

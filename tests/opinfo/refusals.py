@@ -1,0 +1,31 @@
+"""The list of what cannot be compiled: entries, and each reason of theirs."""
+
+import re
+from pathlib import Path
+
+FILE = Path(__file__).with_name("refusals.txt")
+
+
+def plain(reason):
+    """Without numbers, which differ from sample to sample."""
+    return re.sub(r"\d+", "#", reason)
+
+
+def read():
+    """Reasons by entry."""
+    found = {}
+    for line in FILE.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, reason = line.split(None, 1)
+            found.setdefault(name, []).append(reason)
+    return found
+
+
+def write(refusals):
+    comments = [line for line in FILE.read_text().splitlines() if line.startswith("#")]
+    lines = [f"{name:48} {reason}" for name in sorted(refusals) for reason in sorted(refusals[name])]
+    FILE.write_text("\n".join(comments + lines) + "\n")
+
+
+def has(known, name, reason):
+    return any(plain(reason) == plain(one) for one in known.get(name, []))
