@@ -119,11 +119,16 @@ kiln::autograd_dispatch::CompiledFunction empty_function(const Tensors& argument
 int main(int count, char** arguments) {
   const double seconds = count > 1 ? std::atof(arguments[1]) : 1;
   const Stopwatch watch(count > 2 && std::string_view(arguments[2]) == "cpu");
-  Network eager, compiled;
+  Network eager, compiled, trusted;
   kiln::CompileOptions options;
   options.use_cache = false;
-  const kiln::Function loss = kiln::compile(
-      compiled.layers.ptr(), [&](const Tensors& in) { return compiled.loss(in); }, options);
+  const auto compile_loss = [&](Network& network) {
+    return kiln::compile(
+        network.layers.ptr(), [&](const Tensors& in) { return network.loss(in); }, options);
+  };
+  const kiln::Function loss = compile_loss(compiled);
+  options.retrace = kiln::Retrace::kNever;
+  const kiln::Function never_compared = compile_loss(trusted);
 
   const Tensors plain = {at::ones({4}), at::ones({4})};
   const Tensors training = {at::ones({4}).set_requires_grad(true), at::ones({4})};
@@ -132,20 +137,27 @@ int main(int count, char** arguments) {
   const kiln::autograd_dispatch::CompiledGraph nothing =
       [known = Tensors{at::ones({4})}](const Tensors&) { return known; };
 
-  const std::vector<double> steps = measure(
-      {step(eager, [&](const Tensors& in) { return eager.loss(in); }), step(compiled, loss)},
-      watch,
-      seconds);
+  const std::vector<double> steps =
+      measure({step(eager, [&](const Tensors& in) { return eager.loss(in); }),
+               step(compiled, loss),
+               step(trusted, never_compared)},
+              watch,
+              seconds);
+  const kiln::CompileReport report = loss.report();
+  const double called_ms = 1e3 * seconds * (kSlices + 1) / kSlices;
   const std::vector<double> wrappers = measure({[&] { (void)nothing(plain); },
                                                 [&] { (void)inference_only(plain); },
                                                 [&] { (void)with_node(training); }},
                                                watch,
                                                seconds);
   std::printf(
-      "{\"eager_us\": %.2f, \"kiln_us\": %.2f, \"wrappers_us\": %.3f, \"wrappers_training_us\": "
-      "%.3f}\n",
+      "{\"eager_us\": %.2f, \"kiln_us\": %.2f, \"never_compared_us\": %.2f, \"retraces\": %d, "
+      "\"retrace_share\": %.5f, \"wrappers_us\": %.3f, \"wrappers_training_us\": %.3f}\n",
       steps[0],
       steps[1],
+      steps[2],
+      report.retraces,
+      report.retrace_ms / called_ms,
       wrappers[1] - wrappers[0],
       wrappers[2] - wrappers[0]);
   return 0;

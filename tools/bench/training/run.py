@@ -29,6 +29,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 PROGRAM = ROOT / "build" / "bin" / "kiln-training-bench"
 GPT2_ROUNDS = 9
+# Of these the largest of all rounds counts.
+WORST = {"retraces", "retrace_share"}
 GPT2_PROGRAM = ROOT / "build" / "bin" / "kiln-warm-start"
 
 
@@ -133,7 +135,11 @@ def describe(best):
     lines += ["", f"  target, half of eager's time: {'met' if best['kiln_us'] <= eager / 2 else 'MISSED'}", "",
               f"  the wrappers of a plain function: {best['wrappers_us']:.2f} us   target 2: "
               f"{'met' if best['wrappers_us'] < 2 else 'MISSED'}",
-              f"  with a node in autograd's graph:  {best['wrappers_training_us']:.2f} us"]
+              f"  with a node in autograd's graph:  {best['wrappers_training_us']:.2f} us", "",
+              f"  traced again to see whether the program changed: {best['retraces']} times, "
+              f"{best['retrace_share']:.2%} of the time   target 1 %: "
+              f"{'met' if best['retrace_share'] <= 0.01 else 'MISSED'}",
+              f"  a step that is never compared: {best['never_compared_us']:.1f} us"]
     return "\n".join(lines)
 
 
@@ -158,7 +164,7 @@ def main():
                                 check=True, capture_output=True, text=True, env=environment).stdout
         python = python_round(steps, CLOCKS[arguments.clock], arguments.seconds)
         for name, value in {**json.loads(answer), **python}.items():
-            best[name] = min(value, best.get(name, value))
+            best[name] = (max if name in WORST else min)(value, best.get(name, value))
     text = describe(best)
     if not arguments.no_gpt2:
         best |= gpt2_rows(environment)
