@@ -6,15 +6,16 @@
 //   programs --list
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <map>
-#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "program.hpp"
@@ -223,38 +224,55 @@ int take_turns(const Arguments& arguments) {
   return 0;
 }
 
-int show_usage() {
+int refuse(const std::string& reason) {
   std::fprintf(stderr,
+               "programs: %s\n"
                "usage: programs NAME [--eager] [--steps N] [--seed N] [--json]\n"
                "       programs NAME --compare [--steps N] [--seed N]\n"
                "       programs NAME --turns SECONDS\n"
-               "       programs --list\n");
+               "       programs --list\n",
+               reason.c_str());
   return 2;
 }
 
-std::optional<Arguments> parse(const std::vector<std::string_view>& given) {
+// The number behind an option, which must be at least `least`.
+template <class Number>
+Number number_behind(const std::vector<std::string_view>& given, std::size_t option, Number least) {
+  Number number = 0;
+  const std::string_view text = option + 1 < given.size() ? given[option + 1] : "";
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least) {
+    throw std::invalid_argument(std::string(given[option]) + " takes a number, not '" +
+                                std::string(text) + "'");
+  }
+  return number;
+}
+
+Arguments parse(const std::vector<std::string_view>& given) {
   Arguments arguments;
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const bool has_value = i + 1 < given.size();
     if (given[i] == "--eager") {
       arguments.eager = true;
     } else if (given[i] == "--json") {
       arguments.json = true;
     } else if (given[i] == "--compare") {
       arguments.compare = true;
-    } else if (given[i] == "--steps" && has_value) {
-      arguments.steps = std::atoi(given[++i].data());
-    } else if (given[i] == "--seed" && has_value) {
-      arguments.seed = std::strtoull(given[++i].data(), nullptr, 10);
-    } else if (given[i] == "--turns" && has_value) {
-      arguments.turns_seconds = std::atof(given[++i].data());
+    } else if (given[i] == "--steps") {
+      arguments.steps = number_behind(given, i++, 1);
+    } else if (given[i] == "--seed") {
+      arguments.seed = number_behind(given, i++, std::uint64_t{0});
+    } else if (given[i] == "--turns") {
+      arguments.turns_seconds = number_behind(given, i++, 0.0);
     } else if (arguments.name.empty() && kPrograms.contains(given[i])) {
       arguments.name = given[i];
     } else {
-      return std::nullopt;
+      throw std::invalid_argument("there is no program or option '" + std::string(given[i]) + "'");
     }
   }
-  return arguments.name.empty() || arguments.steps < 1 ? std::nullopt : std::optional(arguments);
+  if (arguments.name.empty()) {
+    throw std::invalid_argument("which program? --list names them");
+  }
+  return arguments;
 }
 
 }  // namespace
@@ -268,16 +286,18 @@ int main(int count, char** given) {
     }
     return 0;
   }
-  const auto arguments = programs::parse(words);
-  if (!arguments) {
-    return programs::show_usage();
+  programs::Arguments arguments;
+  try {
+    arguments = programs::parse(words);
+  } catch (const std::invalid_argument& error) {
+    return programs::refuse(error.what());
   }
   try {
-    return arguments->turns_seconds > 0 ? programs::take_turns(*arguments)
-           : arguments->compare         ? programs::compare(*arguments)
-                                        : programs::train(*arguments);
+    return arguments.turns_seconds > 0 ? programs::take_turns(arguments)
+           : arguments.compare         ? programs::compare(arguments)
+                                       : programs::train(arguments);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", arguments->name.c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", arguments.name.c_str(), error.what());
     return 1;
   }
 }
