@@ -107,6 +107,49 @@ TEST_CASE("DS-36 an output that is expanded to its own shape", "[kiln][dynamic_t
             {5, 6, 7, 9, 40}) == 2);
 }
 
+TEST_CASE("DS-38 outputs that are views of an input stay so at every size",
+          "[kiln][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].view({in[0].size(0) * 2, 2}), in[0].view(-1)};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 9, 20}) {
+    const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
+    const torch::Tensor y = x * 1;
+    const Tensors views = fast({y});
+    for (const torch::Tensor& view : views) {
+      CHECK(view.is_alias_of(y));
+      REQUIRE(view.is_view());
+      CHECK(view._base().is_same(y));
+    }
+    CHECK(views[0].sizes() == torch::IntArrayRef{size * 2, 2});
+    CHECK(views[1].sizes() == torch::IntArrayRef{size * 4});
+    (views[0].sum() + views[1].square().sum()).backward();
+    CHECK(torch::allclose(x.grad(), 1 + 2 * x.detach()));
+  }
+}
+
+TEST_CASE("DS-40 test_embedding_bag_view_dynamic: bags of any number", "[kiln][dynamic_training]") {
+  const torch::Tensor table = torch::randn({100, 8}, torch::requires_grad());
+  const auto function = [&](const Tensors& in) {
+    return Tensors{
+        std::get<0>(torch::embedding_bag(table, in[0], in[1], false, 0, /*sparse=*/false))
+            .view(-1)};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t bags : {3, 4, 9, 17}) {
+    const Tensors inputs = {torch::randint(100, {bags}, torch::kLong), torch::arange(bags)};
+    const auto gradient = [&](const auto& called) {
+      const torch::Tensor out = called(inputs)[0];
+      return std::pair(out, torch::autograd::grad({out.square().sum()}, {table})[0]);
+    };
+    const auto [expected, wanted] = gradient(function);
+    const auto [found, given] = gradient(fast);
+    CHECK(torch::allclose(found, expected));
+    CHECK(torch::allclose(given, wanted, 1e-4, 1e-5));
+  }
+}
+
 TEST_CASE("sizes of 1 and 0 have eager's gradients", "[kiln][dynamic_training]") {
   CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].exp().sum(0)}; },
                      {3, 2, 1, 0, 7}) <= 4);
