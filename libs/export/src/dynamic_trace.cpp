@@ -72,12 +72,16 @@ class DynamicTracer {
     for (auto symbol = free->begin(); symbol != free->end();) {
       std::string why;
       ir::Ranges alone = {*symbol};
-      if (attempt_on_one_path(&alone, &why)) {
+      const std::optional<ir::Graph> graph = attempt_on_one_path(&alone, &why);
+      if (graph) {
         reasons->insert(reasons->end(), remarks_.begin(), remarks_.end());
+      } else {
+        reasons->push_back(fixed_text(symbol->first, why));
+      }
+      if (graph && !is_one_size(graph->symbols())) {
         symbol->second = alone.begin()->second;
         ++symbol;
       } else {
-        reasons->push_back(fixed_text(symbol->first, why));
         symbol = free->erase(symbol);
       }
     }
@@ -193,6 +197,10 @@ class DynamicTracer {
       *reason = *std::move(nowhere);
       return std::nullopt;
     }
+    if (free.size() > 1 && !failed.empty() && is_one_size(graph.symbols())) {
+      *reason = failed.front().second;  // Some may vary where the others stay.
+      return std::nullopt;
+    }
     for (const auto& [sizes, why] : failed) {
       if (is_inside(sizes, graph.symbols())) {
         *reason = why;
@@ -204,6 +212,11 @@ class DynamicTracer {
     }
     ir::verify(graph);
     return std::move(graph);
+  }
+
+  static bool is_one_size(const ir::Ranges& ranges) {
+    return std::ranges::all_of(
+        ranges, [](const auto& entry) { return entry.second.low == entry.second.high; });
   }
 
   static bool is_inside(const ir::Bindings& sizes, const ir::Ranges& ranges) {

@@ -107,6 +107,24 @@ TEST_CASE("DS-36 an output that is expanded to its own shape", "[kiln][dynamic_t
             {5, 6, 7, 9, 40}) == 2);
 }
 
+TEST_CASE("DS-37 test_aot_module_simplified_dynamic: of a linear layer only its features are fixed",
+          "[kiln][dynamic_training]") {
+  torch::nn::Linear linear(20, 30);
+  const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]) + in[1]}; };
+  CompileOptions options = uncached();
+  options.dynamic = true;
+  const Function fast = compile(function, options);
+  for (const std::int64_t rows : {128, 7, 300}) {
+    check_gradients(function, fast, {torch::randn({rows, 20}), torch::randn({rows, 30})});
+  }
+
+  const CompileReport report = fast.report();
+  CHECK(report.versions == 1);
+  REQUIRE(report.details[0].symbols.size() == 1);
+  CHECK_THAT(report.details[0].symbols[0], contains("input 0, dimension 0"));
+  CHECK(report.details[0].specialisations.size() == 2);
+}
+
 TEST_CASE("DS-38 outputs that are views of an input stay so at every size",
           "[kiln][dynamic_training]") {
   const auto function = [](const Tensors& in) {
