@@ -38,13 +38,21 @@ from samples import DTYPES, composite_names, entries, entry_name, is_composite, 
 from workers import Record, run_all  # noqa: E402
 
 
+def part_of(text):
+    """"2/8" as numbers."""
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no part I/N, with I from 1 to N")
+    return int(part), int(parts)
+
+
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kiln", help="the tool")
     parser.add_argument("gradients_program", help="kiln-opinfo-gradients")
     parser.add_argument("--all", action="store_true", help="samples until pairs are covered, and gradients")
     parser.add_argument("--slice", type=int, default=1, help="every N-th entry only")
-    parser.add_argument("--shard", default="1/1", help="I/N: of N parts of the entries, the I-th")
+    parser.add_argument("--shard", type=part_of, default=(1, 1), metavar="I/N", help="I/N: of N parts of the entries, the I-th")
     parser.add_argument("--samples", type=int, default=6, help="samples of an entry at most (40 with --all)")
     parser.add_argument("--gradients", type=int, default=0, help="and as many that are differentiated (12 with --all)")
     parser.add_argument("--dtypes", nargs="*", choices=[short(dtype) for dtype in DTYPES], help="in these types only")
@@ -71,7 +79,7 @@ def chosen_entries(plan, known):
         names = composite_names()
         found = [op for op in found if is_composite(op, names)]
         Poison.trace, Poison.run = 0x35, 0xca
-    part, parts = map(int, plan.shard.split("/"))
+    part, parts = plan.shard
     if plan.only:
         unknown = set(plan.only) - {entry_name(op) for op in found}
         if unknown:
