@@ -19,6 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 using kiln::testing::contains;
 
+// It is tried on x86-64 only.
+#if defined(__x86_64__)
+constexpr int kGoldTrials = 1;
+#else
+constexpr int kGoldTrials = 0;
+#endif
 constexpr const char* kNoLibrary = "ld.gold: fatal error: cannot find -lstdc++";
 
 // g++ as it is where gold cannot read its standard library: links without it work. Every link is a
@@ -63,7 +69,6 @@ ir::Graph small_graph() {
   })");
 }
 
-#if defined(__x86_64__)
 TEST_CASE("a compiler that gold does not work with links models with its default",
           "[codegen][linker]") {
   const TemporaryDirectory directory;
@@ -74,17 +79,19 @@ TEST_CASE("a compiler that gold does not work with links models with its default
   (void)compile(small_graph(), directory.path() / "b.so", options);
 
   CHECK_THAT(read_file(directory.path() / "b.so"), contains("libtorch_cpu.so"));
-  CHECK_THAT(linker_name(options), contains("the compiler's default; gold does not work"));
-  CHECK_THAT(linker_name(options), contains(kNoLibrary));
+  CHECK_THAT(linker_name(options), contains("the compiler's default"));
+  if (kGoldTrials > 0) {
+    CHECK_THAT(linker_name(options),
+               contains("gold does not work with it") && contains(kNoLibrary));
+  }
   std::ifstream links(directory.path() / "links");
   int gold_links = 0, all_links = 0;
   for (std::string line; std::getline(links, line); ++all_links) {
     gold_links += line.find("-fuse-ld=gold") != std::string::npos ? 1 : 0;
   }
-  CHECK(gold_links == 1);  // In the process, not for each model.
-  CHECK(all_links == 4);   // It, the stand-in, and the two models.
+  CHECK(gold_links == kGoldTrials);     // In the process, not for each model.
+  CHECK(all_links == kGoldTrials + 3);  // The stand-in, and the two models.
 }
-#endif
 
 TEST_CASE("a linker that works is tried once, and links models", "[codegen][linker]") {
   const TemporaryDirectory directory;

@@ -14,6 +14,13 @@ namespace {
 
 constexpr const char* kDefault = "the compiler's default";
 
+// Where gold takes a third of the time of GNU ld, which is what compilers call by themselves.
+#if defined(__x86_64__)
+constexpr bool kPreferGold = true;
+#else
+constexpr bool kPreferGold = false;
+#endif
+
 std::string link_stand_in(const Compiler& compiler,
                           std::vector<std::string> flags,
                           std::chrono::milliseconds timeout) {
@@ -42,10 +49,8 @@ std::string reason_of(const Error& error) {
 
 Linker try_linkers(const Compiler& compiler, std::chrono::milliseconds timeout) {
   std::string name = kDefault;
-#if defined(__x86_64__)
-  // gold takes a third of the time of GNU ld, which is what compilers call by themselves. To a
-  // library without a name it would give that of the file it writes, with its path.
-  if (find_program("ld.gold")) {
+  if (kPreferGold && find_program("ld.gold")) {
+    // To a library without a name it would give that of the file it writes, with its path.
     const std::vector<std::string> gold{"-fuse-ld=gold", "-Wl,-soname,kiln-model.so"};
     // With the libraries of a model, although the stand-in uses none of them: a compiler that does
     // not lie where the system's does may bring some that only its own linker can read.
@@ -59,7 +64,6 @@ Linker try_linkers(const Compiler& compiler, std::chrono::milliseconds timeout) 
       name += "; gold does not work with it: " + reason_of(error);
     }
   }
-#endif
   return {.name = name,
           .flags = {},
           .libtorch_stand_in = link_stand_in(compiler, {"-nostdlib"}, timeout)};

@@ -151,13 +151,20 @@ static float __int_as_float(int bits) {
 
 static const double kNan = __builtin_nan(""), kInfinity = __builtin_inf();
 
+// AArch64's g++ has the standard's name for it in C only.
+#if defined(__aarch64__)
+typedef __fp16 HostHalf;
+#else
+typedef _Float16 HostHalf;
+#endif
+
 static float kiln_half_to_float(unsigned short bits) {
-  _Float16 half;
+  HostHalf half;
   std::memcpy(&half, &bits, sizeof half);
   return static_cast<float>(half);
 }
 static unsigned short kiln_float_to_half(float x) {
-  const _Float16 half = static_cast<_Float16>(x);
+  const HostHalf half = static_cast<HostHalf>(x);
   unsigned short bits;
   std::memcpy(&bits, &half, sizeof bits);
   return bits;
