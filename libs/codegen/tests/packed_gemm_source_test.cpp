@@ -18,8 +18,8 @@ using ir::Expr;
 
 namespace {
 
-// A product of any shape whose operands lie in any of the ways that there are. Its rows and batches
-// are numbers, or known when it is called.
+// A product of any shape whose operands lie in any of the ways that there are. Its rows, depth and
+// batches are numbers, or known when it is called.
 class DrawnProduct {
  public:
   DrawnProduct(Draws& draws, std::int64_t width, bool reads_rows) {
@@ -31,31 +31,35 @@ class DrawnProduct {
     const bool right_turned = number(0, 1) == 1;
     layout_.width = width;
     sizes_["b"] = in_panels ? 1 : number(1, 3);
-    sizes_["m"] = number(1, 40);
+    sizes_["m"] = number(0, 19) == 0 ? number(1000, 4000) : number(1, 40);
+    sizes_["k"] = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
     const bool varies = number(0, 1) == 1;
-    const std::int64_t batches = sizes_["b"], rows = sizes_["m"];
+    if (varies && number(0, 9) == 0) {
+      sizes_[number(0, 1) == 0 ? "m" : "k"] = 0;
+    }
+    const std::int64_t batches = sizes_["b"], rows = sizes_["m"], depth = sizes_["k"];
     layout_.batches = varies && !in_panels ? Expr::symbol("b") : batches;
     layout_.m = varies ? Expr::symbol("m") : rows;
-    layout_.k = number(0, 9) == 0 ? number(1025, 2100) : number(1, 70);
+    layout_.k = varies && (depth == 0 || number(0, 1) == 1) ? Expr::symbol("k") : Expr(depth);
     layout_.panels = in_panels ? number(1, 5) : number(0, 5);
     layout_.tail = in_panels ? 0 : number(layout_.panels == 0 ? 1 : 0, width - 1);
     columns_ = layout_.panels * width + layout_.tail;
-    layout_.lhs_row = left_turned ? 1 : layout_.k + number(0, 3);
+    layout_.lhs_row = left_turned ? Expr(1) : layout_.k + Expr(number(0, 3));
     layout_.lhs_k = left_turned ? rows : 1;
-    layout_.lhs_batch = layout_.batches == Expr(1) ? 0 : layout_.m * Expr(layout_.k + 3);
+    layout_.lhs_batch = layout_.batches == Expr(1) ? 0 : layout_.m * (layout_.k + Expr(3));
     layout_.packs_lhs = !reads_rows || number(0, 1) == 1 ? 1 : 0;
     layout_.packs_rhs = !in_panels;
-    layout_.rhs_n = right_turned ? layout_.k : 1;
+    layout_.rhs_n = right_turned ? layout_.k : Expr(1);
     layout_.rhs_k = right_turned ? 1 : columns_;
-    layout_.rhs_batch = in_panels ? 0 : layout_.k * columns_;
+    layout_.rhs_batch = in_panels ? Expr(0) : layout_.k * Expr(columns_);
     layout_.adds = number(0, 1) == 1;
     layout_.added_row = number(0, 1) * columns_;
     layout_.added_panel = layout_.result_panel = width;
     layout_.added_batch = Expr(layout_.added_row) * layout_.m;
     layout_.result_row = columns_ + number(0, 5);
     layout_.result_batch = Expr(layout_.result_row) * layout_.m;
-    left_ = numbers(draws, batches * rows * (layout_.k + 3));
-    right_ = numbers(draws, batches * layout_.k * columns_);
+    left_ = numbers(draws, batches * rows * (depth + 3));
+    right_ = numbers(draws, batches * depth * columns_);
     added_ = numbers(draws, batches * rows * columns_);
   }
 
@@ -67,8 +71,9 @@ class DrawnProduct {
     for (const Expr& parameter : call.parameters) {
       sizes.push_back(value(parameter));
     }
-    const std::int64_t result_batch = value(layout_.result_batch);
-    std::vector<float> result(value(layout_.batches) * result_batch + 64, kUntouched);
+    const std::int64_t result_batch = std::max<std::int64_t>(1, value(layout_.result_batch));
+    std::vector<float> result(value(layout_.batches) * value(layout_.result_batch) + 64,
+                              kUntouched);
     std::vector<float> room(value(call.scratch));
     std::vector<void*> buffers{left_.data(), right_.data()};
     if (layout_.adds) {
@@ -78,12 +83,13 @@ class DrawnProduct {
     buffers.push_back(room.data());
     library.function<void(void* const*, const long long*)>("multiply")(buffers.data(),
                                                                        sizes.data());
+    const bool is_empty = value(layout_.m) == 0;
     double worst = 0;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
       const std::int64_t batch = i / result_batch;
       const std::int64_t row = i % result_batch / layout_.result_row;
       const std::int64_t column = i % result_batch % layout_.result_row;
-      const bool beside = batch >= value(layout_.batches) || column >= columns_;
+      const bool beside = batch >= value(layout_.batches) || column >= columns_ || is_empty;
       const double expected = beside ? kUntouched : element(batch, row, column);
       const double error = std::fabs(expected - result[i]);
       worst = std::max(worst, beside && error > 0 ? INFINITY : error);
@@ -108,11 +114,12 @@ class DrawnProduct {
     const std::int64_t left_begin = batch * value(at.lhs_batch);
     const std::int64_t right_begin = batch * value(at.rhs_batch);
     double sum = at.adds ? added_[batch * value(at.added_batch) + row * at.added_row + column] : 0;
-    for (std::int64_t k = 0; k < at.k; ++k) {
-      const std::int64_t packed = (column / at.width * at.k + k) * at.width + column % at.width;
-      const double right =
-          right_[at.packs_rhs ? right_begin + k * at.rhs_k + column * at.rhs_n : packed];
-      sum += left_[left_begin + row * at.lhs_row + k * at.lhs_k] * right;
+    const std::int64_t depth = value(at.k), rhs_k = value(at.rhs_k), rhs_n = value(at.rhs_n);
+    const std::int64_t lhs_row = value(at.lhs_row), lhs_k = value(at.lhs_k);
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const std::int64_t packed = (column / at.width * depth + k) * at.width + column % at.width;
+      const double right = right_[at.packs_rhs ? right_begin + k * rhs_k + column * rhs_n : packed];
+      sum += left_[left_begin + row * lhs_row + k * lhs_k] * right;
     }
     return sum;
   }
@@ -140,9 +147,9 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
     for (int i = 0; i < 300; ++i) {
       DrawnProduct product(draws, target.panel_width, is_long);
       const GemmLayout& at = product.layout();
-      CAPTURE(
-          target.panel_width, i, product.value(at.batches), product.value(at.m), at.k, at.panels);
-      CAPTURE(at.m.is_constant(), at.tail, at.packs_rhs, at.adds, at.lhs_k, at.rhs_k);
+      CAPTURE(target.panel_width, i, product.value(at.batches), product.value(at.m), at.panels);
+      CAPTURE(product.value(at.k), product.value(at.lhs_k), product.value(at.rhs_k));
+      CAPTURE(at.m.is_constant(), at.k.is_constant(), at.tail, at.packs_rhs, at.adds);
       CHECK(product.error_of(library, target) < 5e-4);
     }
   }

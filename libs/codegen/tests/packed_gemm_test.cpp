@@ -206,6 +206,45 @@ TEST_CASE("the kernel packs a transposed right side that is no constant", "[code
   }
 }
 
+TEST_CASE("the kernel takes products whose rows or depth vary", "[codegen][product]") {
+  // A layer, what it passes back and the gradient of its weight; rows of a batch by themselves.
+  const ir::Graph graph = graph_of(R"(graph g {
+    symbol %n in [0, 4096]
+    input %x: f32[n, 45] user
+    input %w: f32[45, 37] user
+    input %p: f32[3, n, n] user
+    input %v: f32[3, n, 20] user
+    %y: f32[n, 37] = aten.mm.default(%x, %w)
+    %wt: f32[37, 45]{1, 37} = aten.t.default(%w) view(0:0)
+    %b: f32[n, 45] = aten.mm.default(%y, %wt)
+    %yt: f32[37, n]{1, 37} = aten.t.default(%y) view(0:0)
+    %g: f32[37, 45] = aten.mm.default(%yt, %x)
+    %o: f32[3, n, 20] = aten.bmm.default(%p, %v)
+    output %y user
+    output %b user
+    output %g user
+    output %o user
+  })");
+  for (const Step& step : schedule(graph, CpuBackend({kOpenBlas}), false).steps) {
+    CHECK(std::holds_alternative<KernelCall>(step));
+  }
+
+  LoadedModel model(graph, {}, {}, Scheduler::kReal);
+  const at::Tensor w = torch::randn({45, 37}) / 7;
+  for (const std::int64_t rows : {64, 1, 2100, 0, 19}) {
+    CAPTURE(rows);
+    const at::Tensor x = torch::randn({rows, 45});
+    const at::Tensor p = torch::randn({3, rows, rows}) / 50;
+    const at::Tensor v = torch::randn({3, rows, 20});
+    const Tensors results = model({x, w, p, v});
+    const at::Tensor y = torch::mm(x, w);
+    CHECK(torch::allclose(results[0], y, 1e-4, 1e-4));
+    CHECK(torch::allclose(results[1], torch::mm(y, w.t()), 1e-4, 1e-4));
+    CHECK(torch::allclose(results[2], torch::mm(y.t(), x), 1e-4, 1e-3));
+    CHECK(torch::allclose(results[3], torch::bmm(p, v), 1e-4, 1e-4));
+  }
+}
+
 TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][product]") {
   // Right sides that lie as they are multiplied and transposed ones, whole panels and a tail; one
   // left side for all batches, and left sides that lie transposed; with and without an addend.

@@ -188,9 +188,8 @@ class GemmOperandPacker {
       return false;
     }
     const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
-    const auto number = [&](std::size_t i) { return sizes[i].constant().value_or(0); };
-    return number(0) > 0 && number(1) > 0 && number(2) > 0 &&
-           packs_panels(number(0), number(1), number(2), tuning_.gemm);
+    return graph_.tensor(node.results[0]).sizes.back().is_constant() &&
+           packs_panels(sizes[0], sizes[1], sizes[2], tuning_.gemm);
   }
 
   // Whether the last dim of `value`, if it has any, is that of `result`, and dense.

@@ -79,15 +79,15 @@ class GemmMatcher : OperandMatcher {
     const std::vector<Expr>& left = tensor(sides_.lhs).sizes;
     const std::vector<Expr>& right = tensor(sides_.rhs).sizes;
     const bool batched = left.size() == 3;
-    layout_.batches = batched ? size(left[0]) : Expr(1);
-    layout_.m = size(left[left.size() - 2]);
-    layout_.k = number(left.back());
+    layout_.batches = batched ? left[0] : Expr(1);
+    layout_.m = left[left.size() - 2];
+    layout_.k = left.back();
     columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
     layout_.panels = columns_ / layout_.width;
     layout_.tail = columns_ % layout_.width;
     const StridedView& rows = place(sides_.lhs);
-    layout_.lhs_k = number(rows.strides.back());
-    layout_.lhs_row = number(rows.strides[left.size() - 2]);
+    layout_.lhs_k = rows.strides.back();
+    layout_.lhs_row = rows.strides[left.size() - 2];
     layout_.lhs_batch = batched ? rows.strides[0] : Expr(0);
     place_right();
     if (sides_.added.valid()) {
@@ -95,7 +95,7 @@ class GemmMatcher : OperandMatcher {
       place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
     }
     place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
-    require(layout_.k > 0 && columns_ > 0);
+    require(columns_ > 0 && !(layout_.k == Expr(0)));
     return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
 
@@ -108,8 +108,8 @@ class GemmMatcher : OperandMatcher {
     }
     const std::size_t rank = right.strides.size();
     layout_.packs_rhs = true;
-    layout_.rhs_n = number(right.strides[rank - 1]);
-    layout_.rhs_k = number(right.strides[rank - 2]);
+    layout_.rhs_n = right.strides[rank - 1];
+    layout_.rhs_k = right.strides[rank - 2];
     layout_.rhs_batch = rank == 3 ? right.strides[0] : Expr(0);
   }
 
@@ -143,12 +143,14 @@ class GemmMatcher : OperandMatcher {
 
 }  // namespace
 
-bool packs_panels(std::int64_t batches,
-                  std::int64_t rows,
-                  std::int64_t depth,
+bool packs_panels(const Expr& batches,
+                  const Expr& rows,
+                  const Expr& depth,
                   const GemmTuning& tuning) {
-  return rows >= tuning.min_rows && rows <= tuning.max_rows && depth <= tuning.max_depth &&
-         batches <= tuning.max_packed / (rows * depth);
+  const std::int64_t m = typical_size(rows);
+  const std::int64_t k = typical_size(depth);
+  return m >= tuning.min_rows && m <= tuning.max_rows && k > 0 && k <= tuning.max_depth &&
+         typical_size(batches) <= tuning.max_packed / (m * k);
 }
 
 std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
@@ -167,21 +169,18 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
   GemmLayout& layout = product->layout;
   const GemmTuning& tuning = tuning_of(target).gemm;
   layout.packs_lhs = is_avx512(panel_lanes(target, layout.width))
-                         ? is_at_least(layout.m * Expr(layout.k), tuning.small_lhs + 1)
+                         ? is_at_least(layout.m * layout.k, tuning.small_lhs + 1)
                          : Expr(1);
   if (sides->in_panels) {
     return product;
   }
-  // Which of both is faster depends on the rows: they must be known. Of batches there may be any
-  // number.
-  const std::optional<std::int64_t> rows = layout.m.constant();
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
   const bool is_small = layout.packs_lhs == Expr(0) &&
                         typical_size(layout.batches) >= tuning.many_batches &&
-                        columns * layout.k <= tuning.small_rhs;
-  const bool pays = (target.blas_packs_slowly || is_small) && rows &&
-                    packs_panels(typical_size(layout.lhs_batches()), *rows, layout.k, tuning) &&
-                    (layout.rhs_k == 1 || layout.rhs_n == 1);
+                        columns * typical_size(layout.k) <= tuning.small_rhs;
+  const bool pays = (target.blas_packs_slowly || is_small) &&
+                    packs_panels(layout.lhs_batches(), layout.m, layout.k, tuning) &&
+                    (layout.rhs_k == Expr(1) || layout.rhs_n == Expr(1));
   return pays ? product : std::nullopt;
 }
 

@@ -27,16 +27,16 @@ struct GemmLayout {
   ir::Expr added_batch = 0;
   ir::Expr result_batch = 0;
   ir::Expr m = 0;          ///< Rows of the left side and of the result.
-  std::int64_t k = 0;      ///< Columns of the left side, rows of the right one.
+  ir::Expr k = 0;          ///< Columns of the left side, rows of the right one.
   std::int64_t width = 8;  ///< Columns of a panel.
   std::int64_t panels = 0;
   std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_rhs`.
-  std::int64_t lhs_row = 0;
-  std::int64_t lhs_k = 0;
+  ir::Expr lhs_row = 0;
+  ir::Expr lhs_k = 0;
   ir::Expr packs_lhs = 1;  ///< 1 if rows are packed first, 0 if they are read where they are.
   bool packs_rhs = false;  ///< Whether the right side does not lie in panels.
-  std::int64_t rhs_n = 0;
-  std::int64_t rhs_k = 0;
+  ir::Expr rhs_n = 0;
+  ir::Expr rhs_k = 0;
   bool adds = false;  ///< Whether a matrix, or one row for all, is added.
   std::int64_t added_panel = 0;
   std::int64_t added_row = 0;
@@ -55,10 +55,10 @@ struct PackedGemm {
 };
 
 /// Whether panels of a right side are worth packing for `batches` products with so many rows, and
-/// the left sides not too much to pack.
-[[nodiscard]] bool packs_panels(std::int64_t batches,
-                                std::int64_t rows,
-                                std::int64_t depth,
+/// the left sides not too much to pack; where these vary, at a size that they usually have.
+[[nodiscard]] bool packs_panels(const ir::Expr& batches,
+                                const ir::Expr& rows,
+                                const ir::Expr& depth,
                                 const GemmTuning& tuning);
 
 /// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is

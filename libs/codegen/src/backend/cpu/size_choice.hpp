@@ -18,10 +18,11 @@ namespace kiln::codegen {
   return ceil_div(size, ir::Expr(step)) * ir::Expr(step);
 }
 
-/// `size`, which is at least 1, in as few parts of at most `most` as there must be: the length of
-/// all but the last one, which may be shorter.
+/// `size`, which is not negative, in as few parts of at most `most` as there must be: the length of
+/// all but the last one, which may be shorter; 1 if there is none.
 [[nodiscard]] inline ir::Expr even_part(const ir::Expr& size, std::int64_t most) {
-  return ceil_div(size, ceil_div(size, ir::Expr(most)));
+  const ir::Expr some = max(ir::Expr(1), size);
+  return ceil_div(some, ceil_div(some, ir::Expr(most)));
 }
 
 }  // namespace kiln::codegen

@@ -162,7 +162,7 @@ struct Sums {
 };
 alignas(64) constexpr float kZeros[kWidth] = {};
 
-// A part of the depth, by all rows.
+// A part of the depth, by all rows. Of no depth it is what is added, or zeros.
 static inline void multiply(const Shape& s, const float* left, const float* right, Index panels, Index apart, Index start, Index depth, const Sums& sums, const float* next) {
   const Index blocks = s.blocks();
   for (Index block = 0; block < blocks; ++block) {
@@ -185,7 +185,7 @@ static inline void columns(const Shape& s, Index panel, Index panels, const floa
   result += panel * s.result_panel;
   Sums sums{kZeros, 0, 0, result, s.result_row};
   if (added) sums = {added + panel * s.added_panel, s.added_row, s.added_panel, result, s.result_row};
-  for (Index start = 0; start < s.depth; start += s.deep) {
+  for (Index start = 0; start == 0 || start < s.depth; start += s.deep) {
     const Index depth = smaller(s.deep, s.depth - start);
     if (s.packs_right) {
       const float* const group = right + panel * kWidth * s.right_column + start * s.right_depth;
@@ -201,23 +201,30 @@ static inline void columns(const Shape& s, Index panel, Index panels, const floa
   }
 }
 
+// Rows of which there is room for the sums of a panel: whole blocks.
+static inline Index rows_at_once(const Shape& s) { return smaller(s.rows, 128 * s.block); }
+
 static inline void last_columns(const Shape& s, const float* left, const float* right, const float* added, float* result) {
-  float memory[(s.deep + s.rows) * kWidth + 16];
+  float memory[(s.deep + rows_at_once(s)) * kWidth + 16];
   float* const room = aligned(memory);
   float* const part = room + s.deep * kWidth;
   right += s.panels * kWidth * s.right_column;
-  Sums sums{kZeros, 0, 0, part, kWidth};
-  for (Index start = 0; start < s.depth; start += s.deep) {
-    const Index depth = smaller(s.deep, s.depth - start);
-    pack(right + start * s.right_depth, s.tail, s.right_column, s.right_depth, depth, kWidth, room);
-    multiply(s, left, room, 1, 0, start, depth, sums, right);
-    sums = {part, kWidth, 0, part, kWidth};
-  }
-  for (Index r = 0; r < s.rows; ++r) {
-    float* const sum = part + r * kWidth;
-    if (added)
-      for (Index c = 0; c < s.tail; ++c) sum[c] += added[r * s.added_row + s.panels * s.added_panel + c];
-    copy(sum, s.tail, result + r * s.result_row + s.panels * s.result_panel);
+  Shape some = s;
+  for (Index first = 0; first < s.rows; first += rows_at_once(s)) {
+    some.rows = smaller(rows_at_once(s), s.rows - first);
+    Sums sums{kZeros, 0, 0, part, kWidth};
+    for (Index start = 0; start == 0 || start < s.depth; start += s.deep) {
+      const Index depth = smaller(s.deep, s.depth - start);
+      pack(right + start * s.right_depth, s.tail, s.right_column, s.right_depth, depth, kWidth, room);
+      multiply(some, left + first * (s.packed ? s.depth : s.left_row), room, 1, 0, start, depth, sums, right);
+      sums = {part, kWidth, 0, part, kWidth};
+    }
+    for (Index r = 0; r < some.rows; ++r) {
+      float* const sum = part + r * kWidth;
+      if (added)
+        for (Index c = 0; c < s.tail; ++c) sum[c] += added[(first + r) * s.added_row + s.panels * s.added_panel + c];
+      copy(sum, s.tail, result + (first + r) * s.result_row + s.panels * s.result_panel);
+    }
   }
 }
 

@@ -14,10 +14,9 @@ using ir::Expr;
 namespace {
 
 // How deep the parts of a product are: all alike, but for the last one.
-std::int64_t kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
-  const std::int64_t parts = (layout.k + tuning.kc - 1) / tuning.kc;
-  const std::int64_t each = (layout.k + parts - 1) / parts;
-  return parts == 1 ? each : (each + 3) / 4 * 4;
+Expr kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
+  const bool is_one_part = layout.k.is_constant() && *layout.k.constant() <= tuning.kc;
+  return is_one_part ? layout.k : rounded_up(even_part(layout.k, tuning.kc), 4);
 }
 
 // Rows of a block: all alike, but for the last one.
@@ -29,12 +28,12 @@ Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
 // Panels that are packed together because they share lines of the cache, while enough is left for
 // other threads. Rows that meet several panels are in the first cache from the second one on.
 std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning) {
-  if (!layout.packs_rhs || layout.rhs_n != 1) {
+  if (!layout.packs_rhs || !(layout.rhs_n == Expr(1))) {
     return 1;
   }
   std::int64_t together = 4;
   while (together > 1 &&
-         (together * kc_of(layout, tuning) > tuning.kc_of_group ||
+         (together * typical_size(kc_of(layout, tuning)) > tuning.kc_of_group ||
           typical_size(layout.batches) * layout.panels / together < tuning.min_tasks)) {
     together /= 2;
   }
@@ -44,12 +43,12 @@ std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning
 // Few rows take as long as it takes to read the right side, many as long as it takes to multiply.
 Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
   const Tuning& tuning = tuning_of(target);
-  const std::int64_t rhs = layout.k * (layout.panels * layout.width + layout.tail);
+  const Expr rhs = layout.k * Expr(layout.panels * layout.width + layout.tail);
   const auto operations_per_byte = static_cast<std::int64_t>(
       static_cast<double>(tuning.parallel_operations) /
       (tuning.loops.parallel_threshold * tuning.loops.bytes_per_nanosecond));
   return is_at_least(
-      Expr(2 * rhs) * layout.batches * layout.m + Expr(4 * rhs * operations_per_byte),
+      Expr(2) * rhs * layout.batches * layout.m + Expr(4 * operations_per_byte) * rhs,
       tuning.parallel_operations + 1);
 }
 
@@ -59,7 +58,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
   const GemmTuning& tuning = tuning_of(target).gemm;
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
-  const Expr packed = layout.packs_lhs * rounded_up(layout.m, 4) * Expr(layout.k);
+  const Expr packed = layout.packs_lhs * rounded_up(layout.m, 4) * layout.k;
   LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
   call.scratch = layout.lhs_batches() * packed;
   call.parameters = {layout.batches,
