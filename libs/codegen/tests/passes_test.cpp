@@ -392,6 +392,26 @@ TEST_CASE("convolutions and what lies between them are laid out channels last",
   CHECK(output.strides == ir::contiguous_strides(output.sizes));
 }
 
+TEST_CASE("what is returned as a view of an image keeps its layout", "[codegen][prepare]") {
+  std::string text = kResidual;
+  text.replace(text.find("output %y user"),
+               14,
+               R"(%v: f32[2, 256] = aten.view.default(%y, [2, 256]) view(0:0)
+      %h: f32[1, 256] = aten.slice.Tensor(%v, 0, 0, 1, 1) view(0:0)
+      output %h user)");
+
+  const ir::Graph laid = lay_out_channels_last(ir::parse(text), true);
+
+  ir::verify(laid);
+  CHECK_THAT(ir::print(laid), contains("%r: f32[2, 4, 8, 8]{256, 1, 32, 4}"));
+  for (const ir::Node& node : laid.nodes()) {
+    if (node.target == "aten.view.default") {
+      const ir::TensorMeta& viewed = laid.tensor(std::get<ir::ValueId>(node.arguments[0]));
+      CHECK(viewed.strides == ir::contiguous_strides(viewed.sizes));
+    }
+  }
+}
+
 TEST_CASE("a program stays as it is where channels last costs more copies than it saves",
           "[codegen][prepare]") {
   std::string text = kResidual;

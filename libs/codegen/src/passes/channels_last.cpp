@@ -45,9 +45,30 @@ bool follows_its_input(std::string_view target) {
   return target == "aten._adaptive_avg_pool2d.default";
 }
 
+// By the index of a value: whether it, or a view of it, is returned.
+std::vector<bool> find_returned(const ir::Graph& graph) {
+  std::vector<bool> returned(graph.values().size());
+  for (const ir::Output& output : graph.outputs()) {
+    if (output.value.valid()) {
+      returned[output.value.index()] = true;
+    }
+  }
+  for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
+    for (const ir::Alias& alias : node->aliases) {
+      const ValueId result = node->results[alias.result];
+      if (result.valid() && returned[result.index()]) {
+        ir::for_each_value(node->arguments[alias.argument],
+                           [&](ValueId value) { returned[value.index()] = true; });
+      }
+    }
+  }
+  return returned;
+}
+
 class ChannelsLast {
  public:
-  ChannelsLast(const ir::Graph& graph, bool bind_constants) : graph_(graph), rewriter_(graph) {
+  ChannelsLast(const ir::Graph& graph, bool bind_constants)
+      : graph_(graph), returned_(find_returned(graph)), rewriter_(graph) {
     if (bind_constants) {
       fixed_ = fixed_values(graph);
     }
@@ -74,7 +95,7 @@ class ChannelsLast {
       return;
     }
     const bool lowered = has_lowering(node.target) && node.target != "aten.as_strided.default";
-    if (!lowered && !follows_its_input(node.target)) {
+    if ((!lowered && !follows_its_input(node.target)) || makes_returned_view(node)) {
       restore_operands(node);
       rewriter_.copy(id);
       return;
@@ -87,6 +108,13 @@ class ChannelsLast {
     if (takes_image && node.aliases.empty()) {
       relay_results(copy);
     }
+  }
+
+  [[nodiscard]] bool makes_returned_view(const ir::Node& node) const {
+    return std::any_of(node.aliases.begin(), node.aliases.end(), [&](const ir::Alias& alias) {
+      const ValueId result = node.results[alias.result];
+      return result.valid() && returned_[result.index()];
+    });
   }
 
   [[nodiscard]] bool is_convolution(const ir::Node& node) const {
@@ -175,6 +203,7 @@ class ChannelsLast {
   }
 
   const ir::Graph& graph_;
+  std::vector<bool> returned_;
   std::vector<bool> fixed_;  // Empty: nothing is.
   ir::Rewriter rewriter_;
   std::size_t convolutions_ = 0;
