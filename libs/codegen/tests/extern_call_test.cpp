@@ -202,6 +202,8 @@ TEST_CASE("what no rung can carry is refused by name", "[codegen][extern_call]")
   CHECK_THAT(refusal("aten.sin.default(%x)", ""), kiln::testing::contains("signature"));
   CHECK_THAT(refusal("my.op.default(%x)", "Tensor->Tensor,int"),
              kiln::testing::contains("other than tensors"));
+  CHECK_THAT(refusal("my.fill.default([], 0.5)", "int[] size,Scalar value->Tensor"),
+             kiln::testing::contains("an empty list of integers"));
   CHECK(refusal("aten.sin.default(%x)", "Tensor->Tensor").empty());
 }
 

@@ -463,6 +463,26 @@ TEST_CASE("what is packed is folded, and what unpacks it is not", "[codegen][pre
   CHECK(ir::print(pack_convolutions(packed, 8)) == ir::print(packed));
 }
 
+TEST_CASE("a tensor that is filled with a complex number is made of its parts",
+          "[codegen][prepare]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: c64[3] user
+    %a: c128[] = aten.full.default([], 0, c128, strided, cpu, false)
+    %b: c64[2, 3] = aten.new_full.default(%x, [2, 3], 1.5, none, none, none, none)
+    output %a user
+    output %b user
+  })");
+
+  const ir::Graph made = complex_numbers_as_tensors(graph);
+
+  ir::verify(made);
+  CHECK(count(made, "aten.complex.default") == 2);
+  CHECK(count(made, "aten.new_full.default") == 0);
+  CHECK_THAT(
+      ir::print(made),
+      contains("aten.full.default([2, 3], 1.5, f32") && contains("aten.full.default([], 0.0, f64"));
+}
+
 TEST_CASE("a complex number becomes a tensor of one element", "[codegen][prepare]") {
   ir::Graph graph = ir::parse(R"(graph g {
     input %x: c64[4] user

@@ -7,7 +7,8 @@
 namespace kiln::codegen {
 
 /// `graph` with tensors of one element instead of the complex numbers that sums, products and
-/// quotients take: nothing outside libtorch can hand over such a number.
+/// quotients take, and complex tensors that are filled with a number made of their parts: nothing
+/// outside libtorch can hand over such a number.
 [[nodiscard]] ir::Graph complex_numbers_as_tensors(const ir::Graph& graph);
 
 }  // namespace kiln::codegen
