@@ -41,8 +41,8 @@ Expanded log_add_exp2(Expansion& e) {
   return one(where(is_infinite(a) && a == b, a, sum));
 }
 
-Term x_times(Term x, Term y, Term logarithm) {
-  return where(is_nan(y), kNaN, where(x == 0, 0, x * logarithm));
+Term x_times(Term x, Term y, Term (*logarithm)(Term)) {
+  return where(is_nan(y), kNaN, where(x == 0, 0, x * logarithm(y)));
 }
 
 Expanded nan_to_num(Expansion& e) {
@@ -61,7 +61,7 @@ Expanded nan_to_num(Expansion& e) {
 }
 
 Expanded logit(Expansion& e) {
-  Term x = e.tensor(0);
+  Term x = e.promoted(0);
   if (e.has(1)) {
     x = clamp(x, e.number(1), 1 - e.number(1));
   }
@@ -104,11 +104,11 @@ void add_arithmetic_decompositions(Decompositions& table) {
       [](Expansion& e) { return one(e.tensor(0) * (180 / std::numbers::pi)); }};
   table["aten.sgn.default"] = {[](Expansion& e) { return one(sign(e.raw(0))); }, true};
   table["aten.xlogy.Tensor"] = {
-      [](Expansion& e) { return one(x_times(e.tensor(0), e.tensor(1), log(e.tensor(1)))); }};
+      [](Expansion& e) { return one(x_times(e.promoted(0), e.promoted(1), log)); }};
   table["aten.special_xlog1py.default"] = {
-      [](Expansion& e) { return one(x_times(e.tensor(0), e.tensor(1), log1p(e.tensor(1)))); }};
+      [](Expansion& e) { return one(x_times(e.promoted(0), e.promoted(1), log1p)); }};
   table["aten.special_entr.default"] = {[](Expansion& e) {
-    const Term x = e.tensor(0);
+    const Term x = e.promoted(0);
     const Term infinity =
         e.full({}, -std::numeric_limits<double>::infinity(), x.meta().dtype, x.meta().device);
     const Term outside = where(is_nan(x), x, where(x == 0, 0, infinity));
@@ -121,7 +121,7 @@ void add_arithmetic_decompositions(Decompositions& table) {
     return one(where(x == 0, e.tensor(1), e.cast(x > 0, x.meta().dtype)));
   }};
   table["aten.sinc.default"] = {[](Expansion& e) {
-    const Term x = e.tensor(0) * std::numbers::pi;
+    const Term x = e.promoted(0) * std::numbers::pi;
     return one(where(x == 0, 1, apply("sin", x) / x));
   }};
   table["aten.nan_to_num.default"] = {nan_to_num};

@@ -61,6 +61,16 @@ Term Expansion::tensor(std::size_t i) {
   return is_half(term.meta().dtype) ? cast(term, DType::kFloat32) : term;
 }
 
+Term Expansion::promoted(std::size_t i) {
+  const Term term = raw(i);
+  const DType dtype = result(0).dtype;
+  if (is_floating_point(term.meta().dtype) || !is_floating_point(dtype)) {
+    return tensor(i);
+  }
+  const Term rounded = cast(term, dtype);
+  return is_half(dtype) ? cast(rounded, DType::kFloat32) : rounded;
+}
+
 std::vector<Term> Expansion::tensors(std::size_t i) {
   std::vector<Term> terms;
   for_each_value(node_.arguments[i], [&](ValueId id) { terms.push_back({this, id}); });

@@ -39,6 +39,8 @@ class Expansion {
   [[nodiscard]] bool has(std::size_t i) const;
   /// A tensor, in single precision where it is in half.
   [[nodiscard]] Term tensor(std::size_t i);
+  /// The same, in the type of the first result where it has integers and the result has none.
+  [[nodiscard]] Term promoted(std::size_t i);
   /// A tensor as it is.
   [[nodiscard]] Term raw(std::size_t i);
   [[nodiscard]] std::vector<Term> tensors(std::size_t i);
