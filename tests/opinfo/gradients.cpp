@@ -6,12 +6,12 @@
 // that has one. RESULTS is a list of pairs: outputs, and the gradients of those inputs, nothing
 // where there is none. The module is compiled once, on the first set.
 
+#include <ATen/Context.h>
 #include <ATen/core/List.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/pickle.h>
-#include <torch/script.h>
 
 #include <exception>
 #include <iostream>
@@ -21,19 +21,11 @@
 
 #include "kiln/base/file.hpp"
 #include "kiln/compile.hpp"
+#include "kiln/export/script.hpp"
 
 namespace {
 
 using kiln::Tensors;
-
-Tensors forward(torch::jit::Module& module, const Tensors& inputs) {
-  const c10::IValue result = module.forward({inputs.begin(), inputs.end()});
-  Tensors outputs;
-  for (const c10::IValue& output : result.toTupleRef().elements()) {
-    outputs.push_back(output.toTensor());
-  }
-  return outputs;
-}
 
 c10::List<std::optional<at::Tensor>> gradients(const Tensors& outputs,
                                                const Tensors& inputs,
@@ -72,14 +64,10 @@ c10::List<std::optional<at::Tensor>> gradients(const Tensors& outputs,
 }
 
 c10::IValue run(const std::string& module_file, const std::string& data_file) {
-  // The operators as they are, one after the other.
-  torch::jit::getProfilingMode() = false;
-  torch::jit::setGraphExecutorOptimize(false);
-  torch::jit::Module module = torch::jit::load(module_file);
   const std::string bytes = kiln::read_file(data_file);
   const c10::IValue sets = torch::jit::pickle_load(std::vector<char>(bytes.begin(), bytes.end()));
-  auto compiled =
-      kiln::compile([&](const Tensors& inputs) -> Tensors { return forward(module, inputs); });
+  const auto forward = kiln::exporter::script_function(torch::jit::load(module_file));
+  auto compiled = kiln::compile([&](const Tensors& inputs) -> Tensors { return forward(inputs); });
   auto results = c10::impl::GenericList(c10::AnyType::get());
   for (const c10::IValue& set : sets.toListRef()) {
     const auto& parts = set.toTupleRef().elements();

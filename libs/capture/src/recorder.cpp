@@ -253,13 +253,17 @@ void Recorder::call(const c10::OperatorHandle& op,
     set_grad_mode(!grad_mode_);
   }
   const OperatorFacts& known = facts(op);
-  refuse(op, known, stack);
-
   const std::vector<c10::Argument>& parameters = op.schema().arguments();
   const std::size_t count = parameters.size();
   const std::size_t base = stack.size() - count;
   const c10::IValue* arguments = stack.data() + base;
   check_reads(known, std::span(stack).last(count));
+  const bool of_numbers = is_of_numbers(std::span(stack).last(count));
+  if (known.reads_value && of_numbers) {
+    op.redispatchBoxed(below, &stack);
+    return;
+  }
+  refuse(op, known, stack);
 
   ir::Node node = node_here();
   node.target = known.target;
@@ -305,6 +309,9 @@ void Recorder::call(const c10::OperatorHandle& op,
     initialization_.note_growth(written[0], bytes, allocation_by(known.target));
   }
   note_memory(known, written, returned);
+  note_numbers(of_numbers && !node.random && !node.effectful && !allocates_uninitialized(known),
+               written,
+               returned);
   add_results(std::move(node), !known.may_alias.empty(), returned, memories);
 }
 

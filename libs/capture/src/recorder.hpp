@@ -128,6 +128,8 @@ class Recorder : public c10::DebugInfoBase {
   ir::ValueId literal(const at::Tensor& tensor);
   ir::ValueId window(const at::Tensor& tensor, ir::ValueId on);
   ir::TensorMeta describe(const at::Tensor& tensor);
+  [[nodiscard]] bool is_of_numbers(std::span<const c10::IValue> arguments) const;
+  void note_numbers(bool of_numbers, const Tensors& written, std::span<const c10::IValue> results);
   [[nodiscard]] std::string value_read_message(const std::string& target) const;
   void refuse(const c10::OperatorHandle& op,
               const OperatorFacts& facts,
@@ -162,6 +164,8 @@ class Recorder : public c10::DebugInfoBase {
   Tensors captured_;
   std::unordered_set<const c10::StorageImpl*> external_;
   std::unordered_set<const c10::StorageImpl*> written_;
+  // Of what is computed from numbers of the program alone: its sizes, and those in its text.
+  std::unordered_set<const c10::StorageImpl*> of_numbers_;
   // Of results that are their operator's argument, although its schema does not say so.
   std::unordered_set<const c10::StorageImpl*> frozen_;
   bool grad_mode_;

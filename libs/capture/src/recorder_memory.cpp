@@ -104,6 +104,7 @@ void Recorder::lift_literals(const at::Tensor& tensor) {
   node.arguments = {source_value, std::monostate()};
   const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
   values_.set(tensor, graph_.node(id).results[0]);
+  of_numbers_.insert(memory_of(tensor));
 }
 
 void Recorder::call_above_autograd(const c10::OperatorHandle& op,

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "recorder.hpp"
+#include "rehearsal.hpp"
 
 namespace kiln::capture {
 
@@ -102,7 +104,36 @@ ir::ValueId Recorder::literal(const at::Tensor& tensor) {
   const ir::NodeId id = graph_.add_node(std::move(node), {describe(tensor)});
   const ir::ValueId value = graph_.node(id).results[0];
   values_.set(tensor, value);
+  of_numbers_.insert(memory_of(tensor));
   return value;
+}
+
+// Whether every tensor among `arguments` is computed from numbers of the program alone. Such have
+// the same elements in every call that is traced to the same graph, so the program may read them:
+// TorchScript computes with sizes in tensors.
+bool Recorder::is_of_numbers(std::span<const c10::IValue> arguments) const {
+  const std::vector<at::Tensor> tensors = tensors_among(arguments);
+  return std::all_of(tensors.begin(), tensors.end(), [this](const at::Tensor& tensor) {
+    return of_numbers_.contains(memory_of(tensor)) ||
+           tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  });
+}
+
+// An operator has written and returned tensors, from such ones or from others.
+void Recorder::note_numbers(bool of_numbers,
+                            const Tensors& written,
+                            std::span<const c10::IValue> results) {
+  const auto note = [&](const at::Tensor& tensor) {
+    if (of_numbers && memory_of(tensor) != nullptr) {
+      of_numbers_.insert(memory_of(tensor));
+    } else {
+      of_numbers_.erase(memory_of(tensor));
+    }
+  };
+  std::for_each(written.begin(), written.end(), note);
+  for (const at::Tensor& result : tensors_among(results)) {
+    note(result);
+  }
 }
 
 // A view that was made behind the dispatcher's back, by writing sizes and strides.

@@ -75,6 +75,42 @@ TEST_CASE("a file that is no TorchScript module is refused", "[export][script]")
   }
 }
 
+// All rows but one, over their number, as torch.jit.trace writes it: sizes are tensors.
+torch::jit::Module make_traced_module() {
+  torch::jit::Module module("traced");
+  const auto graph = std::make_shared<torch::jit::Graph>();
+  graph->addInput("self")->setType(module._ivalue()->type());
+  torch::jit::Value* x = graph->addInput("x");
+  torch::jit::Value* rows = graph->insert(c10::aten::size, {x, 0});
+  torch::jit::Value* size = graph->insertNode(graph->createNumToTensor(rows))->output();
+  torch::jit::Value* one = graph->insertConstant(torch::tensor(1));
+  torch::jit::Value* fewer = graph->insert(c10::aten::sub, {size, one});
+  torch::jit::Value* count = graph->insert(c10::aten::Int, {fewer});
+  torch::jit::Value* part = graph->insert(c10::aten::narrow, {x, 0, 0, count});
+  graph->registerOutput(graph->insert(c10::aten::div, {part, size}));
+  module.type()->addMethod(module._ivalue()->compilation_unit()->create_function(
+      c10::QualifiedName(*module.type()->name(), "forward"), graph));
+  return module;
+}
+
+TEST_CASE("sizes that a script makes tensors of are numbers of the program", "[export][script]") {
+  const torch::jit::Module module = make_traced_module();
+  const torch::Tensor x = torch::rand({6, 3});
+  ExportOptions options;
+  options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "rows", .min = 2, .max = 64}};
+
+  const ExportedProgram fixed = export_script(module, {x});
+  const ExportedProgram dynamic = export_script(module, {x}, options);
+
+  CHECK(fixed.graph.inputs().size() == 1);
+  CHECK(torch::equal(capture::Interpreter(fixed.graph).run(fixed.graph_inputs({x}))[0],
+                     x.narrow(0, 0, 5) / 6));
+  const torch::Tensor other = torch::rand({11, 3});
+  CHECK(torch::equal(capture::Interpreter(dynamic.graph).run(dynamic.graph_inputs({other}))[0],
+                     other.narrow(0, 0, 10) / 11));
+  CHECK(torch::equal(script_function(module)({other})[0], other.narrow(0, 0, 10) / 11));
+}
+
 TEST_CASE("EX-17 a branch on a tensor's value is refused", "[export][script]") {
   torch::jit::Module module("branch");
   module.define(R"(

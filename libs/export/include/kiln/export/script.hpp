@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include "kiln/export/export.hpp"
 
@@ -11,6 +12,18 @@ struct Module;
 }
 
 namespace kiln::exporter {
+
+/// The module's `forward` as a function that can be traced, by `kiln::compile` or
+/// `capture::record`: it takes the tensors among the arguments, and returns those among the
+/// results, in order.
+///
+/// A trace of `module.forward` itself sees a size that the script makes a tensor of as a tensor
+/// from nowhere: a constant, which it would be in calls of other sizes too, and which no code can
+/// depend on. In this function it is a number.
+///
+/// Throws `Error` with `kInvalidArgument` if the module has no `forward`.
+[[nodiscard]] std::function<Tensors(const Tensors&)> script_function(
+    const torch::jit::Module& module);
 
 /// Traces the module's `forward` on `example`, with its parameters and buffers by name.
 ///
