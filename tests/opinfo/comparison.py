@@ -36,8 +36,19 @@ def is_as_exact(found, wanted, reference):
     return distance.numel() == 0 or bool((distance <= allowed.max() + rounding).all())
 
 
-def difference(case, wanted, found, wider):
-    """What is wrong with the results of a case; None if nothing. `wider()` computes them in a wider type."""
+def strides_of(tensor):
+    """Of the dimensions that have more than one place; None where a tensor has no strides, or no elements."""
+    if tensor.layout != torch.strided or tensor.numel() == 0:
+        return None
+    return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
+
+
+def difference(case, wanted, found, wider, returned=None):
+    """What is wrong with the results of a case; None if nothing. `wider()` computes them in a wider type.
+
+    The first `returned` ones (all of them if not given) have eager's strides: those of gradients are nobody's promise.
+    """
+    returned = len(wanted) if returned is None else returned
     if len(wanted) != len(found):
         return f"{len(found)} results instead of {len(wanted)}"
     for index, (one, other) in enumerate(zip(found, wanted)):
@@ -53,6 +64,8 @@ def difference(case, wanted, found, wider):
                 references = None
             if references and references[index] is not None and is_as_exact(one, other, references[index]):
                 what = None
+        if not what and index < returned and strides_of(one) != strides_of(other):
+            what = f"strides {strides_of(one)} instead of {strides_of(other)}"
         if what:
             return f"result {index}: {what}"
     return None

@@ -32,6 +32,11 @@ def main():
     assert verdict(torch.tensor([3]), torch.tensor([4]), None)
     assert difference(CASE, [None], [right], None) and difference(CASE, [right], [None], None)
     assert difference(CASE, [right], [], None)
+    # Strides, but not those of gradients, and none of dimensions of one place.
+    square = torch.arange(4.0).reshape(2, 2)
+    turned = square.t().contiguous().t()
+    assert verdict(turned, square, square) and difference(CASE, [square], [turned], None, returned=0) is None
+    assert verdict(square[:1], square[:1].clone().as_strided((1, 2), (7, 1)), None) is None
 
 
 if __name__ == "__main__":

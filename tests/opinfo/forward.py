@@ -121,6 +121,6 @@ def run_batch(kiln, cases, results):
         except Refusal as refusal:
             divide(refusal, cases, results, str, lambda part: run_batch(kiln, part, results))
             return
-    results.update({str(case): ["ok", ""] for case in cases})
+    results.update({str(case): ["ok", case.remark] for case in cases})
     for other, (found, inputs) in enumerate(runs):
         wrong_in(cases, found, inputs, bool(other), results)

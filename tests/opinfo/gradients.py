@@ -105,7 +105,7 @@ def run_batch(program, cases, results):
         except Refusal as refusal:
             divide(refusal, cases, results, "{} gradient".format, lambda part: run_batch(program, part, results))
             return
-    results.update({f"{case} gradient": ["ok", ""] for case in cases})
+    results.update({f"{case} gradient": ["ok", case.remark] for case in cases})
     for other, (outputs, grads) in enumerate(found):
         data = [case.fresh_inputs(bool(other)) for case in cases]
         next_output = next_gradient = 0
@@ -118,6 +118,6 @@ def run_batch(program, cases, results):
             def wider(case=case):
                 return steps([case], [[widened(tensor) for tensor in case.fresh_inputs(bool(other))]])[0]
 
-            what = difference(case, wanted, part, wider)
+            what = difference(case, wanted, part, wider, len(wanted) - count)
             if what:
                 results[f"{case} gradient"] = ["wrong", f"{'on other data: ' if other else ''}{what}"]

@@ -7,7 +7,9 @@ FILE = Path(__file__).with_name("refusals.txt")
 
 
 def plain(reason):
-    """Without numbers, which differ from sample to sample."""
+    """Without what differs from sample to sample: numbers, and of PyTorch's own reasons the sizes and types."""
+    if reason.startswith("export: "):
+        reason = re.split(r"[({%]", reason)[0]
     return re.sub(r"\d+", "#", reason)
 
 

@@ -34,7 +34,7 @@ import torch  # noqa: E402: it counts its threads when it is imported
 
 import refusals  # noqa: E402
 from forward import Poison  # noqa: E402
-from samples import DTYPES, composite_names, entries, entry_name, is_composite, short  # noqa: E402
+from samples import DTYPES, SAME_DATA, composite_names, entries, entry_name, is_composite, short  # noqa: E402
 from workers import Record, run_all  # noqa: E402
 
 
@@ -130,8 +130,9 @@ def main():
            if not refusals.has(known, name, reason)]
     mended = [name for name in known if name in record.complete and name not in refused]
     table(record.results)
+    same = sum(result == ["ok", SAME_DATA] for result in record.results.values())
     print(f"{len(chosen)} entries, {len(record.results)} samples in {time.monotonic() - start:.0f} s, seed {plan.seed}: "
-          f"{len(refused)} entries refused, {len(wrong)} samples wrong")
+          f"{len(refused)} entries refused, {len(wrong)} samples wrong, {same} on one kind of data")
     for case, what in sorted(wrong.items()):
         print(f"WRONG    {case}: {what}")
     if plan.write:
