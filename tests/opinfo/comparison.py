@@ -14,8 +14,19 @@ def unlike(found, wanted):
     try:
         torch.testing.assert_close(found, wanted, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError as error:
-        return " ".join(str(error).split())[:300]
+        return (first_difference(found, wanted) + " ".join(str(error).split()))[:300]
     return None
+
+
+def first_difference(found, wanted):
+    """The first element that differs, in words."""
+    if found.shape != wanted.shape or found.layout != torch.strided:
+        return ""
+    differs = (found != wanted) & ~(found.isnan() & wanted.isnan())
+    if not differs.any():
+        return ""
+    place = tuple(differs.nonzero()[0].tolist())
+    return f"{found[place].item()} instead of {wanted[place].item()} at {place}: "
 
 
 def is_as_exact(found, wanted, reference):

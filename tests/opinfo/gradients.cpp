@@ -8,6 +8,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/List.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -58,7 +59,11 @@ c10::List<std::optional<at::Tensor>> gradients(const Tensors& outputs,
                                               /*allow_unused=*/true);
   c10::List<std::optional<at::Tensor>> result;
   for (const at::Tensor& gradient : found) {
-    result.push_back(gradient.defined() ? std::optional(gradient) : std::nullopt);
+    // Autograd's zeros without memory cannot be pickled.
+    const bool is_zero = gradient.defined() && gradient._is_zerotensor();
+    result.push_back(is_zero ? std::optional(at::zeros(gradient.sizes(), gradient.options()))
+                     : gradient.defined() ? std::optional(gradient)
+                                          : std::nullopt);
   }
   return result;
 }
