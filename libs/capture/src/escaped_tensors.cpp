@@ -12,6 +12,7 @@
 #include "kiln/capture/replay.hpp"
 #include "kiln/capture/twins.hpp"
 #include "kiln/ir/dead_code.hpp"
+#include "randomness.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -157,8 +158,12 @@ std::vector<std::string> EscapedTensors::compute(const ir::Graph& graph,
     return origins;
   }
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> computed =
-      Interpreter(program_of(graph, values)).run(arguments_of(graph, inputs, captured));
+  std::vector<at::Tensor> computed;
+  torch::jit::Stack no_arguments;
+  // What it draws is drawn again by the call itself.
+  PrivateGenerator().run(no_arguments, 0, std::nullopt, [&] {
+    computed = Interpreter(program_of(graph, values)).run(arguments_of(graph, inputs, captured));
+  });
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     c10::TensorImpl* impl = tensors[i].unsafeGetTensorImpl();
     ensure(

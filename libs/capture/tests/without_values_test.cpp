@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <regex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -303,6 +304,30 @@ TEST_CASE("captured tensors and the generator are as before a trace without valu
   CHECK(torch::equal(average, torch::zeros({4})));
   CHECK(count.item<std::int64_t>() == 0);
   CHECK(torch::equal(state, at::detail::getDefaultCPUGenerator().get_state()));
+}
+
+TEST_CASE("what a program keeps is computed without drawing from the generator",
+          "[capture][without_values]") {
+  const bool fails = GENERATE(false, true);
+  Tensor kept;
+  const auto function = [&](const Tensors& in) {
+    kept = in[0] + torch::randn({3, 4});
+    if (fails) {
+      throw std::runtime_error("after it was kept");
+    }
+    return Tensors{in[0] * 2};
+  };
+  const Tensor x = torch::randn({3, 4});
+  const Tensor state = at::detail::getDefaultCPUGenerator().get_state();
+
+  if (fails) {
+    CHECK_THROWS(record(function, {x}, {.without_values = true}));
+  } else {
+    (void)record(function, {x}, {.without_values = true}).compute_escaped({});
+  }
+
+  CHECK(torch::equal(state, at::detail::getDefaultCPUGenerator().get_state()));
+  CHECK(torch::equal(kept, x + torch::randn({3, 4})));
 }
 
 TEST_CASE("integers are computed, so that indices are refused as in eager",
