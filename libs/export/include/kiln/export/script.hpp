@@ -17,9 +17,9 @@ namespace kiln::exporter {
 /// `capture::record`: it takes the tensors among the arguments, and returns those among the
 /// results, in order.
 ///
-/// A trace of `module.forward` itself sees a size that the script makes a tensor of as a tensor
-/// from nowhere: a constant, which it would be in calls of other sizes too, and which no code can
-/// depend on. In this function it is a number.
+/// In a trace of `module.forward` itself, a size that the script makes a tensor of is a captured
+/// constant: each size has a version of its own, and none whose code depends on it can be traced.
+/// In this function it is a number.
 ///
 /// Throws `Error` with `kInvalidArgument` if the module has no `forward`.
 [[nodiscard]] std::function<Tensors(const Tensors&)> script_function(
