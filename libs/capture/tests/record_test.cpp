@@ -179,6 +179,45 @@ TEST_CASE("EX-17 reading a value is refused by name", "[capture][record]") {
   CHECK_THROWS_WITH(record(shapes, {torch::ones({2})}), contains("aten.nonzero.default"));
 }
 
+TEST_CASE("what is computed from numbers alone may be read", "[capture][record]") {
+  const bool without_values = GENERATE(false, true);
+  CAPTURE(without_values);
+  const auto reads = [&](auto make) {
+    return record(
+        [&](const Tensors& in) { return Tensors{in[0] * make(in[0]).template item<double>()}; },
+        {torch::ones({2, 3})},
+        {.without_values = without_values});
+  };
+
+  const Recording recording =
+      reads([](const torch::Tensor& x) { return torch::scalar_tensor(x.size(1)) * 2; });
+  const torch::Tensor x = torch::rand({2, 3});
+  CHECK(torch::equal(replay(recording, {x})[0], x * 6));
+  CHECK_NOTHROW(reads([](const torch::Tensor&) { return torch::arange(4).sum(); }));
+  CHECK_NOTHROW(reads([](const torch::Tensor&) { return torch::tensor(3.0).add_(1); }));
+}
+
+TEST_CASE("what is drawn, captured or written from data may not be read", "[capture][record]") {
+  const torch::Tensor captured = torch::ones({});
+  const auto refused = [](auto make) {
+    CHECK_THROWS_WITH(
+        record(
+            [&](const Tensors& in) { return Tensors{in[0] * make(in[0]).template item<double>()}; },
+            {torch::ones({2, 3})}),
+        contains("aten._local_scalar_dense.default"));
+  };
+
+  refused([](const torch::Tensor&) { return torch::rand({}); });
+  refused([&](const torch::Tensor&) { return captured + 1; });
+  refused([](const torch::Tensor& x) { return torch::zeros({}).add_(x.sum()); });
+  refused([](const torch::Tensor& x) { return torch::zeros({}).copy_(x[0][0]) * 2; });
+  refused([](const torch::Tensor& x) {
+    const torch::Tensor number = torch::zeros({2});
+    number[0].add_(x.sum());  // By a view of it.
+    return number.sum();
+  });
+}
+
 TEST_CASE("EX-11 a captured meta tensor is an error", "[capture][record]") {
   const torch::Tensor fake = torch::ones({2}, torch::kMeta);
 
