@@ -321,9 +321,9 @@ TEST_CASE("many small products read their rows where they are", "[codegen][produ
 }
 
 // Sums of thousands of factors around one: compared in double, because libtorch's add up in another
-// order.
+// order. Rounding moves a sum of 3,000 by 6e-5 or so; a factor that is missing, by one.
 bool equals_sums(const at::Tensor& result, const at::Tensor& expected) {
-  return torch::allclose(result.to(torch::kDouble), expected, 1e-5, 2e-4);
+  return torch::allclose(result.to(torch::kDouble), expected, 1e-5, 1e-3);
 }
 
 TEST_CASE("a product deeper than the caches is added up in parts", "[codegen][product]") {

@@ -102,7 +102,8 @@ KernelSource KernelEmitter::run() {
   // matter.
   result_.source +=
       "\n#pragma GCC diagnostic ignored \"-Wpsabi\"\nnamespace KILN_KERNEL_parts {\n" +
-      prelude_.text() + "\n" + body_.text() + "}  // namespace KILN_KERNEL_parts\n";
+      prelude_.text() + std::string(share_source()) + "\n" + body_.text() +
+      "}  // namespace KILN_KERNEL_parts\n";
   return std::move(result_);
 }
 
@@ -152,25 +153,14 @@ bool KernelEmitter::is_blocked() const {
          *outer < 64 && is_long && kernel_.extents[kMiddle] == Expr(1);
 }
 
-void KernelEmitter::open_parallel() {
-  open_parallel(element_count(kernel_.extents), parallel_elements_);
-}
-
-void KernelEmitter::open_parallel(const Expr& work, std::int64_t enough) {
-  body_.directive("#pragma omp parallel for" +
-                  (work.is_constant()
-                       ? ""
-                       : " if (" + context_.text(work) + " > " + std::to_string(enough) + ")"));
-  result_.uses_openmp = true;
-}
-
-void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t block) {
+void KernelEmitter::open_blocks(const std::vector<Expr>& extents,
+                                std::int64_t block,
+                                const std::optional<Threshold>& threads) {
   const Expr blocks = floor_div(extents[kInner] + Expr(block - 1), Expr(block));
   const std::string count = context_.text(blocks);
   const std::string size = std::to_string(block);
   const std::string length = context_.text(extents[kInner]);
-  body_.block("for (Index task = 0; task < " + context_.text(blocks * extents[kOuter]) +
-              "; ++task)");
+  open_tasks("task", context_.text(blocks * extents[kOuter]), threads);
   body_.line("const Index o = task / " + count + ";");
   body_.line("const Index begin = task % " + count + " * " + size + ";");
   body_.line("const Index end = begin + " + size + " < " + length + " ? begin + " + size + " : " +
@@ -179,39 +169,34 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents, std::int64_t b
 }
 
 void KernelEmitter::emit_blocks() {
-  open_parallel();
-  open_blocks(kernel_.extents, tuning_.block);
+  open_blocks(kernel_.extents, tuning_.block, parallel_threshold());
   Block row(context_, nullptr, LoopDepth::kOuter);
   emit_phase(0, row, block_range(mod(kernel_.extents[kInner], tuning_.block).constant()));
-  body_.close();
+  close_tasks();
 }
 
 void KernelEmitter::emit_rows() {
   if (kernel_.has_epilogue()) {
     const std::string chunks = std::to_string(kernel_.chunks);
-    if (parallel_ && kernel_.chunks > 1) {
-      open_parallel();
-    }
-    body_.block("for (Index chunk = 0; chunk < " + chunks + "; ++chunk)");
+    open_tasks("chunk", chunks, kernel_.chunks > 1 ? parallel_threshold() : std::nullopt);
     open_chunk_accumulators();
     emit_chunk(extent(kOuter) + " * chunk / " + chunks,
                extent(kOuter) + " * (chunk + 1) / " + chunks);
     close_chunk_accumulators();
-    body_.close();
+    close_tasks();
     return;
   }
   const bool single = kernel_.extents[kOuter] == Expr(1);
-  if (parallel_ && !single) {
-    open_parallel();
-  }
-  body_.block(single ? "" : "for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
   if (single) {
+    body_.block();
     body_.line("const Index o = 0;");
     body_.line("(void)o;");
+  } else {
+    open_tasks("o", extent(kOuter), parallel_threshold());
   }
   Block outermost(context_, nullptr, LoopDepth::kInvariant);
   emit_row(outermost);
-  body_.close();
+  close_tasks();
 }
 
 void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {

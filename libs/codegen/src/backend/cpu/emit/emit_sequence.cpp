@@ -24,14 +24,11 @@ void KernelEmitter::emit_scan() {
   const std::string neutral = literal(neutral_of(kernel_.scan->reduction, dtype));
   prelude_.use_memory(dtype);
   const bool single = kernel_.extents[kInner] == Expr(1);
-  if (parallel_) {
-    open_parallel();
-  }
   if (single) {
-    body_.block("for (Index o = 0; o < " + extent(kOuter) + "; ++o)");
+    open_tasks("o", extent(kOuter), parallel_threshold());
     body_.line(type + " total = " + neutral + ";");
   } else {
-    open_blocks(kernel_.extents, tuning_.block_columns);
+    open_blocks(kernel_.extents, tuning_.block_columns, parallel_threshold());
     body_.line(type + " total[" + std::to_string(tuning_.block_columns) +
                "] __attribute__((aligned(64)));");
     body_.line("for (" + type + "& each : total) each = " + neutral + ";");
@@ -40,7 +37,7 @@ void KernelEmitter::emit_scan() {
   std::set<ScalarId> seen;
   hoist(body, 0, LoopDepth::kOuter, row, seen);
   emit_running_totals(row);
-  body_.close();
+  close_tasks();
 }
 
 void KernelEmitter::emit_running_totals(Block& row) {
@@ -76,14 +73,15 @@ void KernelEmitter::emit_updates() {
   const LoopNest::Update& update = *kernel_.update;
   const bool single = update.extents[kInner] == Expr(1);
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
+  std::optional<Threshold> threads;
   if (all.constant().value_or(tuning_.parallel_updates) >= tuning_.parallel_updates &&
       !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
-    open_parallel(all, tuning_.parallel_updates);
+    threads = {all, tuning_.parallel_updates};
   }
   if (single) {
-    body_.block("for (Index o = 0; o < " + context_.text(update.extents[kOuter]) + "; ++o)");
+    open_tasks("o", context_.text(update.extents[kOuter]), threads);
   } else {
-    open_blocks(update.extents, tuning_.block_columns);
+    open_blocks(update.extents, tuning_.block_columns, threads);
   }
   const auto hoist_all = [&](LoopDepth depth, Block& block) {
     std::set<ScalarId> seen;
@@ -103,7 +101,7 @@ void KernelEmitter::emit_updates() {
     emit_inner_loops(middle, block_range(), {.store = update_all});
   }
   body_.close();
-  body_.close();
+  close_tasks();
 }
 
 // One element, or a vector of them that lie in different places.

@@ -30,11 +30,7 @@ void KernelEmitter::emit_transpose_tiles() {
   const std::int64_t length = tile_side();
   const std::string side = std::to_string(length);
   const Expr bands = ceil_div(kernel_.extents[kMiddle], length);
-  if (parallel_) {
-    open_parallel();
-  }
-  body_.block("for (Index task = 0; task < " + context_.text(kernel_.extents[kOuter] * bands) +
-              "; ++task)");
+  open_tasks("task", context_.text(kernel_.extents[kOuter] * bands), parallel_threshold());
   body_.line("const Index o = task / " + context_.text(bands) + ";");
   body_.line("const Index top = task % " + context_.text(bands) + " * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
@@ -65,7 +61,7 @@ void KernelEmitter::emit_transpose_tiles() {
                    }});
   body_.close();
   body_.close();
-  body_.close();
+  close_tasks();
 }
 
 void KernelEmitter::turn(std::size_t number, Block& band) {

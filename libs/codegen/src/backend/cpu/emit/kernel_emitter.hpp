@@ -1,6 +1,6 @@
 // Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
-// emit_phase.cpp, sums over some rows at a time in emit_unrolled_rows.cpp, and what becomes of them
-// in emit_epilogue.cpp.
+// emit_phase.cpp, loops that threads share in emit_tasks.cpp, sums over some rows at a time in
+// emit_unrolled_rows.cpp, and what becomes of them in emit_epilogue.cpp.
 
 #pragma once
 
@@ -34,11 +34,25 @@ class KernelEmitter {
   // Without reductions any piece of a row is a unit of work.
   bool is_blocked() const;
   void emit_blocks();
-  // Threads share the loop that follows; where sizes vary, if there is enough to do.
-  void open_parallel();
-  void open_parallel(const ir::Expr& work, std::int64_t enough);
-  // A loop over pieces of rows: `o`, and from `begin` to below `end`.
-  void open_blocks(const std::vector<ir::Expr>& extents, std::int64_t block);
+  // How much of a loop's work is worth threads. Work that is fixed is worth them.
+  struct Threshold {
+    ir::Expr work;
+    std::int64_t enough = 0;
+  };
+  // The elements of the kernel; nothing where they are too few.
+  std::optional<Threshold> parallel_threshold() const;
+  // A loop from 0 to below `count` that threads share, if there are any and where sizes vary if
+  // there is enough to do.
+  void open_tasks(const std::string& variable,
+                  const std::string& count,
+                  const std::optional<Threshold>& threads);
+  void close_tasks();
+  // The function that such loops are passed to.
+  std::string_view share_source() const;
+  // Such a loop over pieces of rows: `o`, and from `begin` to below `end`.
+  void open_blocks(const std::vector<ir::Expr>& extents,
+                   std::int64_t block,
+                   const std::optional<Threshold>& threads);
   // Where the middle loop is in order.
   void emit_scan();
   void emit_running_totals(Block& row);
@@ -137,6 +151,8 @@ class KernelEmitter {
   TextContext context_;
   int lanes_;
   bool parallel_ = false;
+  bool shares_ = false;  // A loop that is passed to `share` is open.
+  bool uses_share_ = false;
   std::int64_t parallel_elements_ = 0;  // That are worth threads, where sizes vary.
   bool interleaves_ = false;  // Whether functions of several vectors are computed in turns.
   std::vector<RowBuffer> temporaries_;

@@ -171,7 +171,7 @@ static void attend(const Shape& s, Index first, const Head& head) {
 }
 
 // Some queries of a head. The last tile may have rows of the one before it.
-static void piece(const Shape& s, Index index, void* const* buffers, float* room) {
+static __attribute__((noinline)) void piece(const Shape& s, Index index, void* const* buffers, float* room) {
   const Index group = index % s.groups, head = index / s.groups % s.heads, batch = index / s.groups / s.heads;
   float* const keys = room;
   float* const values = keys + rounded(s.keys, kWidth) * s.depth;
@@ -192,8 +192,13 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
   const Shape& s = *(const Shape*)sizes;
   float* const room = (float*)buffers[4 + s.masks + s.saves];
   const Index threads = smaller(omp_get_max_threads(), s.threads);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (s.parallel)
-  for (Index index = 0; index < s.batches * s.heads * s.groups; ++index) piece(s, index, buffers, room + omp_get_thread_num() * s.room);
+  const Index tasks = s.batches * s.heads * s.groups;
+  if (s.parallel) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (Index task = 0; task < tasks; ++task) piece(s, task, buffers, room + omp_get_thread_num() * s.room);
+  } else {
+    for (Index task = 0; task < tasks; ++task) piece(s, task, buffers, room);
+  }
 }
 }  // namespace KILN_KERNEL_parts
 )";

@@ -54,7 +54,7 @@ IN_ORDER static void tile(const Shape& s, const float* const* at, Index pixels, 
 }
 
 // Some blocks of pixels by some panels.
-static void piece(const Shape& s, Index index, const float* input, const float* panels, const float* bias, float* result) {
+static __attribute__((noinline)) void piece(const Shape& s, Index index, const float* input, const float* panels, const float* bias, float* result) {
   const Index all = s.images * s.result_rows * s.result_columns;
   const Index blocks = (all + kPixels - 1) / kPixels;
   const Index taps = s.kernel_rows * s.kernel_columns;
@@ -69,8 +69,12 @@ static void piece(const Shape& s, Index index, const float* input, const float* 
 }
 )";
 
-constexpr std::string_view kDirectBody = R"(#pragma omp parallel for if (s.parallel)
-  for (Index index = 0; index < s.groups * s.bands; ++index) piece(s, index, input, panels, bias, result);
+constexpr std::string_view kDirectBody = R"(  if (s.parallel) {
+#pragma omp parallel for
+    for (Index index = 0; index < s.groups * s.bands; ++index) piece(s, index, input, panels, bias, result);
+  } else {
+    for (Index index = 0; index < s.groups * s.bands; ++index) piece(s, index, input, panels, bias, result);
+  }
 }
 }  // namespace KILN_KERNEL_parts
 )";

@@ -10,6 +10,8 @@ namespace kiln::codegen {
 namespace {
 
 constexpr std::string_view kPacking = R"(
+extern "C" int omp_get_num_threads();
+extern "C" int omp_get_thread_num();
 constexpr int kVectors = kWidth / kLanes;
 // With long vectors factors are read one by one, so a small left side may lie as it does.
 constexpr bool kReadsRows = kLanes == 16;
@@ -233,19 +235,30 @@ struct Sides {
   float *result, *packed;
 };
 
-static void work(const Shape& s, const Sides& sides) {
-  const Index blocks = s.blocks(), pieces = s.pieces();
+// What each thread packs for itself: to wait for another takes longer.
+constexpr Index kFewPacked = 4096;
+
+// The share of one thread. OpenMP would share the loops among the caller's threads, where it has any and there are none of
+// our own.
+static __attribute__((noinline)) void work(const Shape& s, const Sides& sides, Index thread, Index threads) {
+  const Index blocks = s.blocks(), pieces = s.pieces(), packings = s.left_batches * blocks, products = s.batches * pieces;
+  const bool packs_alone = s.left_batches * s.packed <= kFewPacked;
+  float memory[kFewPacked + 16];
+  float* const packed = packs_alone ? aligned(memory) : sides.packed;
   if (s.packed) {
-#pragma omp for
-    for (Index task = 0; task < s.left_batches * blocks; ++task) {
+    const Index first = packs_alone ? 0 : packings * thread / threads;
+    const Index last = packs_alone ? packings : packings * (thread + 1) / threads;
+    for (Index task = first; task < last; ++task) {
       const Index batch = task / blocks;
-      pack_block(s, task % blocks, sides.left + batch * s.left_batch, sides.packed + batch * s.packed);
+      pack_block(s, task % blocks, sides.left + batch * s.left_batch, packed + batch * s.packed);
+    }
+    if (!packs_alone && threads > 1) {
+#pragma omp barrier
     }
   }
-#pragma omp for nowait
-  for (Index task = 0; task < s.batches * pieces; ++task) {
+  for (Index task = products * thread / threads; task < products * (thread + 1) / threads; ++task) {
     const Index batch = task / pieces, panel = task % pieces * s.together;
-    const float* const left = s.packed ? sides.packed + batch % s.left_batches * s.packed : sides.left + batch * s.left_batch;
+    const float* const left = s.packed ? packed + batch % s.left_batches * s.packed : sides.left + batch * s.left_batch;
     const float* const right = sides.right + batch * s.right_batch;
     const float* const added = s.adds ? sides.added + batch * s.added_batch : nullptr;
     float* const result = sides.result + batch * s.result_batch;
@@ -260,9 +273,9 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
                     s.packed ? (float*)buffers[3 + s.adds] : nullptr};
   if (s.parallel) {
 #pragma omp parallel
-    work(s, sides);
+    work(s, sides, omp_get_thread_num(), omp_get_num_threads());
   } else {
-    work(s, sides);
+    work(s, sides, 0, 1);
   }
 }
 }  // namespace KILN_KERNEL_parts

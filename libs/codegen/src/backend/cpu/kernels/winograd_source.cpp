@@ -163,7 +163,7 @@ static bool finish_tile(const Shape& s, const Tile& tile, const float* sums, con
 }
 
 // Some tiles by some panels.
-static void piece(const Shape& s, Index index, const float* input, const float* panels, const float* bias, float* result, float* room) {
+static __attribute__((noinline)) void piece(const Shape& s, Index index, const float* input, const float* panels, const float* bias, float* result, float* room) {
   const Steps steps = steps_of(s);
   float* const pictures = room;
   float* const weights = pictures + 16 * steps.picture;
@@ -194,9 +194,13 @@ static void piece(const Shape& s, Index index, const float* input, const float* 
 
 constexpr std::string_view kWinogradBody = R"(  float* const room = (float*)buffers[kAdds ? 4 : 3];
   const Index most = omp_get_max_threads(), threads = most < s.threads ? most : s.threads;
-#pragma omp parallel for num_threads(threads) if (s.parallel)
-  for (Index index = 0; index < s.groups * s.bands; ++index)
-    piece(s, index, input, panels, bias, result, room + omp_get_thread_num() * s.room);
+  if (s.parallel) {
+#pragma omp parallel for num_threads(threads)
+    for (Index index = 0; index < s.groups * s.bands; ++index)
+      piece(s, index, input, panels, bias, result, room + omp_get_thread_num() * s.room);
+  } else {
+    for (Index index = 0; index < s.groups * s.bands; ++index) piece(s, index, input, panels, bias, result, room);
+  }
 }
 }  // namespace KILN_KERNEL_parts
 )";
