@@ -111,6 +111,33 @@ TEST_CASE("one element that nobody wrote is enough to refuse", "[capture][initia
   CHECK_THAT(message_of(accumulate, {torch::ones({4})}), contains("aten.add_.Tensor reads memory"));
 }
 
+TEST_CASE("what memory has grown by is uninitialised, and what was there is not",
+          "[capture][initialization]") {
+  const auto grown = [](const Tensors& in) {
+    const torch::Tensor all = in[0] * 2;
+    all.resize_({6});
+    return Tensors{all + 1};
+  };
+  const auto filled = [](const Tensors& in) {
+    const torch::Tensor all = in[0] * 2;
+    all.resize_({6});
+    all.slice(0, 4).copy_(in[0].slice(0, 0, 2));
+    return Tensors{all + 1};
+  };
+  const auto same = [](const Tensors& in) {
+    const torch::Tensor all = in[0] * 2;
+    all.resize_({2, 2});
+    return Tensors{all + 1};
+  };
+  const torch::Tensor x = torch::randn({4});
+
+  CHECK_THAT(message_of(grown, {x}), contains("aten.add.Scalar reads memory that aten.resize_"));
+  for (const TensorFunction& program : {TensorFunction(filled), TensorFunction(same)}) {
+    const Recording recording = record(program, {torch::randn({4})});
+    CHECK(torch::equal(replay(recording, {x})[0], program({x})[0]));
+  }
+}
+
 TEST_CASE("the values of torch::tensor are a constant of the program, and its memory is not",
           "[capture][initialization]") {
   const auto scale = [](const Tensors& in) {

@@ -8,6 +8,9 @@
 #include "kiln/capture/control_flow.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/capture/replay.hpp"
+#include "kiln/ir/dead_code.hpp"
+#include "kiln/ir/parse.hpp"
+#include "kiln/ir/print.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::capture {
@@ -88,6 +91,9 @@ TEST_CASE("EX-37 each change of grad mode is a node", "[capture][pre_dispatch]")
   CHECK(grad_modes(scopes.graph) == std::vector<bool>{false, false, false, true});
   CHECK(grad_modes(guard.graph) == std::vector<bool>{false, true});
   CHECK(grad_modes(record(nested, {x}).graph).empty());
+  // Nobody uses what such a node returns, which is nothing; it stays, and can be printed and read.
+  CHECK(grad_modes(ir::remove_dead_code(guard.graph)) == std::vector<bool>{false, true});
+  CHECK(grad_modes(ir::parse(ir::print(guard.graph))) == std::vector<bool>{false, true});
 }
 
 TEST_CASE("EX-37 a replay runs under the grad mode of its nodes", "[capture][pre_dispatch]") {

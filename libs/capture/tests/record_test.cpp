@@ -106,6 +106,25 @@ TEST_CASE("a trace on twins leaves inputs and captured buffers as they were", "[
   CHECK(torch::equal(recording.outputs[0], torch::full({3}, 4.0)));
 }
 
+TEST_CASE("a trace on twins reshapes what it made, and nothing that is the caller's",
+          "[capture][record]") {
+  const at::Tensor first = torch::randn({2, 3}), second = torch::randn({2, 3});
+  const auto turned = [&](const at::Tensor& tensor) {
+    return [&](const Tensors& in) {
+      const at::Tensor own = in[0] * first + second;
+      own.t_();
+      return Tensors{own + (tensor.defined() ? tensor.t_() : own)};
+    };
+  };
+
+  CHECK(record(turned({}), {torch::randn({2, 3})}).captured.size() == 2);
+  for (const at::Tensor& captured : {first, second}) {
+    CHECK_THROWS_WITH(record(turned(captured), {torch::randn({2, 3})}),
+                      contains("Can't call metadata mutations on a captured tensor: aten.t_"));
+    CHECK(captured.sizes() == at::IntArrayRef({2, 3}));
+  }
+}
+
 TEST_CASE("a trace that throws on twins leaves everything as it was too", "[capture][record]") {
   const torch::Tensor buffer = torch::zeros({3});
   const auto function = [&](const Tensors& in) -> Tensors {

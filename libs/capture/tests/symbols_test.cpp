@@ -1,0 +1,59 @@
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kiln/base/error.hpp"
+#include "kiln/capture/replay.hpp"
+#include "kiln/ir/parse.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln::capture {
+namespace {
+
+using testing::contains;
+using torch::Tensor;
+
+// `y` says what the symbols are, and the others must agree.
+const Interpreter& program() {
+  static const Interpreter interpreter(ir::parse(R"(graph g {
+    symbol %m in [1, 4]
+    symbol %n in [2, 8]
+    input %x: f32[2*n + 1, 3] user "x"
+    input %y: f32[m, 2*n + 1] user "y"
+    input %z: f32[m, 1] user "z"
+    %p: f32[m, 3] = aten.mm.default(%y, %x)
+    output %p user
+  })"));
+  return interpreter;
+}
+
+std::vector<Tensor> run(c10::IntArrayRef x, c10::IntArrayRef y, c10::IntArrayRef z) {
+  return program().run({torch::ones(x), torch::ones(y), torch::ones(z)});
+}
+
+TEST_CASE("a graph with symbols runs at every size in their ranges", "[capture][symbols]") {
+  for (const std::int64_t m : {1, 4}) {
+    for (const std::int64_t n : {2, 5, 8}) {
+      const Tensor result = run({2 * n + 1, 3}, {m, 2 * n + 1}, {m, 1})[0];
+      CHECK(torch::equal(result, torch::full({m, 3}, static_cast<float>(2 * n + 1))));
+    }
+  }
+}
+
+TEST_CASE("sizes that a graph with symbols does not take are named", "[capture][symbols]") {
+  CHECK_THROWS_WITH(run({6, 3}, {1, 6}, {1, 1}), contains("6 gives no whole 'n'"));
+  CHECK_THROWS_WITH(run({19, 3}, {1, 19}, {1, 1}),
+                    contains("input 1 'y', dimension 1: 'n' is 9, must be 2 … 8"));
+  CHECK_THROWS_WITH(run({3, 3}, {1, 3}, {1, 1}), contains("'n' is 1, must be 2 … 8"));
+  CHECK_THROWS_WITH(run({5, 3}, {5, 5}, {5, 1}), contains("'m' is 5, must be 1 … 4"));
+  CHECK_THROWS_WITH(run({5, 3}, {2, 5}, {1, 1}),
+                    contains("input 2 'z', dimension 0: 1, but 'm' is 2"));
+  CHECK_THROWS_WITH(run({5, 3}, {2, 7}, {2, 1}),
+                    contains("input 0 'x', dimension 0: 5, but '2*n + 1' is 7"));
+  CHECK_THROWS_WITH(run({5, 3}, {2, 5}, {2, 1, 1}),
+                    contains("input 2 'z' has 3 dimensions, must have 2"));
+}
+
+}  // namespace
+}  // namespace kiln::capture
