@@ -1,15 +1,17 @@
 """./dev check --mutate: would the tests notice a mistake?
 
-usage: run.py [--count N] [--seed S] [--library NAME ...] [--jobs N] [--preset P] [--results FILE]
+usage: run.py [--count N] [--seed S] [--library NAME ...] [--jobs N] [--minutes M] [--preset P] [--results FILE]
 
-Draws N small mistakes (mutants.py) by a seed, as many of each library; libraries without torch come first. Each is made in a
-copy of the sources (build/mutation), compiled, and run against the tests of its library. It is killed if one fails, takes
-far longer than it did, or crashes; a mistake that does not compile counts for nothing and another is drawn. Results are
-appended to FILE, a JSON object a line; a run that is repeated with the same seed goes on where it was ended. Survivors are
-listed at the end, and are to be read: some are as right as the original.
+Draws N small mistakes (mutants.py) by a seed, as many of each library; libraries without torch come first. Each is
+made in a copy of the sources (build/mutation), compiled, and run against the tests of its library; if they pass,
+against those of others that use it. It is killed if one fails, takes far longer than it did, or crashes; a mistake
+that does not compile counts for nothing and another is drawn. Results are appended to FILE, a JSON object a line; a run
+that is repeated with the same seed goes on where it was ended. Survivors are listed at the end, and are to be read:
+some are as right as the original.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -25,16 +27,23 @@ import time
 from mutants import mutants_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Sources, targets to build, and tests by name.
+# What must be built, and which tests are then run.
+Suite = collections.namedtuple("Suite", ["targets", "tests"])
+LIKE_EAGER = Suite(["kiln-like-eager-tests"], r"^like-eager\.")
+# Sources, and the suites that are run: one's own tests first, then those that would notice later.
 LIBRARIES = {
-    "ir": ("libs/ir/src/**/*.cpp", ["kiln-ir-tests", "kiln-opt"], r"^(ir\.|filetests\.)"),
-    "partitioner": ("libs/partitioner/src/**/*.cpp", ["kiln-partitioner-tests"],
-                    r"^partitioner\.(cost_model|explain|file|knapsack|memory|min_cut|partition|property)_test$"),
-    "codegen/lower": ("libs/codegen/src/lower/*.cpp", ["kiln-codegen-tests", "kiln-differential-tests"],
-                      r"^(codegen\.(program|schedule|passes|index)_test|differential\.operator_sweep_test)$"),
-    "capture": ("libs/capture/src/*.cpp", ["kiln-capture-tests"], r"^capture\."),
-    "autograd-dispatch": ("libs/autograd-dispatch/src/**/*.cpp", ["kiln-autograd-dispatch-tests"],
-                          r"^autograd-dispatch\."),
+    "ir": ("libs/ir/src/**/*.cpp", [Suite(["kiln-ir-tests", "kiln-opt"], r"^(ir\.|filetests\.)")]),
+    "partitioner": ("libs/partitioner/src/**/*.cpp", [
+        Suite(["kiln-partitioner-tests"],
+              r"^partitioner\.(cost_model|explain|file|knapsack|memory|min_cut|partition|property)_test$")]),
+    "codegen/lower": ("libs/codegen/src/lower/*.cpp", [
+        Suite(["kiln-codegen-tests"], r"^codegen\.(program|schedule|passes|index)_test$"),
+        Suite(["kiln-differential-tests"], r"^differential\.")]),
+    "capture": ("libs/capture/src/*.cpp", [
+        Suite(["kiln-capture-tests"], r"^capture\."),
+        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), LIKE_EAGER]),
+    "autograd-dispatch": ("libs/autograd-dispatch/src/**/*.cpp", [
+        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), LIKE_EAGER]),
 }
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "libs", "tests", "tools", "examples", "docs", "dev", "ports",
           "vcpkg.json", ".setup"]
@@ -50,12 +59,18 @@ def drawn(library, seed):
     return found
 
 
+def put(path, text):
+    """Makes it what the file says; one that says it already is not built again."""
+    if path.read_text() != text:
+        path.write_text(text)
+
+
 class Tree:
     """A copy of the sources with a build of its own."""
 
     def __init__(self, number, preset, threads):
         self.path, self.preset, self.threads = ROOT / "build" / "mutation" / str(number), preset, threads
-        self.seconds = {}  # What tests of a library take.
+        self.seconds = {}  # What tests of a suite take.
         self.path.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             if (ROOT / name).is_dir():
@@ -77,34 +92,38 @@ class Tree:
             raise SystemExit(f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done.returncode
 
-    def build(self, library, required=False):
-        return self.run(["cmake", "--build", f"build/{self.preset}", f"-j{self.threads}", "--target", *LIBRARIES[library][1]],
+    def build(self, suite, required=False):
+        return self.run(["cmake", "--build", f"build/{self.preset}", f"-j{self.threads}", "--target", *suite.targets],
                         3600, required)
 
-    def test(self, library, seconds, required=False):
-        return self.run(["ctest", "--test-dir", f"build/{self.preset}", "-R", LIBRARIES[library][2], "--stop-on-failure",
+    def test(self, suite, seconds, required=False):
+        return self.run(["ctest", "--test-dir", f"build/{self.preset}", "-R", suite.tests, "--stop-on-failure",
                          "--no-tests=error", f"-j{self.threads}"], seconds, required)
 
-    def prepare(self, library):
+    def prepare(self, suite):
         """Builds and tests it as it is."""
-        if library not in self.seconds:
-            self.build(library, required=True)
-            begin = time.monotonic()
-            self.test(library, 3600, required=True)
-            self.seconds[library] = time.monotonic() - begin
+        self.build(suite, required=True)
+        begin = time.monotonic()
+        self.test(suite, 3600, required=True)
+        self.seconds[suite.tests] = time.monotonic() - begin
 
     def verdict(self, library, mutant):
-        """killed, survived, or invalid: it does not compile."""
-        self.prepare(library)
+        """killed, later (by the tests of others), survived, or invalid: it does not compile."""
         path = self.path / mutant.file
         source = path.read_text()
-        path.write_text(mutant.applied(source))
         try:
-            if self.build(library) != 0:
-                return "invalid"
-            return "survived" if self.test(library, SLOWEST * self.seconds[library] + 10) == 0 else "killed"
+            for number, suite in enumerate(LIBRARIES[library][1]):
+                if suite.tests not in self.seconds:
+                    put(path, source)
+                    self.prepare(suite)
+                put(path, mutant.applied(source))
+                if self.build(suite) != 0:
+                    return "invalid"
+                if self.test(suite, SLOWEST * self.seconds[suite.tests] + 10) != 0:
+                    return "later" if number else "killed"
+            return "survived"
         finally:
-            path.write_text(source)
+            put(path, source)
 
 
 class Session:
@@ -112,6 +131,7 @@ class Session:
 
     def __init__(self, options):
         self.options, self.lock, self.results = options, threading.Lock(), []
+        self.end = time.monotonic() + 60 * options.minutes
         known = set()
         if options.results.exists():
             for line in options.results.read_text().splitlines():
@@ -126,6 +146,8 @@ class Session:
     def next(self):
         """A mutant of the first library that has not had its share."""
         with self.lock:
+            if time.monotonic() > self.end:
+                return None
             for name, waiting in self.waiting.items():
                 counted = sum(result["library"] == name and result["verdict"] != "invalid" for result in self.results)
                 if counted + self.under_way.count(name) < -(-self.options.count // len(self.waiting)):
@@ -155,6 +177,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--library", action="append", choices=LIBRARIES)
     parser.add_argument("--jobs", type=int, default=1, help="copies of the sources that are worked on at the same time")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="no mutant is begun after them")
     parser.add_argument("--preset", default=os.environ.get("KILN_PRESET", "ci"))
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "mutation.jsonl")
     options = parser.parse_args()
@@ -169,8 +192,9 @@ def main():
         for done in [pool.submit(session.work, trees) for _ in range(options.jobs)]:
             done.result()
     count = {verdict: sum(result["verdict"] == verdict for result in session.results)
-             for verdict in ("killed", "survived", "invalid")}
-    print(f"\n{count['killed']} killed, {count['survived']} survived, {count['invalid']} did not compile")
+             for verdict in ("killed", "later", "survived", "invalid")}
+    print(f"\n{count['killed']} killed, {count['later']} by the tests of others, {count['survived']} survived, "
+          f"{count['invalid']} did not compile")
     for result in session.results:
         if result["verdict"] == "survived":
             print(f"  {result['mutant']}")
