@@ -13,6 +13,7 @@
 #include "driver/describe_plan.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/decompose.hpp"
+#include "kiln/ir/strided_views.hpp"
 #include "lower/lowering.hpp"
 #include "passes/complex_numbers.hpp"
 #include "passes/fold_batch_norms.hpp"
@@ -60,7 +61,7 @@ struct PreparedGraphs {
 };
 
 PreparedGraphs prepare(const ir::Graph& program, const Backend& backend, bool bind_constants) {
-  ir::Graph graph = complex_numbers_as_tensors(expanded(program));
+  ir::Graph graph = complex_numbers_as_tensors(expanded(ir::lift_strided_views(program)));
   if (bind_constants) {
     graph = fold_batch_norms(graph);
   }

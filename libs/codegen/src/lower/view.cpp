@@ -193,6 +193,21 @@ bool lower_split(Lowering& l) {
   return true;
 }
 
+// Whether all that `window` shows are elements of `base`, which is dense, whatever varies.
+bool lies_inside(const ir::TensorMeta& window,
+                 const ir::TensorMeta& base,
+                 const ir::Ranges& symbols) {
+  const Expr first = window.offset - base.offset;
+  Expr elements = 1, last = first;
+  for (const Expr& size : base.sizes) {
+    elements = elements * size;
+  }
+  for (std::size_t k = 0; k < window.sizes.size(); ++k) {
+    last = last + (window.sizes[k] - 1) * window.strides[k];
+  }
+  return first.bounds(symbols).low >= 0 && (elements - last).bounds(symbols).low > 0;
+}
+
 // A window on the storage is a map onto the dense tensor that fills it.
 bool lower_as_strided(Lowering& l) {
   const TensorId source = l.tensor(0);
@@ -201,6 +216,9 @@ bool lower_as_strided(Lowering& l) {
     return false;
   }
   const ir::TensorMeta& window = l.meta(0);
+  if (!lies_inside(window, base, l.graph().symbols())) {
+    return false;
+  }
   l.define_view(0, source, [&](Indices i) {
     Index address = window.offset - base.offset;
     for (std::size_t k = 0; k < i.size(); ++k) {
