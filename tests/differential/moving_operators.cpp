@@ -105,10 +105,13 @@ std::vector<Line> creation_lines() {
        [](Draw& d) {
          // Narrower ones are ATen's.
          const at::ScalarType type = d.dtype() == at::kDouble ? at::kDouble : at::kFloat;
+         const at::Tensor even = at::linspace(-1, 1, 1000, at::kFloat);
          return Tensors{at::linspace(-3, 2.5, 1 + d.below(40), type),
                         at::linspace(7, 7.5, 1, type),
                         at::linspace(1e4, -1e4, 1000, type),
-                        at::linspace(0, 1, 0, type)};
+                        at::linspace(0, 1, 0, type),
+                        // The same from either end.
+                        (even + even.flip(0)) * 1e6};
        }},
       {"aten.eye.default",
        kAll,
@@ -272,9 +275,20 @@ std::vector<Line> view_lines() {
        kExact,
        [](Draw& d) {
          const at::Tensor x = d.of({5, 8}, d.dtype()).clone(at::MemoryFormat::Contiguous);
-         return seen(Tensors{at::as_strided(x, {3, 4}, {9, 2}, 1),
-                             at::as_strided(x, {6, 3}, {1, 1}),
-                             at::as_strided(x, {2, 2}, {0, 5}, 7)});
+         const at::Tensor gaps = d.of({5, 8}, d.dtype());  // Or none, or one row over and over.
+         // What the views show is not all that is seen through them.
+         const at::Tensor made = x.clone(), rows = made.slice(0, 2), every = made.slice(1, 1, 8, 2);
+         return seen(Tensors{
+             at::as_strided(x, {3, 4}, {9, 2}, 1),
+             at::as_strided(x, {6, 3}, {1, 1}),
+             at::as_strided(x, {2, 2}, {0, 5}, 7),
+             at::as_strided(gaps, {2, 2}, {3, 2}),
+             at::as_strided(x.slice(0, 2), {2, 2}, {2, 1}, 3),
+             at::as_strided(rows, {2, 2}, {20, 3}, 1),
+             at::as_strided(every, {2, 2}, {3, 2}, 1),
+             at::as_strided(every, {2, 2}, {3, 2}),
+             at::as_strided_copy(rows, {3}, {2}, 5),
+             at::as_strided_scatter(rows, x.slice(0, 0, 1).slice(1, 0, 3), {1, 3}, {1, 2}, 18)});
        }},
       {"aten.flip.default",
        kAll,
@@ -309,7 +323,8 @@ std::vector<Line> view_lines() {
        [](Draw& d) {
          const at::Tensor x = d.of({4, 5, 6}, d.dtype());
          const at::Tensor source = d.of({4, 6}, d.dtype());
-         return Tensors{at::select_scatter(x, source, 1, d.below(10) - 5)};
+         return Tensors{at::select_scatter(x, source, 1, d.below(10) - 5),
+                        at::select_scatter(x, source, 1, 0)};
        }},
       {"aten.slice_scatter.default",
        kAll,
@@ -370,7 +385,10 @@ std::vector<Line> window_lines() {
                         at::upsample_nearest2d(x, {10, 18}),
                         at::upsample_nearest2d(x, {7, 9}),
                         at::upsample_nearest2d(x, {10, 12}, 2.0, 2.0),
-                        at::upsample_nearest2d(x, {10, 12}, 2.1, 2.1)};
+                        at::upsample_nearest2d(x, {10, 12}, 2.1, 2.1),
+                        // ATen shows a pixel 42 times, and the next one 40 times.
+                        at::upsample_nearest2d(x, {205, 12}),
+                        at::upsample_nearest2d(last, {205, 18}, 41.0, 3.0)};
        }},
   };
 }

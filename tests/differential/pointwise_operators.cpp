@@ -1,5 +1,7 @@
 // Lines of the sweep for operators that make one element from one element of each operand.
 
+#include <cmath>
+
 #include "operators.hpp"
 
 namespace kiln::differential {
@@ -133,7 +135,19 @@ std::vector<Line> binary_lines() {
        kAll,
        kRounded,
        [](Draw& d) { return Tensors{at::div(d.x(), d.other())}; }},
-      {"aten.div.Scalar", kAll, kRounded, [](Draw& d) { return Tensors{d.x().div(d.number())}; }},
+      {"aten.div.Scalar",
+       kAll,
+       kRounded,
+       [](Draw& d) {
+         const at::Tensor x = d.x();
+         // Powers of two, up to some that are no float or whose reciprocal is none.
+         return Tensors{x.div(d.number()),
+                        x.div(-8),
+                        x.div(std::ldexp(1.0, 126)),
+                        x.div(std::ldexp(1.0, -126)),
+                        x.div(std::ldexp(1.0, 128)),
+                        x.div(std::ldexp(1.0, -140))};
+       }},
       {"aten.div.Tensor_mode",
        kNumbers,
        kExact,
@@ -220,7 +234,15 @@ std::vector<Line> binary_lines() {
       {"aten.eq.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::eq(d.x(), d.number())}; }},
       {"aten.ne.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::ne(d.x(), d.other())}; }},
       {"aten.ne.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::ne(d.x(), d.number())}; }},
-      {"aten.lt.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::lt(d.x(), d.other())}; }},
+      {"aten.lt.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor less = at::lt(d.x(), d.other());
+         // Neither type has the other's numbers: they meet in float.
+         const at::Tensor half = d.of({33}, at::kHalf, Values::kFinite);
+         return Tensors{less, at::lt(half, d.of({33}, at::kBFloat16, Values::kFinite))};
+       }},
       {"aten.lt.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::lt(d.x(), d.number())}; }},
       {"aten.le.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::le(d.x(), d.other())}; }},
       {"aten.le.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::le(d.x(), d.number())}; }},

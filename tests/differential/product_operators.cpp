@@ -47,7 +47,10 @@ std::vector<Line> product_lines() {
          const at::Tensor added =
              d.coin() ? d.of({f.right.size(1)}, d.dtype(), Values::kFinite)
                       : d.of({f.left.size(0), f.right.size(1)}, d.dtype(), Values::kFinite);
-         return Tensors{at::addmm(added, f.left, f.right, d.coin() ? 1 : 0.5, d.coin() ? 1 : -2)};
+         const double alpha = d.coin() ? 1 : -2;
+         return Tensors{at::addmm(added, f.left, f.right, 1, alpha),
+                        at::addmm(added, f.left, f.right, 0.5, alpha),
+                        at::addmm(added, f.left, f.right, 0, alpha)};
        }},
       // A few results that lie one behind the other, weighed; and ones that libtorch weighs.
       {"aten.bmm.default",

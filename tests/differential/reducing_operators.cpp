@@ -1,6 +1,7 @@
 // Lines of the sweep for operators that combine many elements into one.
 
 #include <limits>
+#include <optional>
 
 #include "operators.hpp"
 
@@ -130,8 +131,10 @@ std::vector<Line> reduction_lines() {
        kSum,
        [](Draw& d) {
          const at::Tensor x = d.x(Values::kFinite);
-         return Tensors{at::var(x, at::OptionalIntArrayRef(), 1),
-                        at::var(x, d.dims(), d.below(2), d.coin())};
+         return Tensors{
+             at::var(x, at::OptionalIntArrayRef(), 1),
+             at::var(x, d.dims(), d.below(2), d.coin()),
+             at::var(d.of({3, 0}, d.dtype()), at::IntArrayRef{1}, std::optional<at::Scalar>(-1))};
        }},
       {"aten.var_mean.correction",
        kFloats,

@@ -91,18 +91,24 @@ Lower scaled_of(ScalarOp op, bool reversed) {
   };
 }
 
+// Powers of two, up to those that are no number in the type or whose reciprocal is subnormal or
+// none: to multiply by it is exact, and much cheaper than a division.
+bool has_exact_reciprocal(double value, DType type) {
+  const int most = type == DType::kFloat64 ? std::numeric_limits<double>::max_exponent
+                                           : std::numeric_limits<float>::max_exponent;
+  int exponent = 0;
+  return std::abs(std::frexp(value, &exponent)) == 0.5 && std::abs(exponent - 1) < most - 1;
+}
+
 bool lower_divide(Lowering& l) {
   const DType type = l.meta(0).dtype;
   if (!ir::is_floating_point(type)) {
     return false;
   }
+  const bool multiplies = !l.is_tensor(1) && has_exact_reciprocal(l.real(1), type);
   l.define(0, [&](Indices i) {
     const Formula a = l.operand(0, i, type);
-    // Exact for powers of two, and much cheaper than a division.
-    if (int exponent = 0; !l.is_tensor(1) && std::frexp(l.real(1), &exponent) == 0.5) {
-      return a * (1 / l.real(1));
-    }
-    return a / l.operand(1, i, type);
+    return multiplies ? a * (1 / l.real(1)) : a / l.operand(1, i, type);
   });
   return true;
 }

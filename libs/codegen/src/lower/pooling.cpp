@@ -1,6 +1,9 @@
 // Windows on images: pooling, and their inverse, upsampling.
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "lower/lowering.hpp"
@@ -124,6 +127,25 @@ bool lower_max_pool2d(Lowering& l) {
   return true;
 }
 
+// Whether a pixel that ATen shows `factor` times is shown as often here. It multiplies the place of
+// the result by the reciprocal, in float: that of 41 times 41 is less than one.
+bool repeats_as_often(std::int64_t factor, std::int64_t pixels) {
+  constexpr std::int64_t kMost = 1 << 14;
+  if (std::has_single_bit(static_cast<std::uint64_t>(factor))) {
+    return true;
+  }
+  const float scale = 1 / static_cast<float>(factor);
+  const auto source = [&](std::int64_t place) {
+    return static_cast<std::int64_t>(std::floor(static_cast<float>(place) * scale));
+  };
+  for (std::int64_t pixel = 1; pixel < std::min(pixels, kMost); ++pixel) {
+    if (source(pixel * factor - 1) != pixel - 1 || source(pixel * factor) != pixel) {
+      return false;
+    }
+  }
+  return pixels <= kMost;
+}
+
 // upsample_nearest2d(self, output_size, scales_h, scales_w), by whole factors.
 bool lower_upsample_nearest2d(Lowering& l) {
   const std::vector<Expr>& to = l.meta(0).sizes;
@@ -139,7 +161,8 @@ bool lower_upsample_nearest2d(Lowering& l) {
     }
     const std::optional<std::int64_t> factor = floor_div(to[dim], from[dim]).constant();
     if (!factor || !(Expr(*factor) * from[dim] == to[dim]) ||
-        (scale > 0 && scale != static_cast<double>(*factor))) {
+        (scale > 0 && scale != static_cast<double>(*factor)) ||
+        !repeats_as_often(*factor, from[dim].bounds(l.graph().symbols()).high)) {
       return false;
     }
     factors.push_back(*factor);
