@@ -4,9 +4,9 @@
 
 #include <thread>
 
+#include "interpreted.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/partitioner/min_cut.hpp"
-#include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
 
@@ -16,24 +16,9 @@ namespace {
 using kiln::testing::check_like_eager;
 using kiln::testing::contains;
 
-std::pair<ir::Graph, ir::Graph> split(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::default_partition(joint);
-  return {std::move(halves.forward), std::move(halves.backward)};
-}
-
 std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
   partitioner::Partition halves = partitioner::min_cut_partition(joint);
   return {std::move(halves.forward), std::move(halves.backward)};
-}
-
-// Traces on the inputs of the first call and compiles with the interpreter.
-TensorFunction compiled(const TensorFunction& function, PartitionFunction partition = split) {
-  return [=](const Tensors& inputs) {
-    JointTrace trace = trace_joint(function, inputs);
-    Tensors all = inputs;
-    all.insert(all.end(), trace.captured.begin(), trace.captured.end());
-    return dispatch(std::move(trace), {.partition = partition})(all);
-  };
 }
 
 TEST_CASE("AD-13 single and several outputs train like eager", "[autograd-dispatch][dispatch]") {
@@ -113,6 +98,13 @@ TEST_CASE("outputs that share memory share it in the compiled function too",
   });
   const Tensors outputs = compiled(function)({torch::ones({2, 3}, torch::requires_grad())});
   CHECK(outputs[0].is_alias_of(outputs[1]));
+  const auto without_gradient = [](const Tensors& in) {
+    const torch::Tensor y = in[0] * 3;
+    return Tensors{y.view({-1}), y.t(), in[1] + 1};
+  };
+  check_like_eager(without_gradient, compiled(without_gradient), [] {
+    return Tensors{torch::randn({2, 3}), torch::randn({2, 3}, torch::requires_grad())};
+  });
 }
 
 TEST_CASE("AD-21 a mutated input without grad holds its new value after the call",

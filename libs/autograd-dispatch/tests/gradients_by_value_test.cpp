@@ -176,8 +176,9 @@ TEST_CASE("such gradients are right for complex, transposed, empty and single el
     if (reduction.takes_complex) {
       const at::Tensor complex = at::complex(elements()[2], elements()[1]);
       check_same(eager, traced_on(eager, at::complex(elements()[0], elements()[4])), complex);
-      for (const at::Tensor& few :
-           {at::ones({3, 0}, at::kDouble), at::zeros({3, 1}, at::kDouble)}) {
+      for (const at::Tensor& few : {at::ones({3, 0}, at::kDouble),
+                                    at::zeros({3, 1}, at::kDouble),
+                                    at::full({3, 1}, kInfinity, at::kDouble)}) {
         check_same(eager, traced_on(eager, few), few);
       }
     }

@@ -1,5 +1,7 @@
 #include <torch/torch.h>
 
+#include <vector>
+
 #include <stdexcept>
 #include <string>
 
@@ -190,6 +192,22 @@ TEST_CASE("a trace that is the call itself has its effects once, on the caller's
 
   CHECK(torch::equal(buffer, torch::ones({3})));
   CHECK(torch::equal(recording.outputs[0], torch::full({3}, 2.0)));
+}
+
+TEST_CASE("each of several literals is compared", "[capture][hidden_reads]") {
+  const auto scaled_and_shifted = [](bool scale_is_read) {
+    return [scale_is_read](const Tensors& in) {
+      const std::vector<float> read{first_element(in[0]), 1}, fixed{2, 3};
+      const torch::Tensor scale = torch::tensor(scale_is_read ? read : fixed);
+      const torch::Tensor shift = torch::tensor(scale_is_read ? fixed : read);
+      return Tensors{in[0] * scale + shift};
+    };
+  };
+  for (const bool scale_is_read : {true, false}) {
+    CAPTURE(scale_is_read);
+    CHECK_THAT(refusal_of(scaled_and_shifted(scale_is_read), {torch::ones({2})}),
+               contains("uses another tensor that is no input, or one with other elements"));
+  }
 }
 
 }  // namespace

@@ -155,5 +155,29 @@ TEST_CASE("the values of torch::tensor are a constant of the program, and its me
   CHECK(torch::equal(second, first));
 }
 
+TEST_CASE("what is written may be read where the rest of its memory is not",
+          "[capture][initialization]") {
+  const auto half = [](std::int64_t read_from) {
+    return [read_from](const Tensors& in) {
+      const torch::Tensor out = torch::empty({8});
+      out.slice(0, 4).copy_(in[0]);
+      return Tensors{out.slice(0, read_from, read_from + 4) * 2};
+    };
+  };
+  const auto before_growth = [](const Tensors& in) {
+    const torch::Tensor all = in[0] * 2;
+    all.resize_({6});
+    return Tensors{all.slice(0, 0, 4) + 1};
+  };
+  const torch::Tensor x = torch::randn({4});
+
+  CHECK_THAT(message_of(half(0), {x}), contains("reads memory that aten.empty"));
+  CHECK_THAT(message_of(half(3), {x}), contains("reads memory that aten.empty"));
+  for (const TensorFunction& program : {TensorFunction(half(4)), TensorFunction(before_growth)}) {
+    const Recording recording = record(program, {torch::randn({4})});
+    CHECK(torch::equal(replay(recording, {x})[0], program({x})[0]));
+  }
+}
+
 }  // namespace
 }  // namespace kiln::capture

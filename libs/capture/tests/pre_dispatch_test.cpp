@@ -1,3 +1,5 @@
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -195,6 +197,24 @@ TEST_CASE("EX-40 cond is recorded before dispatch with whole operators",
   CHECK(targets_of(recording.graph.subgraphs()[0]) ==
         std::vector<std::string>{"aten.linear.default"});
   CHECK(recording.outputs[0].requires_grad());
+}
+
+TEST_CASE("an operator is recorded from a stack that holds more than its arguments",
+          "[capture][pre_dispatch]") {
+  const auto function = [](const Tensors& in) {
+    torch::jit::Stack stack = {in[1], in[0], in[1], 2};  // TorchScript needs the first later.
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::sub", "Tensor").callBoxed(stack);
+    return Tensors{stack.at(0).toTensor() * stack.at(1).toTensor()};
+  };
+  const Tensors inputs = {torch::randn({3}), torch::randn({3})};
+  const Tensors others = {torch::randn({3}), torch::randn({3})};
+
+  for (const bool pre_dispatch : {false, true}) {
+    const Recording recording = record(function, inputs, {.pre_dispatch = pre_dispatch});
+    CHECK(targets_of(recording.graph) ==
+          std::vector<std::string>{"aten.sub.Tensor", "aten.mul.Tensor"});
+    CHECK(torch::equal(Interpreter(recording.graph).run(others)[0], function(others)[0]));
+  }
 }
 
 }  // namespace

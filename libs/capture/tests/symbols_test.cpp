@@ -55,5 +55,23 @@ TEST_CASE("sizes that a graph with symbols does not take are named", "[capture][
                     contains("input 2 'z' has 3 dimensions, must have 2"));
 }
 
+TEST_CASE("every size must be what an integer before it says", "[capture][symbols]") {
+  const Interpreter square(ir::parse(R"(graph g {
+    symbol %n in [1, 8]
+    input %size: int(n) user "size"
+    input %x: f32[n, n] user "x"
+    %y: f32[n, n] = aten.sin.default(%x)
+    output %y user
+  })"));
+  const auto run_at = [&](std::int64_t n, c10::IntArrayRef sizes) {
+    return square.run({torch::tensor(n), torch::ones(sizes)})[0];
+  };
+
+  CHECK(run_at(3, {3, 3}).sizes() == c10::IntArrayRef({3, 3}));
+  CHECK_THROWS_WITH(run_at(3, {4, 3}), contains("input 1 'x', dimension 0: 4, but 'n' is 3"));
+  CHECK_THROWS_WITH(run_at(3, {3, 4}), contains("input 1 'x', dimension 1: 4, but 'n' is 3"));
+  CHECK_THROWS_WITH(run_at(9, {9, 9}), contains("input 0 'size': 'n' is 9, must be 1 … 8"));
+}
+
 }  // namespace
 }  // namespace kiln::capture

@@ -151,6 +151,7 @@ std::vector<Product> layers() {
          return Tensors{in[0] * 2 + in[0].to(torch::kDouble) * torch::tensor(3) + in[1] * 0.5};
        },
        {x, torch::arange(6)}},
+      {"copies in a list", [](const Tensors& in) { return at::unbind_copy(in[0].sin()); }, {x}},
       {"lists",
        [](const Tensors& in) {
          const Tensors parts = torch::unsafe_chunk(torch::cat({in[0], in[0].sin()}), 2);
