@@ -1,9 +1,12 @@
 #include "function_state.hpp"
 
+#include <torch/nn/module.h>
+
 #include <algorithm>
 
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
+#include "meta_example.hpp"
 
 namespace kiln {
 
@@ -189,8 +192,12 @@ Tensors Function::State::call(const Tensors& inputs) {
 }
 
 void Function::State::prepare(const Tensors& example) {
+  at::Device device = at::kCPU;
+  if (module && !module->parameters().empty()) {
+    device = module->parameters()[0].device();
+  }
   std::optional<Tensors> outputs;
-  obtain(example, ThreadGuard::now(), outputs);
+  obtain(with_memory(example, device), ThreadGuard::now(), outputs);
 }
 
 }  // namespace kiln

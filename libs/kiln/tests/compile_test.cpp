@@ -251,6 +251,50 @@ TEST_CASE("FA-08 a module is compiled at once for example arguments", "[kiln][co
   CHECK(fast.report().versions == 1);
 }
 
+TEST_CASE("FA-08 AD-101 a function is compiled for tensors that have no memory yet",
+          "[kiln][compile]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * 2 + in[1]}; };
+  const Function fast = compile(function, uncached());
+  const auto meta = torch::device(torch::kMeta);
+  const torch::Tensor x = torch::randn({3, 3}, torch::requires_grad());
+  const torch::Tensor y = torch::randn({3, 3}, torch::requires_grad());
+  const torch::Tensor z = torch::randn({3, 3});
+
+  fast.prepare({torch::empty({3, 3}, meta.requires_grad(true)),
+                torch::empty({3, 3}, meta.requires_grad(true))});
+
+  CHECK(fast.report().versions == 1);
+  const Tensors both = fast({x, y});
+  both[0].sum().backward();
+  CHECK(torch::equal(both[0], x * 2 + y));
+  CHECK(torch::equal(x.grad(), torch::full({3, 3}, 2.0)));
+  CHECK(torch::equal(y.grad(), torch::ones({3, 3})));
+  CHECK(fast.report().versions == 1);
+
+  // What was compiled for an input that has a gradient is for no other one, and the other way
+  // round.
+  const Tensors one = fast({x, z});
+  CHECK(torch::equal(one[0], x * 2 + z));
+  CHECK(one[0].requires_grad());
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("meta tensors keep strides, offsets and who is who", "[kiln][compile]") {
+  const auto function = [](const Tensors& in) { return Tensors{in[0].mm(in[1]) + in[0].sum()}; };
+  const Function fast = compile(function, uncached());
+  const torch::Tensor spec = torch::empty({10}, torch::device(torch::kMeta));
+  const auto square = [](const torch::Tensor& memory) {
+    return memory.as_strided({3, 3}, {1, 3}, 1);
+  };
+  const torch::Tensor example = square(spec), x = square(torch::randn({10}));
+
+  fast.prepare({example, example});
+
+  CHECK(torch::allclose(fast({x, x})[0], function({x, x})[0]));
+  CHECK(fast.report().versions == 1);
+  CHECK_THROWS_WITH(fast.prepare({example, square(spec)}), contains("share memory"));
+}
+
 TEST_CASE("a function that is empty says so when it is used", "[kiln][compile]") {
   const Function empty;
   const Tensors inputs = {torch::ones({2})};

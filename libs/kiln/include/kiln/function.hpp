@@ -54,7 +54,8 @@ class Function {
   /// Throws what the function throws, and `Error` if it cannot be compiled.
   Tensors operator()(const Tensors& inputs) const;
 
-  /// Compiles for calls with tensors like `example`, which are not changed, without such a call.
+  /// Compiles for calls with tensors like `example`, which are not changed, without such a call. A
+  /// meta tensor, which has no memory, stands for zeros where the module's parameters are.
   void prepare(const Tensors& example) const;
 
   /// What was compiled so far. Taken as a copy: other threads may be compiling.
