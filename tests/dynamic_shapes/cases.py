@@ -7,6 +7,7 @@ PyTorch's test uses, or that matter; others are drawn.
 import dataclasses
 from typing import Any, Callable
 
+import numpy
 import torch
 from torch import nn
 from torch.export import Dim
@@ -23,6 +24,7 @@ class Case:
     at: tuple = ()  # More sizes to run at.
     refused: tuple = ()  # Arguments that the package refuses, each with a part of the message.
     fixed: tuple = ()  # Inputs and dimensions that are reported as fixed.
+    small: bool = True  # Inputs are written to files for Kiln's runner.
 
 
 class Function(nn.Module):
@@ -70,6 +72,31 @@ def one(name, *shape, low=1, high=512, example=8, **more):
 
 def two_rows(n, **_):
     return torch.randn(n, 16), torch.randn(n, 16)
+
+
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+          torch.uint8, torch.bool)
+
+
+def of_each_type(n):
+    """test_runtime_checks: a tensor of each type, one of them with strides of its own."""
+    made = [torch.randint(0, 2, (n, 3, 4)).to(dtype) for dtype in DTYPES]
+    made[1] = torch.randn(n, 4, 3, dtype=torch.float64).transpose(1, 2)
+    return tuple(made)
+
+
+def instead(position, tensor):
+    """Such tensors with another one among them."""
+    made = list(of_each_type(5))
+    made[position] = tensor
+    return tuple(made)
+
+
+def mostly_zeros(n):
+    """More elements than 31 bits count, of memory that is not touched."""
+    made = torch.from_numpy(numpy.zeros((n, 1 << 16), numpy.uint8))
+    made[0, 0], made[-1, -1], made[n // 2, 7] = 3, 5, 7
+    return (made,)
 
 
 def attention_after_reshape(x):
@@ -138,6 +165,17 @@ def cases():
         Function(lambda x: F.interpolate(x, size=(x.size(2) * 2, x.size(3) // 2), mode="bicubic")),
         lambda h, w: (torch.randn(2, 3, h, w),), ({2: height, 3: width},),
         {"h": (4, 60), "w": (4, 60)}, {"h": 9, "w": 14})
+    made["DS-15 test_runtime_checks"] = Case(
+        Function(lambda *each: sum(x.to(torch.float64).sum((1, 2)) for x in each)), of_each_type,
+        tuple({0: batch} for _ in DTYPES), {"n": (1, 512)}, {"n": 6}, refused=(
+            (instead(0, torch.randn(5, 3, 4, dtype=torch.float64)), "input 0"),
+            (instead(3, torch.zeros(5, 3, 4, dtype=torch.float16)), "input 3"),
+            (instead(9, torch.zeros(5, 3, 4, dtype=torch.uint8)), "input 9"),
+            (instead(4, torch.zeros(5, 3, 5, dtype=torch.int64)), "input 4"),
+            (instead(5, torch.zeros(4, 3, 4, dtype=torch.int32)), "input 5"),
+            (instead(6, torch.zeros(5, 3, dtype=torch.int16)), "input 6"),
+            (instead(1, torch.randn(5, 3, 4, dtype=torch.float64)), "input 1"),
+            (instead(7, torch.zeros(5, 4, 3, dtype=torch.int8).transpose(1, 2)), "input 7")))
     made["DS-16 test_runtime_checks_shape_failed"] = Case(
         Function(lambda x: x.relu()), **one("n", "n", 4, low=2, high=64, refused=(
             ((torch.randn(1, 4),), "is 1, must be 2 … 64"),
@@ -147,6 +185,9 @@ def cases():
         Function(lambda x: x * 2j + x.conj()),
         lambda n: (torch.randn(n, 3, dtype=torch.complex64),), ({0: batch},), {"n": (1, 512)},
         {"n": 4})
+    made["DS-18 test_aoti_runtime_asserts_backed_symint"] = Case(
+        Function(lambda x: x.reshape(100, -1).sum(1)), lambda n: (torch.randn(100 * n),), ({0: 100 * half},),
+        {"n": (2, 64)}, {"n": 21}, refused=(((torch.randn(2099),), "2099, must be '100*"),))
     made["DS-19 test_constant"] = Case(
         Function(lambda x: x + torch.full((1,), x.size(0), dtype=torch.float)), **one("n", "n", 4))
     made["DS-20 test_same_backing"] = Case(
@@ -168,6 +209,10 @@ def cases():
         Function(lambda x, y: x - y), lambda n: (torch.randn(n, 3), torch.randn(n, 3)),
         ({0: Dim.AUTO}, {0: batch}), {"n": (2, 512)}, {"n": 6},
         refused=(((torch.randn(4, 3), torch.randn(6, 3)), "but '"),))
+    many = Dim("many", min=2, max=(1 << 15) + 8)
+    made["DS-27 more elements than 31 bits count"] = Case(
+        Function(lambda x: (x.sum(), x[-1].int() * 2 + x[0])), mostly_zeros, ({0: many},),
+        {"n": (2, (1 << 15) + 8)}, {"n": 4}, at=({"n": (1 << 15) + 1},), small=False)
     made["several sizes of one tensor"] = Case(
         Function(lambda x: (x.t() @ x).softmax(1) + x.mean()), lambda r, c: (torch.randn(r, c),),
         ({0: rows, 1: columns},), {"r": (1, 64), "c": (2, 64)}, {"r": 5, "c": 9},
