@@ -76,6 +76,23 @@ TEST_CASE(
   CHECK(torch::equal(last, x.detach().sin()));
 }
 
+TEST_CASE("what a function keeps and reshapes in place is refused, and has values",
+          "[autograd-dispatch][joint]") {
+  torch::Tensor last;
+  const auto function = [&](const Tensors& in) {
+    last = in[0].sin();
+    last.unsqueeze_(0);
+    last.transpose_(1, 2);
+    return Tensors{last * 2};
+  };
+  const torch::Tensor x = torch::randn({3, 4});
+
+  CHECK_THROWS_WITH(trace_joint(function, {x}),
+                    testing::contains("keeps what aten.transpose_.default"));
+
+  CHECK(torch::equal(last, x.sin().unsqueeze(0).transpose(1, 2)));
+}
+
 TEST_CASE("a function that keeps what it returns is refused", "[autograd-dispatch][joint]") {
   torch::Tensor last;
   const bool returns_view = GENERATE(false, true);

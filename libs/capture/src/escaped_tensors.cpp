@@ -141,19 +141,23 @@ std::vector<std::string> EscapedTensors::compute(const ir::Graph& graph,
   std::vector<at::Tensor> tensors;
   std::vector<ir::ValueId> values;
   std::vector<std::string> origins;
-  for (const Watched& entry : watched_) {
-    auto alive = entry.tensor.lock();
-    if (!alive || alive.use_count() == 1 + references_by(returned, alive.get())) {
+  // What was reshaped in place was watched before and after; it is what it was last.
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (auto entry = watched_.rbegin(); entry != watched_.rend(); ++entry) {
+    auto alive = entry->tensor.lock();
+    if (!alive || alive.use_count() == 1 + references_by(returned, alive.get()) ||
+        !seen.insert(alive.get()).second) {
       continue;
     }
-    if (varies[entry.value.index()]) {
-      origins.push_back(origin_of(graph, entry.value));
+    if (varies[entry->value.index()]) {
+      origins.push_back(origin_of(graph, entry->value));
     }
-    if (!entry.has_values) {
+    if (!entry->has_values) {
       tensors.emplace_back(std::move(alive));
-      values.push_back(entry.value);
+      values.push_back(entry->value);
     }
   }
+  std::ranges::reverse(origins);
   if (tensors.empty()) {
     return origins;
   }
