@@ -1,6 +1,7 @@
 // Lines of the sweep for operators that make one element from one element of each operand.
 
 #include <cmath>
+#include <limits>
 
 #include "operators.hpp"
 
@@ -30,7 +31,10 @@ using enum Closeness;
 
 std::vector<Line> unary_lines() {
   return {
-      {"aten.neg.default", kNumbers, kExact, [](Draw& d) { return Tensors{at::neg(d.x())}; }},
+      {"aten.neg.default",
+       kNumbers,
+       kExact,
+       [](Draw& d) { return Tensors{at::neg(d.x()), at::neg(at::full({3}, -5, d.dtype()))}; }},
       {"aten.abs.default", kAll, kExact, [](Draw& d) { return Tensors{at::abs(d.x())}; }},
       {"aten.sign.default", kAll, kClose, [](Draw& d) { return Tensors{at::sign(d.x())}; }},
       {"aten.floor.default", kNumbers, kExact, [](Draw& d) { return Tensors{at::floor(d.x())}; }},
@@ -83,7 +87,14 @@ std::vector<Line> unary_lines() {
        kExact,
        [](Draw& d) {
          const at::Tensor x = d.x();
-         return Tensors{x.to(at::kHalf), x.to(at::kFloat), x.to(at::kBFloat16), x.to(at::kBool)};
+         // Below zero unsigned numbers wrap.
+         const at::Tensor near_zero = d.x(Values::kFinite).clamp(-200, 200);
+         return Tensors{x.to(at::kHalf),
+                        x.to(at::kFloat),
+                        x.to(at::kBFloat16),
+                        x.to(at::kBool),
+                        near_zero.to(at::kByte),
+                        near_zero.select(0, 0).to(at::kByte)};
        }},
       {"aten._to_copy.default",
        kIntegers,
@@ -246,7 +257,15 @@ std::vector<Line> binary_lines() {
       {"aten.lt.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::lt(d.x(), d.number())}; }},
       {"aten.le.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::le(d.x(), d.other())}; }},
       {"aten.le.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::le(d.x(), d.number())}; }},
-      {"aten.gt.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::gt(d.x(), d.other())}; }},
+      {"aten.gt.Tensor",
+       kAll,
+       kExact,
+       [](Draw& d) {
+         const at::Tensor greater = at::gt(d.x(), d.other());
+         // The largest numbers, and some that are none: the former wrap.
+         const at::Tensor most = at::bitwise_or(d.of({33}, at::kInt), 0x7fffffff);
+         return Tensors{greater, at::gt(most + 1, most), at::gt(at::neg(most - 1), 0)};
+       }},
       {"aten.gt.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::gt(d.x(), d.number())}; }},
       {"aten.ge.Tensor", kAll, kExact, [](Draw& d) { return Tensors{at::ge(d.x(), d.other())}; }},
       {"aten.ge.Scalar", kAll, kExact, [](Draw& d) { return Tensors{at::ge(d.x(), d.number())}; }},
@@ -283,7 +302,14 @@ std::vector<Line> selection_lines() {
        kClose,
        [](Draw& d) {
          const at::Tensor x = d.x();
-         return Tensors{at::clamp(x, 1, 3), at::clamp(x, std::nullopt, 2), at::clamp(x, 4, 3)};
+         const double nan = std::numeric_limits<double>::quiet_NaN();
+         const at::Tensor real =
+             x.to(at::isFloatingType(x.scalar_type()) ? x.scalar_type() : at::kFloat);
+         return Tensors{at::clamp(x, 1, 3),
+                        at::clamp(x, std::nullopt, 2),
+                        at::clamp(x, 4, 3),
+                        at::clamp(real, nan, 3),
+                        at::clamp(real, 1, nan)};
        }},
       {"aten.clamp.Tensor",
        kNumbers,

@@ -29,6 +29,7 @@ const Table& renamed() {
       {"aten.rrelu_with_noise.default", "aten.rrelu_with_noise_functional.default"},
       {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
       {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+      {"aten.arange.start_out", "aten.arange.start_step"},
       {"aten.add.out", "aten.add.Tensor"},
       {"aten.sub.out", "aten.sub.Tensor"},
       {"aten.mul.out", "aten.mul.Tensor"},

@@ -38,6 +38,7 @@ std::vector<std::string> kernel_flags(const Target& target, bool often) {
                 "-ffp-contract=fast",
                 "-fno-math-errno",
                 "-fno-trapping-math",
+                "-fwrapv",  // Integers are ATen's, which wrap.
                 "-fopenmp"});
   std::istringstream words(target.compiler_flags);
   for (std::string word; words >> word;) {

@@ -1,5 +1,6 @@
 #include "backend/cpu/emit/scalar_source.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "kiln/base/error.hpp"
@@ -226,6 +227,11 @@ std::string Block::compute(ScalarId id, bool is_vector) {
   }
 }
 
+// Numbers below zero have no unsigned value in C++, and wrap in ATen.
+static bool is_wrapped(DType from, DType to) {
+  return ir::is_floating_point(from) && to == DType::kUInt8;
+}
+
 std::string Block::cast_vector(const Scalar& scalar) {
   const ScalarId source = scalar.operands[0];
   const DType from = context_.scalar(source).dtype;
@@ -238,6 +244,11 @@ std::string Block::cast_vector(const Scalar& scalar) {
   }
   if (from == DType::kBool) {
     return "__builtin_convertvector(" + operand + " & 1, " + to + ")";
+  }
+  if (is_wrapped(from, scalar.dtype)) {
+    context_.prelude.use_vector(DType::kInt64);
+    return "__builtin_convertvector(__builtin_convertvector(" + operand + ", " +
+           std::string(vector_type(DType::kInt64)) + "), " + to + ")";
   }
   return "__builtin_convertvector(" + operand + ", " + to + ")";
 }
@@ -285,7 +296,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     return text;
   }
   switch (scalar.op) {
-    case ScalarOp::kNegate: return "-" + operands[0];
+    case ScalarOp::kNegate: return "-(" + operands[0] + ")";
     case ScalarOp::kNot: return "~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
     case ScalarOp::kIsNan:
@@ -296,7 +307,8 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum:
       // A bound that is no NaN needs no second test.
-      if (context_.scalar(scalar.operands[1]).op == ScalarOp::kConstant) {
+      if (const Scalar& bound = context_.scalar(scalar.operands[1]);
+          bound.op == ScalarOp::kConstant && !std::isnan(bound.real)) {
         return operands[0] + (scalar.op == ScalarOp::kMaximum ? " < " : " > ") + operands[1] +
                " ? " + operands[1] + " : " + operands[0];
       }
@@ -327,9 +339,12 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   }
   switch (scalar.op) {
     case ScalarOp::kCast:
-      return scalar.dtype == DType::kBool ? operands[0] + " != 0" : "(" + type + ")" + operands[0];
+      return scalar.dtype == DType::kBool ? operands[0] + " != 0"
+             : is_wrapped(context_.scalar(scalar.operands[0]).dtype, scalar.dtype)
+                 ? "(" + type + ")(long long)" + operands[0]
+                 : "(" + type + ")" + operands[0];
     case ScalarOp::kWhere: return operands[0] + " ? " + operands[1] + " : " + operands[2];
-    case ScalarOp::kNegate: return "(" + type + ")-" + operands[0];
+    case ScalarOp::kNegate: return "(" + type + ")-(" + operands[0] + ")";
     case ScalarOp::kNot:
       return scalar.dtype == DType::kBool ? "!" + operands[0] : "(" + type + ")~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
