@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 
+#include <ATen/Context.h>
 #include <c10/core/Scalar.h>
 
 #include "kiln/base/error.hpp"
@@ -24,14 +25,22 @@ ir::Argument scalar_argument(const c10::Scalar& scalar) {
 ir::Argument scalar_list_argument(const c10::IValue& list) {
   std::vector<double> floats;
   std::vector<ir::Expr> integers;
+  bool is_mixed = false;
   for (const c10::IValue& item : list.toListRef()) {
     const c10::Scalar scalar = item.toScalar();
     floats.push_back(scalar.toDouble());
     if (scalar.isIntegral(/*includeBool=*/false)) {
       integers.emplace_back(scalar.toLong());
     }
+    is_mixed =
+        is_mixed || scalar.isBoolean() || scalar.type() != list.toListRef()[0].toScalar().type();
   }
-  if (!floats.empty() && integers.size() == floats.size()) {
+  if (is_mixed) {
+    throw Error(ErrorCode::kUnsupported,
+                "a list of booleans, or of numbers of several types, cannot be recorded: what each "
+                "one is decides the type of a result");
+  }
+  if (!integers.empty()) {
     return integers;
   }
   return floats;
@@ -189,7 +198,15 @@ ir::Argument to_argument(const c10::IValue& value,
       const c10::Device device = value.toDevice();
       return ir::Device{static_cast<ir::DeviceType>(device.type()), device.index()};
     }
-    case c10::TypeKind::GeneratorType: return std::monostate();
+    case c10::TypeKind::GeneratorType: {
+      const at::Generator generator = value.toGenerator();
+      if (generator != at::globalContext().defaultGenerator(generator.device())) {
+        throw Error(ErrorCode::kUnsupported,
+                    "the program draws from a generator of its own: only the default one, which "
+                    "manual_seed sets, can be recorded");
+      }
+      return std::monostate();
+    }
     default:
       throw Error(ErrorCode::kUnsupported,
                   "an argument of type " + type.str() + " cannot be recorded");

@@ -119,6 +119,10 @@ bool has_same_elements(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.dtype() != b.dtype() || a.device() != b.device()) {
     return false;
   }
+  if (a.is_complex()) {
+    return has_same_elements(at::view_as_real(a.resolve_conj()),
+                             at::view_as_real(b.resolve_conj()));
+  }
   return at::equal(a, b) || (a.is_floating_point() && at::allclose(a, b, 0, 0, /*nan=*/true));
 }
 

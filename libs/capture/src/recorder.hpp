@@ -125,6 +125,7 @@ class Recorder : public c10::DebugInfoBase {
   void refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const;
   void check_frozen(const OperatorFacts& facts, const at::Tensor& tensor) const;
   ir::ValueId capture(const at::Tensor& tensor);
+  void prefer_leaf(const at::Tensor& tensor, ir::ValueId value);
   ir::ValueId literal(const at::Tensor& tensor);
   ir::ValueId window(const at::Tensor& tensor, ir::ValueId on);
   ir::TensorMeta describe(const at::Tensor& tensor);

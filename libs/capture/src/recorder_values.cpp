@@ -55,6 +55,7 @@ void Recorder::add_output(const at::Tensor& tensor) {
 
 ir::ValueId Recorder::value_of(const at::Tensor& tensor) {
   if (const auto value = values_.find(tensor)) {
+    prefer_leaf(tensor, *value);
     return *value;
   }
   if (tensor.device().is_cpu() && tensor.dim() == 0 &&
@@ -68,6 +69,28 @@ ir::ValueId Recorder::value_of(const at::Tensor& tensor) {
     }
   }
   return capture(tensor);
+}
+
+// A parameter and an alias of it that was detached before are one value: that of the parameter,
+// which has a gradient.
+void Recorder::prefer_leaf(const at::Tensor& tensor, ir::ValueId value) {
+  if (!tensor.requires_grad() || !tensor.is_leaf() || graph_.value(value).producer.valid()) {
+    return;
+  }
+  auto captured = captured_.begin();
+  for (const ir::Input& input : graph_.inputs()) {
+    if (input.kind != ir::InputKind::kConstant) {
+      continue;
+    }
+    if (input.value == value && !captured->requires_grad()) {
+      *captured = tensor;
+      if (options_.on_capture) {
+        options_.on_capture(tensor);
+      }
+      return;
+    }
+    ++captured;
+  }
 }
 
 ir::ValueId Recorder::capture(const at::Tensor& tensor) {

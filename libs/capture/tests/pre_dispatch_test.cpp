@@ -199,6 +199,26 @@ TEST_CASE("EX-40 cond is recorded before dispatch with whole operators",
   CHECK(recording.outputs[0].requires_grad());
 }
 
+TEST_CASE("a list of numbers is recorded where they are of one type", "[capture][pre_dispatch]") {
+  const auto adding = [](const std::vector<at::Scalar>& numbers) {
+    return [numbers](const Tensors& in) { return Tensors(at::_foreach_add(in, numbers)); };
+  };
+  const Tensors inputs = {torch::ones({2}, torch::kLong), torch::ones({2})};
+
+  for (const std::vector<at::Scalar>& numbers :
+       {std::vector<at::Scalar>{1, 2}, std::vector<at::Scalar>{1.5, 2.5}}) {
+    const Tensors results = Interpreter(record_whole(adding(numbers), inputs).graph).run(inputs);
+    const Tensors expected = at::_foreach_add(inputs, numbers);
+    CHECK(torch::equal(results[0], expected[0]));
+    CHECK(results[0].dtype() == expected[0].dtype());
+  }
+  // Not as numbers of another type, which would change that of a result.
+  for (const std::vector<at::Scalar>& numbers :
+       {std::vector<at::Scalar>{1, 2.5}, std::vector<at::Scalar>{true, true}}) {
+    CHECK_THROWS_AS(record_whole(adding(numbers), inputs), Error);
+  }
+}
+
 TEST_CASE("an operator is recorded from a stack that holds more than its arguments",
           "[capture][pre_dispatch]") {
   const auto function = [](const Tensors& in) {
