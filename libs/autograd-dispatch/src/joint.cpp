@@ -124,9 +124,18 @@ void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayou
   }
 }
 
-// Where the arguments must begin whose storage the function reads by place.
-std::vector<OffsetPlan> offsets_of(const ir::Graph& graph, const Plan& plan) {
+// Where the arguments must begin whose storage the function reads by place, or that are windows on
+// a base.
+std::vector<OffsetPlan> offsets_of(const ir::Graph& graph,
+                                   const Plan& plan,
+                                   const InputLayout& layout) {
   std::vector<OffsetPlan> offsets;
+  for (std::uint32_t i = 0; i < layout.arguments().size(); ++i) {
+    const at::Tensor& argument = layout.arguments()[i];
+    if (argument.defined() && plan.inputs[layout.input_of(i)].base) {
+      offsets.push_back({i, argument.storage_offset()});
+    }
+  }
   for (const std::uint32_t input : ir::placed_inputs(graph)) {
     // What is the base of arguments has its whole geometry in the plan.
     if (input < plan.inputs.size() && !plan.inputs[input].base) {
@@ -251,7 +260,7 @@ std::optional<JointTrace> Attempt::run() {
   JointTrace trace;
   trace.plan = plan_of(program, layout, recording.captured);
   arrange(recording.graph, program, trace.plan);
-  trace.plan.offsets = offsets_of(recording.graph, trace.plan);
+  trace.plan.offsets = offsets_of(recording.graph, trace.plan, layout);
   trace.graph = ir::functionalize(std::move(recording.graph));
   place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
   count_idle_writes(trace.plan, program, layout);

@@ -1,5 +1,6 @@
 #include "function_state.hpp"
 
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -160,7 +161,8 @@ void Function::State::note_traces(const FunctionSampler& sampler, const Stopwatc
 }
 
 Tensors Function::State::call(const Tensors& inputs) {
-  if (capture::is_recording()) {
+  // Forward-mode gradients are eager's.
+  if (capture::is_recording() || torch::autograd::ForwardADLevel::try_get_by_idx(0)) {
     return function(inputs);
   }
   const ThreadGuard now = ThreadGuard::now();

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/StringUtil.h>
@@ -16,6 +17,9 @@ ThreadGuard ThreadGuard::now() {
           .inference_mode = c10::InferenceMode::is_enabled(),
           .autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU),
           .autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU),
+          .autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA),
+          .autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA),
+          .default_dtype = c10::get_default_dtype_as_scalartype(),
           .deterministic = at::globalContext().deterministicAlgorithms()};
 }
 
@@ -23,6 +27,12 @@ std::string ThreadGuard::text() const {
   std::string words = grad_mode ? "grad mode on" : "grad mode off";
   words += inference_mode ? ", inference mode" : "";
   words += autocast_cpu ? std::string(", autocast to ") + c10::toString(autocast_dtype) : "";
+  words += autocast_cuda
+               ? std::string(", autocast on CUDA to ") + c10::toString(autocast_cuda_dtype)
+               : "";
+  words += default_dtype != at::kFloat
+               ? std::string(", default dtype ") + c10::toString(default_dtype)
+               : "";
   words += deterministic ? ", deterministic" : "";
   return words;
 }

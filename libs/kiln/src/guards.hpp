@@ -16,6 +16,9 @@ struct ThreadGuard {
   bool inference_mode = false;
   bool autocast_cpu = false;
   at::ScalarType autocast_dtype = at::ScalarType::BFloat16;
+  bool autocast_cuda = false;
+  at::ScalarType autocast_cuda_dtype = at::ScalarType::Half;
+  at::ScalarType default_dtype = at::ScalarType::Float;
   bool deterministic = false;
 
   static ThreadGuard now();
