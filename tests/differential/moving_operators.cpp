@@ -92,7 +92,11 @@ std::vector<Line> creation_lines() {
       {"aten.arange.start_step",
        kNumbers,
        kExact,
-       [](Draw& d) { return Tensors{at::arange(50, 3, -1 - d.below(4), d.dtype())}; }},
+       [](Draw& d) {
+         at::Tensor out = at::empty({5}, d.dtype());
+         at::arange_out(out, 0, 10, 2);
+         return Tensors{at::arange(50, 3, -1 - d.below(4), d.dtype()), out};
+       }},
       {"aten.arange.start_step",
        kFloats,
        kSum,

@@ -15,6 +15,9 @@ namespace {
 
 int calls = 0;
 
+void tick() {
+  ++calls;
+}
 void log(const at::Tensor& /*tensor*/) {
   ++calls;
 }
@@ -25,11 +28,13 @@ at::Tensor count(const at::Tensor& tensor) {
 
 TORCH_LIBRARY(kiln_effects_test, library) {
   library.def("log(Tensor x) -> ()");
+  library.def("tick() -> ()");
   library.def("count(Tensor x) -> Tensor");
   library.def("pure(Tensor x) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(kiln_effects_test, CompositeExplicitAutograd, library) {
   library.impl("log", log);
+  library.impl("tick", tick);
   library.impl("count", count);
   library.impl("pure", count);
 }
@@ -130,6 +135,25 @@ TEST_CASE("checks of what a graph fixes anyway are no effects", "[capture][effec
 
   CHECK(targets_of(ir::remove_dead_code(recording.graph)) ==
         std::vector<std::string>{"aten.neg.default"});
+}
+
+TEST_CASE("an operator without arguments is recorded", "[capture][effects]") {
+  const auto program = [](const Tensors& in) {
+    c10::Dispatcher::singleton()
+        .findSchemaOrThrow("kiln_effects_test::tick", "")
+        .typed<void()>()
+        .call();
+    return Tensors{in[0] + 1};
+  };
+  calls = 0;
+
+  const Recording recording = record(program, {torch::ones({3})});
+
+  CHECK(calls == 0);
+  CHECK(targets_of(recording.graph) ==
+        std::vector<std::string>{"kiln_effects_test.tick.default", "aten.add.Scalar"});
+  CHECK(Interpreter(recording.graph).run({torch::ones({3})}).size() == 1);
+  CHECK(calls == 1);
 }
 
 }  // namespace

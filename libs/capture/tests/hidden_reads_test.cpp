@@ -1,5 +1,6 @@
 #include <torch/torch.h>
 
+#include <limits>
 #include <vector>
 
 #include <stdexcept>
@@ -208,6 +209,16 @@ TEST_CASE("each of several literals is compared", "[capture][hidden_reads]") {
     CHECK_THAT(refusal_of(scaled_and_shifted(scale_is_read), {torch::ones({2})}),
                contains("uses another tensor that is no input, or one with other elements"));
   }
+}
+
+TEST_CASE("a complex literal that is no number is what it was", "[capture][hidden_reads]") {
+  const auto literal = [](const Tensors& in) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<c10::complex<float>> numbers{{nan, 1}, {2, nan}};
+    return Tensors{in[0] * torch::tensor(numbers)};
+  };
+
+  CHECK_NOTHROW(record(literal, {torch::ones({2})}, {.check_hidden_reads = true}));
 }
 
 }  // namespace

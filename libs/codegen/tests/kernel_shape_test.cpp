@@ -222,5 +222,16 @@ TEST_CASE("what is dear and read again and again is computed once", "[codegen][k
   CHECK(kernel_count(results[1].schedule) == 1);
 }
 
+TEST_CASE("updates of a dim that may be empty are libtorch's", "[codegen][kernel]") {
+  const ir::Graph varying =
+      ir::parse(graph("  symbol %n in [0, 100]\n  input %x: f32[n, 8] user\n"
+                      "  input %i: i64[3] user\n  input %s: f32[3, 8] user\n",
+                      "  %y: f32[n, 8] = aten.index_add.default(%x, 0, %i, %s, 1)\n",
+                      "  output %y user\n"));
+  const Schedule plan = schedule(varying, CpuBackend({resolve_target("native")}), false);
+  REQUIRE(plan.steps.size() == 1);
+  CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
+}
+
 }  // namespace
 }  // namespace kiln::codegen

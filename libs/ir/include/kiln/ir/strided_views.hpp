@@ -6,10 +6,10 @@
 
 namespace kiln::ir {
 
-/// The graph with every `as_strided` (and `as_strided_copy`) of a view called on the value that the
-/// view is one of: it may show elements that the view does not, and its offset counts from the
-/// beginning of the storage. Of an input it stays where it is unless it has an offset, because
-/// where in its storage an input begins may vary.
+/// The graph with every `as_strided`, `as_strided_copy` and `as_strided_scatter` of a view called
+/// on the value that the view is one of: they may reach elements that the view does not show, and
+/// their offset counts from the beginning of the storage. Of an input they stay where they are
+/// unless they have an offset, because where in its storage an input begins may vary.
 [[nodiscard]] Graph lift_strided_views(const Graph& graph);
 
 }  // namespace kiln::ir
