@@ -120,6 +120,25 @@ def cases():
     made["DS-01 test_simple_dynamic"] = Case(
         Function(lambda x, y: torch.relu(x @ y.t()) + x.mean()), two_rows, ({0: batch}, {0: batch}),
         {"n": (1, 512)}, {"n": 8}, at=({"n": 1}, {"n": 33}))
+    any_size = {0: Dim.AUTO}
+    made["a guard: even"] = Case(
+        Function(lambda x: x * 2 if x.shape[0] % 2 == 0 else x * 3), lambda n: (torch.randn(2 * n),), (any_size,),
+        {"n": (2, 100)}, {"n": 3}, at=({"n": 7},),
+        refused=(((torch.randn(5),), "'Mod(s"),))
+    made["a guard: not six"] = Case(
+        Function(lambda x: x * 2 if x.shape[0] != 6 else x * 3), lambda n: (torch.randn(n),), (any_size,),
+        {"n": (7, 100)}, {"n": 9}, refused=(((torch.randn(6),), "!= 6"),))
+    made["a guard: more than the other"] = Case(
+        Function(lambda x, y: x * 2 if x.shape[0] > y.shape[0] else x * 3),
+        lambda n: (torch.randn(n + 1), torch.randn(n)), (any_size, any_size), {"n": (2, 100)}, {"n": 5},
+        refused=(((torch.randn(4), torch.randn(6)), "input 1 'inputs_1', dimension 0"),
+                 ((torch.randn(5), torch.randn(5)), "the program was traced for sizes with")))
+    made["a guard that is no relation of integers"] = Case(
+        Function(lambda x: x * 2 if int(x.shape[0] * 0.5) == 3 else x * 3), lambda n: (torch.randn(6),), (any_size,),
+        {"n": (6, 6)}, {"n": 6}, fixed=(("inputs_0", 0),), refused=(((torch.randn(9),), "expected sizes [6]"),))
+    made["bits of a size"] = Case(
+        Function(lambda x: x * (x.shape[0] & 6) + (x.shape[0] | 1)), lambda n: (torch.randn(7),),
+        (any_size,), {"n": (7, 7)}, {"n": 7}, fixed=(("inputs_0", 0),))
     made["DS-02 test_poi_multiple_dynamic"] = Case(
         Function(lambda x, y: (x + y).sin() * x), two_rows, ({0: batch}, {0: batch}),
         {"n": (1, 512)}, {"n": 128}, at=({"n": 128}, {"n": 64}, {"n": 211}))

@@ -72,6 +72,14 @@ ir::Bindings bind_symbols(const ir::Graph& graph, const std::vector<at::Tensor>&
     values[source.symbol] = value;
   }
   check_sizes(graph, inputs, values);
+  for (const ir::Guard& guard : graph.guards()) {
+    if (!guard.holds(values)) {
+      refuse_size("the sizes break '" + guard.to_string() +
+                  "', which the program was traced under: '" + guard.left.to_string() + "' is " +
+                  std::to_string(guard.left.evaluate(values)) + ", and '" +
+                  guard.right.to_string() + "' is " + std::to_string(guard.right.evaluate(values)));
+    }
+  }
   return values;
 }
 

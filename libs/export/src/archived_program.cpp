@@ -216,6 +216,24 @@ class SignatureReader {
   std::size_t leaf_ = 0;
 };
 
+std::optional<ir::Expr> size_of_input(const ArchivedProgram& program,
+                                      const std::string& name,
+                                      std::size_t dim) {
+  const auto found = std::ranges::find(program.input_names, name);
+  if (found == program.input_names.end()) {
+    return std::nullopt;
+  }
+  const auto input = static_cast<std::size_t>(found - program.input_names.begin());
+  const std::vector<ir::Expr>& sizes = program.input_sizes[input];
+  if (dim < sizes.size()) {
+    return sizes[dim];
+  }
+  const at::Tensor& sample = program.sample_inputs[input];
+  return dim < static_cast<std::size_t>(sample.dim())
+             ? std::optional<ir::Expr>(sample.size(static_cast<std::int64_t>(dim)))
+             : std::nullopt;
+}
+
 ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) {
   const Json model = Json::parse(archive.text(std::string(kModels) + name + std::string(kJson)));
   check_version(model, archive.path());
@@ -234,6 +252,11 @@ ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) 
       program, read_weights(archive, name), read_sample_inputs(archive, name, in_tree));
   reader.read_inputs();
   reader.read_outputs();
+  if (const auto guards = model.find("guards_code"); guards != model.end()) {
+    program.guards = read_guards(*guards, [&](const std::string& input, std::size_t dim) {
+      return size_of_input(program, input, dim);
+    });
+  }
   if (program.input_leaves.size() != leaf_count(in_tree) ||
       program.output_leaves.size() != leaf_count(tree_of(program.out_spec))) {
     throw Error(ErrorCode::kCorrupt, "the call spec and the signature of the program disagree");

@@ -12,6 +12,7 @@
 
 #include "kiln/export/exported_program.hpp"
 #include "pipeline.hpp"
+#include "serialized_guards.hpp"
 #include "serialized_types.hpp"
 
 namespace kiln::exporter {
@@ -37,6 +38,7 @@ struct ArchivedProgram {
   ir::Ranges symbols;
   std::vector<std::vector<ir::Expr>> input_sizes;
   std::vector<SymbolicInteger> input_integers;
+  ArchivedGuards guards;
   /// Expressions of symbols that its sizes and integers are, once each.
   std::vector<ir::Expr> expressions;
   /// An integer that varies is returned. Results are tensors and constants here.

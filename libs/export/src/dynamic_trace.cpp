@@ -39,7 +39,7 @@ class DynamicTracer {
     const ir::Ranges explored = free;
     std::string reason;
     if (std::optional<ir::Graph> graph = attempt_on_one_path(&free, &reason)) {
-      return {*std::move(graph), std::move(remarks_), explored};
+      return {guarded(*std::move(graph)), std::move(remarks_), explored};
     }
     std::vector<std::string> reasons;
     if (free.size() > 1) {
@@ -47,7 +47,7 @@ class DynamicTracer {
       if (!free.empty()) {
         if (std::optional<ir::Graph> graph = attempt_on_one_path(&free, &reason)) {
           remarks_.insert(remarks_.end(), reasons.begin(), reasons.end());
-          return {*std::move(graph), std::move(remarks_), explored};
+          return {guarded(*std::move(graph)), std::move(remarks_), explored};
         }
       }
     }
@@ -142,8 +142,10 @@ class DynamicTracer {
     for (const auto& [name, range] : free) {
       hint[name] = program_.hint().at(name);
     }
-    const std::vector<ir::Bindings> samples = sample_sizes(
-        free, hint, [&](const ir::Bindings& sizes) { return program_.is_affordable(sizes); });
+    const std::vector<ir::Bindings> samples =
+        sample_sizes(free, hint, [&](const ir::Bindings& sizes) {
+          return program_.is_affordable(sizes) && program_.keeps_guards(sizes);
+        });
 
     // Every fourth sample only confirms.
     std::vector<ir::Bindings> used;
@@ -212,6 +214,26 @@ class DynamicTracer {
     }
     ir::verify(graph);
     return std::move(graph);
+  }
+
+  // With the guards of what varies in it; others hold because they do at the example's sizes.
+  [[nodiscard]] ir::Graph guarded(ir::Graph graph) const {
+    const auto own = [&](const ir::Expr& expr) {
+      return expr.substitute([&](const std::string& name) {
+        return graph.symbols().contains(name) ? ir::Expr::symbol(name)
+                                              : ir::Expr(program_.hint().at(name));
+      });
+    };
+    for (const ir::Guard& guard : shapes_.guards) {
+      if (!is_known(guard, program_.hint())) {
+        continue;  // Of a size that is no symbol's alone, which does not vary.
+      }
+      ir::Guard mine{own(guard.left), guard.relation, own(guard.right)};
+      if (!mine.left.is_constant() || !mine.right.is_constant()) {
+        graph.guards().push_back(std::move(mine));
+      }
+    }
+    return graph;
   }
 
   static bool is_one_size(const ir::Ranges& ranges) {

@@ -38,17 +38,40 @@ ExportedProgram trace_archive(const ArchivedProgram& archived, const Tensors& us
   return assemble(std::move(trace), user_inputs);
 }
 
+// What cannot be checked in a call is kept by sizes that do not vary.
+std::vector<std::string> fix_unread(const std::vector<UnreadGuard>& unread, ir::Ranges* symbols) {
+  std::vector<std::string> remarks;
+  for (const UnreadGuard& guard : unread) {
+    std::vector<std::string> fixed = guard.symbols;
+    if (!guard.is_complete) {
+      fixed.clear();
+      for (const auto& [name, range] : *symbols) {
+        fixed.push_back(name);
+      }
+    }
+    for (const std::string& name : fixed) {
+      if (symbols->erase(name) != 0) {
+        remarks.push_back("'" + name + "' does not vary: the archive's guard \"" + guard.text +
+                          "\" cannot be checked in a call");
+      }
+    }
+  }
+  return remarks;
+}
+
 // The graph for all sizes that the archive allows, where there is one. Returns what is in the way
 // of those where there is none.
 std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, ExportedProgram* program) {
   DynamicShapes shapes{.symbols = archived.symbols,
                        .input_sizes = archived.input_sizes,
-                       .known = archived.expressions};
+                       .known = archived.expressions,
+                       .guards = archived.guards.guards};
   for (const SymbolicInteger& integer : archived.input_integers) {
     for (const std::string& name : integer.expr.symbols()) {
       shapes.symbols.erase(name);
     }
   }
+  std::vector<std::string> remarks = fix_unread(archived.guards.unread, &shapes.symbols);
   if (archived.returns_integers) {
     return {"sizes do not vary: the program returns an integer that depends on them"};
   }
@@ -59,7 +82,8 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
                     archived.sample_inputs,
                     shapes);
   program->graph = std::move(dynamic.graph);
-  return std::move(dynamic.remarks);
+  remarks.insert(remarks.end(), dynamic.remarks.begin(), dynamic.remarks.end());
+  return remarks;
 }
 
 }  // namespace

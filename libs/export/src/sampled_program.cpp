@@ -86,6 +86,21 @@ std::vector<std::int64_t> SampledProgram::sizes_of(std::size_t input,
   return sizes;
 }
 
+bool is_known(const ir::Guard& guard, const ir::Bindings& all) {
+  const auto has_values = [&](const ir::Expr& expr) {
+    return std::ranges::all_of(expr.symbols(),
+                               [&](const std::string& name) { return all.contains(name); });
+  };
+  return has_values(guard.left) && has_values(guard.right);
+}
+
+bool SampledProgram::keeps_guards(const ir::Bindings& sizes) const {
+  const ir::Bindings all = completed(sizes);
+  return std::ranges::all_of(shapes_.guards, [&](const ir::Guard& guard) {
+    return !is_known(guard, all) || guard.holds(all);
+  });
+}
+
 bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
   const ir::Bindings all = completed(sizes);
   for (std::size_t i = 0; i < shapes_.input_sizes.size(); ++i) {

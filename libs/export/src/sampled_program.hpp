@@ -13,6 +13,9 @@
 
 namespace kiln::exporter {
 
+/// Whether all symbols that `guard` mentions have values in `all`.
+[[nodiscard]] bool is_known(const ir::Guard& guard, const ir::Bindings& all);
+
 /// Refers to what it is made with.
 class SampledProgram {
  public:
@@ -31,6 +34,9 @@ class SampledProgram {
 
   /// Whether inputs of these sizes are small enough for a trace.
   [[nodiscard]] bool is_affordable(const ir::Bindings& sizes) const;
+
+  /// Whether a call with inputs of these sizes keeps the program's guards.
+  [[nodiscard]] bool keeps_guards(const ir::Bindings& sizes) const;
 
   /// The trace at `sizes`, or nothing and why there is none.
   [[nodiscard]] std::optional<ir::Graph> trace_at(const ir::Bindings& sizes,

@@ -131,11 +131,15 @@ const std::map<std::string, Operator>& operators() {
       {"_operator.ge", comparison(std::greater_equal<>())},
       {"_operator.and_",
        [](const Arguments& in) {
-         return c10::IValue(number(in.at(0)) != 0.0 && number(in.at(1)) != 0.0);
+         return in.at(0).isBool() && in.at(1).isBool()
+                    ? c10::IValue(in.at(0).toBool() && in.at(1).toBool())
+                    : c10::IValue(integer(in.at(0)) & integer(in.at(1)));
        }},
       {"_operator.or_",
        [](const Arguments& in) {
-         return c10::IValue(number(in.at(0)) != 0.0 || number(in.at(1)) != 0.0);
+         return in.at(0).isBool() && in.at(1).isBool()
+                    ? c10::IValue(in.at(0).toBool() || in.at(1).toBool())
+                    : c10::IValue(integer(in.at(0)) | integer(in.at(1)));
        }},
       {"math.trunc", truncated},
       {"torch.sym_int", truncated},

@@ -27,6 +27,10 @@ class Encoder {
       integer(range.low);
       integer(range.high);
     }
+    number(graph_.guards().size());
+    for (const Guard& guard : graph_.guards()) {
+      text(guard.to_string());
+    }
     number(graph_.subgraphs().size());
     for (const Graph& subgraph : graph_.subgraphs()) {
       text(canonical_bytes(subgraph, options_));

@@ -145,6 +145,9 @@ class Reader {
       }
       graph.symbols()[name] = {ends[0].integer(), ends[1].integer()};
     }
+    for (const Cursor& guard : json.at("guards").items()) {
+      graph.guards().push_back(Guard::parse(guard.text()));
+    }
     for (const Cursor& subgraph : json.at("subgraphs").items()) {
       graph.add_subgraph(Reader().graph(subgraph));
     }

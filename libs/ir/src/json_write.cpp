@@ -163,6 +163,10 @@ Json json_of(const Graph& graph) {
   for (const auto& [name, range] : graph.symbols()) {
     json["symbols"][name] = Json::array({range.low, range.high});
   }
+  json["guards"] = Json::array();
+  for (const Guard& guard : graph.guards()) {
+    json["guards"].push_back(guard.to_string());
+  }
   json["subgraphs"] = Json::array();
   for (const Graph& subgraph : graph.subgraphs()) {
     json["subgraphs"].push_back(json_of(subgraph));

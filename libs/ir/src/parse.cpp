@@ -74,6 +74,8 @@ class GraphParser {
     const std::string_view word = scanner_.peek_word();
     if (word == "symbol") {
       parse_symbol();
+    } else if (word == "guard") {
+      parse_guard();
     } else if (word == "input") {
       parse_input();
     } else if (word == "output") {
@@ -103,6 +105,16 @@ class GraphParser {
     range.high = scanner_.integer("an integer");
     scanner_.expect(']');
     graph_.symbols()[symbol] = range;
+  }
+
+  void parse_guard() {
+    (void)scanner_.word();
+    const std::size_t begin = scanner_.start();
+    try {
+      graph_.guards().push_back(Guard::parse(scanner_.quoted()));
+    } catch (const Error&) {
+      scanner_.fail_at(begin, "a relation between two sizes");
+    }
   }
 
   void parse_input() {

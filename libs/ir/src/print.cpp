@@ -113,6 +113,11 @@ void append_graph(const Graph& graph, const std::string& indent, std::string* ou
     *out += inner + "symbol %" + name + " in [" + std::to_string(range.low) + ", " +
             std::to_string(range.high) + "]\n";
   }
+  for (const Guard& guard : graph.guards()) {
+    *out += inner + "guard ";
+    append_quoted(guard.to_string(), out);
+    *out += '\n';
+  }
   for (const Graph& subgraph : graph.subgraphs()) {
     append_graph(subgraph, inner, out);
   }

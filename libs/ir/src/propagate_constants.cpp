@@ -98,6 +98,10 @@ class Propagation {
         }
       }
     }
+    for (Guard& guard : graph.guards()) {
+      guard.left = fixed(guard.left);
+      guard.right = fixed(guard.right);
+    }
     std::erase_if(graph.symbols(),
                   [](const auto& symbol) { return symbol.second.low == symbol.second.high; });
     return graph;

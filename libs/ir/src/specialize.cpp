@@ -40,6 +40,10 @@ Graph specialize(Graph graph, const Bindings& values) {
   for (const auto& [name, value] : values) {
     graph.symbols().erase(name);
   }
+  for (Guard& guard : graph.guards()) {
+    fix(guard.left);
+    fix(guard.right);
+  }
   return graph;
 }
 

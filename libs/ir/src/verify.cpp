@@ -84,6 +84,16 @@ class Verifier {
     for (const auto& [symbol, range] : graph_.symbols()) {
       require(is_symbol(symbol), "rule 1: a symbol is named '", symbol, "'");
     }
+    for (const Guard& guard : graph_.guards()) {
+      for (const Expr& side : {guard.left, guard.right}) {
+        for (const std::string& symbol : side.symbols()) {
+          require(graph_.symbols().contains(symbol),
+                  "rule 1: a guard mentions '",
+                  symbol,
+                  "', which has no range");
+        }
+      }
+    }
     for (const Node& node : graph_.nodes()) {
       require(is_name(node.target), "rule 1: an operator is named '", node.target, "'");
     }

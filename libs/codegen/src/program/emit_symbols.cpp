@@ -39,6 +39,9 @@ class SymbolEmitter {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       check(i);
     }
+    for (const ir::Guard& guard : program_.graph->guards()) {
+      check_guard(guard);
+    }
     take_over();
   }
 
@@ -234,6 +237,32 @@ class SymbolEmitter {
     }
     refuse_if(condition + "(" + expected + ")",
               message + ", but " + in_quotes(expr.to_string()) + " is %lld" + reasons,
+              arguments);
+  }
+
+  // What the program was traced under, in the names of the inputs' sizes.
+  void check_guard(const ir::Guard& guard) {
+    const std::string left = to_source(guard.left, kRead);
+    const std::string right = to_source(guard.right, kRead);
+    std::vector<std::string> symbols = guard.left.symbols();
+    const std::vector<std::string> others = guard.right.symbols();
+    symbols.insert(symbols.end(), others.begin(), others.end());
+    std::ranges::sort(symbols);
+    const auto [first, last] = std::ranges::unique(symbols);
+    symbols.erase(first, last);
+    std::string places;
+    std::vector<std::string> arguments;
+    for (const std::string& symbol : symbols) {
+      places += (places.empty() ? "" : " and ") + in_quotes(symbol) + " is %lld (" +
+                source_text(symbol) + ")";
+      arguments.push_back(kRead + symbol);
+    }
+    std::string relation;
+    for (const char c : guard.to_string()) {
+      relation += c == '%' ? "%%" : std::string(1, c);
+    }
+    refuse_if("!((" + left + ") " + std::string(guard.sign()) + " (" + right + "))",
+              "the program was traced for sizes with " + in_quotes(relation) + ", but " + places,
               arguments);
   }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kiln/ir/expr.hpp"
+#include "kiln/ir/guard.hpp"
 
 namespace kiln::exporter {
 
@@ -30,7 +31,8 @@ struct DynamicDim {
 struct DynamicShapes {
   ir::Ranges symbols;                              ///< Values that symbols may have.
   std::vector<std::vector<ir::Expr>> input_sizes;  ///< Of each input; empty where it is fixed.
-  std::vector<ir::Expr> known = {};  ///< What numbers in the program are likely to be.
+  std::vector<ir::Expr> known = {};    ///< What numbers in the program are likely to be.
+  std::vector<ir::Guard> guards = {};  ///< What must hold of the symbols in each call.
   /// Sizes to look at besides those that are chosen. What is found has to agree with the traces
   /// there. Symbols that one of them leaves out have the example's sizes.
   std::vector<ir::Bindings> confirm = {};

@@ -20,6 +20,7 @@
 
 #include "kiln/base/id.hpp"
 #include "kiln/ir/expr.hpp"
+#include "kiln/ir/guard.hpp"
 #include "kiln/ir/types.hpp"
 
 namespace kiln::ir {
@@ -228,6 +229,9 @@ class Graph {
   /// Ranges of the symbols that sizes mention.
   [[nodiscard]] const Ranges& symbols() const { return symbols_; }
   [[nodiscard]] Ranges& symbols() { return symbols_; }  ///< The same, to be changed.
+  /// What else must hold of them in each call.
+  [[nodiscard]] const std::vector<Guard>& guards() const { return guards_; }
+  [[nodiscard]] std::vector<Guard>& guards() { return guards_; }  ///< The same, to be changed.
 
   /// A storage id that no value has yet.
   [[nodiscard]] StorageId new_storage() { return StorageId(next_storage_++); }
@@ -245,6 +249,7 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<Graph> subgraphs_;
   Ranges symbols_;
+  std::vector<Guard> guards_;
   std::unordered_map<std::string, std::uint32_t> names_;  // Taken; the next suffix to try for each.
   std::uint32_t next_storage_ = 0;
 };
