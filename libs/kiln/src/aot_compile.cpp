@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "all_outputs.hpp"
 #include "archive_weights.hpp"
 #include "cache_use.hpp"
 #include "declared_sizes.hpp"
@@ -129,14 +130,13 @@ Product compile_program(const ExportedProgram& program,
       dump->write_inputs(program.graph_inputs(program.sample_inputs));
     }
   }
-  const ir::DeviceType here = codegen::device_of(program.graph);
+  ir::Graph graph = with_all_outputs(program);
+  const ir::DeviceType here = codegen::device_of(graph);
   const ir::DeviceType wanted = options.device.empty() ? here : device_of(options);
-  std::optional<ir::Graph> retargeted;
   if (wanted != here) {
-    retargeted = ir::retarget(program.graph, wanted);
+    graph = ir::retarget(graph, wanted);
   }
-  ModelLibrary library = obtain_library(
-      retargeted ? *retargeted : program.graph, generator, options, cache, scratch, report);
+  ModelLibrary library = obtain_library(graph, generator, options, cache, scratch, report);
   if (dump) {
     dump->write_report(report);
   }

@@ -67,16 +67,14 @@ ConstantSet::~ConstantSet() {
 }
 
 void ConstantSet::take_embedded(unsigned char* weights, AtenTensorHandle on_device) {
-  if (weights == nullptr) {
-    return;
-  }
   void* device_weights = weights;
   if (on_device != nullptr) {
     check(aoti_torch_get_data_ptr(on_device, &device_weights), "the weights on the device");
   }
   for (std::size_t i = 0; i < handles_.size(); ++i) {
     const KilnConstant& constant = model_.constants[i];
-    if (constant.blob_offset == UINT64_MAX) {
+    // One without elements needs no memory.
+    if (constant.blob_offset == UINT64_MAX || (weights == nullptr && constant.bytes != 0)) {
       continue;
     }
     if (constant.blob_offset > model_.weights_bytes ||
