@@ -27,6 +27,11 @@ const Table& renamed() {
       {"aten._fused_moving_avg_obs_fq_helper.default",
        "aten._fused_moving_avg_obs_fq_helper_functional.default"},
       {"aten.rrelu_with_noise.default", "aten.rrelu_with_noise_functional.default"},
+      {"aten.rrelu_with_noise_.default", "aten.rrelu_with_noise_functional.default"},
+      {"aten.__ilshift__.Scalar", "aten.__lshift__.Scalar"},
+      {"aten.__ilshift__.Tensor", "aten.__lshift__.Tensor"},
+      {"aten.__irshift__.Scalar", "aten.__rshift__.Scalar"},
+      {"aten.__irshift__.Tensor", "aten.__rshift__.Tensor"},
       {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
       {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
       {"aten.arange.start_out", "aten.arange.start_step"},
@@ -73,11 +78,34 @@ const Names& comparisons() {
 }
 
 const Names& promoting() {
-  static const Names names = {
-      "add_",        "sub_",         "mul_",   "div_",       "pow_",       "fmod_",
-      "remainder_",  "atan2_",       "hypot_", "copysign_",  "xlogy_",     "floor_divide_",
-      "addcmul_",    "addcdiv_",     "clamp_", "clamp_min_", "clamp_max_", "bitwise_and_",
-      "bitwise_or_", "bitwise_xor_", "ldexp_", "gcd_",       "lcm_",       "nextafter_"};
+  static const Names names = {"add_",
+                              "sub_",
+                              "mul_",
+                              "div_",
+                              "pow_",
+                              "fmod_",
+                              "remainder_",
+                              "atan2_",
+                              "hypot_",
+                              "copysign_",
+                              "xlogy_",
+                              "floor_divide_",
+                              "addcmul_",
+                              "addcdiv_",
+                              "clamp_",
+                              "clamp_min_",
+                              "clamp_max_",
+                              "bitwise_and_",
+                              "bitwise_or_",
+                              "bitwise_xor_",
+                              "ldexp_",
+                              "gcd_",
+                              "lcm_",
+                              "nextafter_",
+                              "bitwise_left_shift_",
+                              "bitwise_right_shift_",
+                              "__ilshift__",
+                              "__irshift__"};
   return names;
 }
 

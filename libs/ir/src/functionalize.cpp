@@ -1,6 +1,9 @@
 #include "kiln/ir/functionalize.hpp"
 
 #include <algorithm>
+#include <ranges>
+#include <span>
+#include <string_view>
 
 #include "functionalizer.hpp"
 #include "geometry.hpp"
@@ -33,6 +36,20 @@ bool is_number(const Argument& argument) {
   return std::holds_alternative<Expr>(argument) || std::holds_alternative<double>(argument) ||
          std::holds_alternative<bool>(argument) ||
          std::holds_alternative<std::complex<double>>(argument);
+}
+
+/// `signature` ("Tensor self,Tensor out->Tensor") without the parameters at `dropped`.
+std::string without_parameters(std::string_view signature, std::span<const std::uint32_t> dropped) {
+  const std::size_t arrow = signature.find("->");
+  std::string result;
+  std::uint32_t position = 0;
+  for (const auto part : std::views::split(signature.substr(0, arrow), ',')) {
+    if (std::ranges::find(dropped, position++) == dropped.end()) {
+      result += result.empty() ? "" : ",";
+      result.append(part.begin(), part.end());
+    }
+  }
+  return arrow == std::string_view::npos ? result : result.append(signature.substr(arrow));
 }
 
 }  // namespace
@@ -299,6 +316,8 @@ void Functionalizer::visit_mutation(NodeId id) {
   // An operator of its own, such as batch norm's, has arguments and results of its own.
   if (std::string signature = made_signature(made.target); !signature.empty()) {
     made.signature = std::move(signature);
+  } else if (functional.drops_mutated) {
+    made.signature = without_parameters(made.signature, node.mutates);
   }
   made.mutates.clear();
   made.aliases.clear();

@@ -1,7 +1,10 @@
 #include "kiln/ir/types.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <system_error>
 
 namespace kiln::ir {
@@ -112,6 +115,33 @@ bool is_floating_point(DType dtype) {
     case DType::kFloat8E5M2FNUZ:
     case DType::kFloat8E4M3FNUZ: return true;
     default: return false;
+  }
+}
+
+bool is_half(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
+
+namespace {
+
+// To the nearest number of `digits` binary digits, ties to even; infinite from `limit` on.
+double round_to_digits(double x, int digits, double least, double limit) {
+  if (!std::isfinite(x) || x == 0) {
+    return x;
+  }
+  const double quantum = std::max(least, std::ldexp(1.0, std::ilogb(x) + 1 - digits));
+  const double nearest = std::nearbyint(x / quantum) * quantum;
+  return std::fabs(nearest) >= limit ? std::copysign(std::numeric_limits<double>::infinity(), x)
+                                     : nearest;
+}
+
+}  // namespace
+
+double round_to(double number, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16: return round_to_digits(number, 11, 0x1p-24, 65536);
+    case DType::kBFloat16: return round_to_digits(number, 8, 0x1p-133, 0x1p128);
+    default: return number;
   }
 }
 

@@ -21,17 +21,6 @@ double pick(double a, double b, bool larger) {
   return larger ? std::fmax(a, b) : std::fmin(a, b);
 }
 
-// To the nearest number of `digits` binary digits, ties to even; infinite from `limit` on.
-double rounded_to(double x, int digits, double least, double limit) {
-  if (!std::isfinite(x) || x == 0) {
-    return x;
-  }
-  const double quantum = std::max(least, std::ldexp(1.0, std::ilogb(x) + 1 - digits));
-  const double nearest = std::nearbyint(x / quantum) * quantum;
-  return std::fabs(nearest) >= limit ? std::copysign(std::numeric_limits<double>::infinity(), x)
-                                     : nearest;
-}
-
 double real_unary(ScalarOp op, double x) {
   switch (op) {
     case ScalarOp::kNegate: return -x;
@@ -57,8 +46,8 @@ double real_unary(ScalarOp op, double x) {
     case ScalarOp::kErf: return std::erf(x);
     case ScalarOp::kGelu: return x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
     case ScalarOp::kSigmoid: return 1 / (1 + std::exp(-x));
-    case ScalarOp::kRoundToHalf: return rounded_to(x, 11, 0x1p-24, 65536);
-    case ScalarOp::kRoundToBFloat16: return rounded_to(x, 8, 0x1p-133, 0x1p128);
+    case ScalarOp::kRoundToHalf: return ir::round_to(x, DType::kFloat16);
+    case ScalarOp::kRoundToBFloat16: return ir::round_to(x, DType::kBFloat16);
     default: throw Error(ErrorCode::kInternal, "no meaning for " + std::string(to_string(op)));
   }
 }

@@ -119,7 +119,7 @@ bool lower_hardtanh(Lowering& l) {
   l.define(0, [&](Indices i) {
     const Formula x = l.operand(0, i, type);
     return binary(
-        ScalarOp::kMinimum, binary(ScalarOp::kMaximum, x, l.number(1, type)), l.number(2, type));
+        ScalarOp::kMinimum, binary(ScalarOp::kMaximum, x, l.element(1, type)), l.element(2, type));
   });
   return ir::is_floating_point(type);
 }

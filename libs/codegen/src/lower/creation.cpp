@@ -21,7 +21,7 @@ Lower filled_by(std::size_t argument) {
     if (l.is_tensor(argument)) {
       l.define(0, [&](Indices i) { return l.operand(argument, i, l.meta(0).dtype); });
     } else {
-      l.define(0, [&](Indices) { return l.number(argument, l.meta(0).dtype); });
+      l.define(0, [&](Indices) { return l.element(argument, l.meta(0).dtype); });
     }
     return true;
   };

@@ -268,7 +268,7 @@ bool lower_constant_pad(Lowering& l) {
       place[dim] = i[dim] + Index(padding[2 * k] * Expr(-1));
       dims.push_back(dim);
     }
-    return read_or(l, source, place, dims, l.has(2) ? l.number(2, type) : l.constant(0, type));
+    return read_or(l, source, place, dims, l.has(2) ? l.element(2, type) : l.constant(0, type));
   });
   return true;
 }

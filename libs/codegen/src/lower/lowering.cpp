@@ -259,7 +259,29 @@ Formula Lowering::number(std::size_t i, DType type) const {
   return Formula{&program_.pool, program_.pool.index(integer(i))}.to(type);
 }
 
+// ATen makes elements of them first, but for numbers on a GPU.
 Formula Lowering::operand(std::size_t i, Indices indices, DType type) const {
+  if (is_tensor(i)) {
+    const Formula element = broadcast(tensor(i), indices);
+    return dtype(tensor(i)) == type ? element.to(type) : rounded(element, type);
+  }
+  return device().type == ir::DeviceType::kCpu ? element(i, type) : number(i, type);
+}
+
+Formula Lowering::element(std::size_t i, DType type) const {
+  if (!ir::is_half(type)) {
+    return number(i, type);
+  }
+  const bool varies =
+      !std::holds_alternative<double>(node_.arguments.at(i)) && !integer(i).is_constant();
+  return varies ? rounded(number(i, type), type) : constant(ir::round_to(real(i), type), type);
+}
+
+Formula Lowering::factor(std::size_t i, Indices indices, DType type) const {
+  const bool is_single = !is_tensor(i) || sizes(tensor(i)).empty();
+  if (!is_single || device().type != ir::DeviceType::kCpu) {
+    return operand(i, indices, type);
+  }
   return is_tensor(i) ? broadcast(tensor(i), indices).to(type) : number(i, type);
 }
 

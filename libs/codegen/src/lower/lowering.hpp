@@ -55,9 +55,14 @@ class Lowering {
   [[nodiscard]] Formula read(TensorId tensor, std::vector<Index> indices) const;
   /// `tensor` at `indices` of a shape it is broadcast to.
   [[nodiscard]] Formula broadcast(TensorId tensor, Indices indices) const;
-  /// Argument `i`, tensor or number, at `indices`, as `type`.
+  /// Argument `i`, tensor or number, at `indices`, as an element of `type`.
   [[nodiscard]] Formula operand(std::size_t i, Indices indices, ir::DType type) const;
+  /// The same as what a tensor is multiplied with or divided by: a single number keeps digits that
+  /// a half type does not have.
+  [[nodiscard]] Formula factor(std::size_t i, Indices indices, ir::DType type) const;
   [[nodiscard]] Formula number(std::size_t i, ir::DType type) const;
+  /// Argument `i`, a number, with the digits that an element of `type` has.
+  [[nodiscard]] Formula element(std::size_t i, ir::DType type) const;
   [[nodiscard]] Formula constant(double value, ir::DType type) const;
   /// A size, or a product of some, as a number.
   [[nodiscard]] Formula extent(const ir::Expr& size, ir::DType type) const;
@@ -116,9 +121,11 @@ class Lowering {
   [[nodiscard]] const ir::Node& node() const { return node_; }
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
 
+  /// Where the results lie.
+  [[nodiscard]] ir::Device device() const;
+
  private:
   TensorId add(Tensor tensor);
-  [[nodiscard]] ir::Device device() const;
   [[nodiscard]] bool leaves(ir::DType type) const;
 
   const ir::Graph& graph_;

@@ -100,6 +100,12 @@ bool has_exact_reciprocal(double value, DType type) {
   return std::abs(std::frexp(value, &exponent)) == 0.5 && std::abs(exponent - 1) < most - 1;
 }
 
+bool lower_multiply(Lowering& l) {
+  const DType type = l.meta(0).dtype;
+  l.define(0, [&](Indices i) { return l.operand(0, i, type) * l.factor(1, i, type); });
+  return is_number(type);
+}
+
 bool lower_divide(Lowering& l) {
   const DType type = l.meta(0).dtype;
   if (!ir::is_floating_point(type)) {
@@ -108,7 +114,7 @@ bool lower_divide(Lowering& l) {
   const bool multiplies = !l.is_tensor(1) && has_exact_reciprocal(l.real(1), type);
   l.define(0, [&](Indices i) {
     const Formula a = l.operand(0, i, type);
-    return multiplies ? a * (1 / l.real(1)) : a / l.operand(1, i, type);
+    return multiplies ? a * (1 / l.real(1)) : a / l.factor(1, i, type);
   });
   return true;
 }
@@ -233,17 +239,20 @@ Formula power(Formula x, double exponent) {
 
 bool lower_power_scalar(Lowering& l) {
   const DType type = l.meta(0).dtype;
-  const double exponent = l.real(1);
+  // An element too, on a CPU.
+  const bool on_cpu = l.device().type == ir::DeviceType::kCpu;
+  const double exponent = on_cpu ? ir::round_to(l.real(1), type) : l.real(1);
   if (!is_number(type) || (!ir::is_floating_point(type) && exponent != 2 && exponent != 3)) {
     return false;
   }
   l.define(0, [&](Indices i) {
     const Formula x = l.operand(0, i, type);
-    // ATen takes roots of all types but this one, whose power of -0 is 0, and of minus infinity
-    // infinity.
+    // On a CPU, ATen takes roots of all types but this one, whose power of -0 is 0, and of minus
+    // infinity infinity.
     const bool is_root = std::abs(exponent) == 0.5;
-    return type == DType::kFloat16 && is_root ? binary(ScalarOp::kPower, x, x.number(exponent))
-                                              : power(x, exponent);
+    return on_cpu && type == DType::kFloat16 && is_root
+               ? binary(ScalarOp::kPower, x, x.number(exponent))
+               : power(x, exponent);
   });
   return true;
 }
@@ -281,7 +290,7 @@ bool lower_lerp(Lowering& l) {
   l.define(0, [&](Indices i) {
     const Formula start = l.operand(0, i, type);
     const Formula end = l.operand(1, i, type);
-    const Formula weight = l.operand(2, i, type);
+    const Formula weight = l.is_tensor(2) ? l.operand(2, i, type) : l.number(2, type);
     // From the nearer end, as ATen does, so that weight 1 gives `end` exactly.
     const Formula near_start = start + weight * (end - start);
     const Formula near_end = end - (end - start) * (1 - weight);
@@ -388,7 +397,7 @@ void add_binary(Lowerings& table) {
     };
   }
   for (const auto* name : {"aten.mul.Tensor", "aten.mul.Scalar"}) {
-    table[name] = binary_of(ScalarOp::kMultiply);
+    table[name] = lower_multiply;
   }
   for (const auto* name : {"aten.div.Tensor", "aten.div.Scalar"}) {
     table[name] = lower_divide;

@@ -27,10 +27,11 @@ void reduce_into(Lowering& l,
                  const std::vector<std::size_t>& dims,
                  bool keep,
                  DType type,
-                 const std::function<Formula(Formula)>& finish) {
+                 const std::function<Formula(Formula)>& finish,
+                 const std::function<Formula(Formula)>& start = identity) {
   const TensorId source = l.tensor(0);
   const TensorId reduced = l.reduce(reduction, l.sizes(source), dims, type, [&](Indices i) {
-    return l.broadcast(source, i).to(type);
+    return start(l.broadcast(source, i)).to(type);
   });
   l.define_reduced(0, reduced, dims, keep, finish);
 }
@@ -42,8 +43,13 @@ Lower plain(Reduction reduction, int dims, int keep) {
     const auto all =
         dims < 0 ? l.dims(l.argument_count(), rank) : l.dims(static_cast<std::size_t>(dims), rank);
     const bool keeps = keep >= 0 && l.flag(static_cast<std::size_t>(keep));
-    reduce_into(l, reduction, all, keeps, accumulator(l.meta(0).dtype), identity);
-    return l.meta(0).dtype != DType::kBool;
+    // What is asked for in a half type is of elements in it.
+    const DType type = l.meta(0).dtype;
+    const bool rounds = ir::is_half(type) && l.dtype(l.tensor(0)) != type;
+    reduce_into(l, reduction, all, keeps, accumulator(type), identity, [&](Formula element) {
+      return rounds ? rounded(element, type) : element;
+    });
+    return type != DType::kBool;
   };
 }
 
@@ -200,7 +206,9 @@ bool lower_vector_norm(Lowering& l) {
   const TensorId source = l.tensor(0);
   const std::vector<Expr> sizes = l.sizes(source);
   const auto dims = l.dims(2, sizes.size());
-  const double order = l.real(1, 2);
+  // Of one element it is that, as the largest is: its power may be too large.
+  const bool is_one = count(sizes, dims) == Expr(1) && l.real(1, 2) != 0;
+  const double order = is_one ? std::numeric_limits<double>::infinity() : l.real(1, 2);
   const DType type = compute_type(l.meta(0).dtype);
   if (!ir::is_floating_point(l.dtype(source)) || is_empty_reduction(sizes, dims)) {
     return false;

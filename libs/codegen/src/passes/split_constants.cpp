@@ -104,6 +104,12 @@ class Splitter {
 
   bool is_view(const ir::Node& node) const { return !aliases_of(graph_, node).empty(); }
 
+  // Folded constants have no gaps; what libtorch computes may (select_scatter of a slice).
+  bool is_gapless(ValueId value) const {
+    const ir::TensorMeta& meta = graph_.tensor(value);
+    return is_dense(meta.sizes, meta.strides);
+  }
+
   bool is_worth_it(ValueId value) const {
     const std::int64_t from = from_bytes_[value.index()];
     const std::int64_t bytes = bytes_of(graph_.tensor(value));
@@ -120,7 +126,7 @@ class Splitter {
     const ir::Node& node = graph_.node(producer);
     // A packed weight is what its kernel reads.
     const bool unpacks = panels_of_weight(graph_, value).valid();
-    if (!is_view(node) && !unpacks && is_worth_it(value)) {
+    if (!is_view(node) && !unpacks && is_worth_it(value) && is_gapless(value)) {
       folded_[value.index()] = true;
       return;
     }

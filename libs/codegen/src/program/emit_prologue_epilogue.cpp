@@ -2,6 +2,7 @@
 #include <set>
 #include <string>
 
+#include "graph/aliases.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/placed_inputs.hpp"
 #include "program/emit.hpp"
@@ -83,6 +84,24 @@ void emit_begin(Emission& emission) {
   text.close();
 }
 
+// The buffer whose memory `value` is on, be it by views that libtorch makes.
+BufferId memory_of(const Program& program, ir::ValueId value) {
+  const ir::Graph& graph = *program.graph;
+  const BufferId buffer = program.location(value)->buffer;
+  const ir::NodeId producer = graph.value(value).producer;
+  if (program.plan(buffer).memory != Memory::kCalleeAllocated || !producer.valid()) {
+    return buffer;
+  }
+  const ir::Node& node = graph.node(producer);
+  for (const ir::Alias& alias : aliases_of(graph, node)) {
+    const auto* viewed = std::get_if<ir::ValueId>(&node.arguments[alias.argument]);
+    if (node.results[alias.result] == value && viewed != nullptr && program.location(*viewed)) {
+      return memory_of(program, *viewed);
+    }
+  }
+  return buffer;
+}
+
 // Copies the new values of mutated inputs into them.
 void emit_mutations(Emission& emission) {
   const Program& program = emission.program();
@@ -100,7 +119,7 @@ void emit_mutations(Emission& emission) {
   for (const std::uint32_t index : program.mutations) {
     const ir::ValueId value = graph.outputs()[index].value;
     std::string source = emission.tensor(value, true);
-    if (targets.contains(program.location(value)->buffer)) {
+    if (targets.contains(memory_of(program, value))) {
       emission.declare("aoti_torch_clone", "Handle, Handle*");
       const std::string saved = emission.scratch();
       text.line("TRY(aoti_torch_clone(" + source + ", &" + saved + "));");
@@ -168,7 +187,7 @@ class OutputEmitter {
     }
     const Location& location = *program_.location(port.value);
     const Memory memory = program_.plan(location.buffer).memory;
-    if (memory == Memory::kConstant) {
+    if (program_.plan(memory_of(program_, port.value)).memory == Memory::kConstant) {
       copy(port.value, slot);
       return;
     }

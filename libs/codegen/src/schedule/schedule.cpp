@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "graph/aliases.hpp"
 #include "graph/constants.hpp"
 #include "kiln/base/error.hpp"
 #include "libtorch/call_cost.hpp"
@@ -30,6 +31,7 @@ class Scheduler {
   }
 
   Schedule run() {
+    separate_returned_copies();
     collect_requirements();
     const FusionPlan plan = fuse(program_, requirements_, backend_.fusion_limits());
     is_materialized_.resize(program_.tensors.size());
@@ -94,6 +96,55 @@ class Scheduler {
                            .strides = tensor.strides});
     }
     return *buffer;
+  }
+
+  // Whether an operator between `value` and what it is a view of for us (view_copy) copies.
+  bool is_copied(ir::ValueId value) const {
+    for (;;) {
+      const std::optional<TensorId> tensor = program_.of_value[value.index()];
+      const ir::NodeId producer = graph_.value(value).producer;
+      if (!tensor || !program_[*tensor].is_view || !producer.valid()) {
+        return false;
+      }
+      const ir::Node& node = graph_.node(producer);
+      const std::vector<ir::Alias> aliases = aliases_of(graph_, node);
+      const auto result = std::ranges::find(node.results, value) - node.results.begin();
+      const auto alias =
+          std::ranges::find(aliases, static_cast<std::uint32_t>(result), &ir::Alias::result);
+      if (alias == aliases.end()) {
+        return true;
+      }
+      const auto* viewed = std::get_if<ir::ValueId>(&node.arguments[alias->argument]);
+      if (viewed == nullptr) {
+        return false;
+      }
+      value = *viewed;
+    }
+  }
+
+  // What a copy is returned as must not share the memory of an input, or of another output.
+  void separate_returned_copies() {
+    std::vector<int> outputs_on(program_.tensors.size());
+    std::vector<std::pair<TensorId, TensorId>> copies;  // And what each is laid on.
+    for (const ir::Output& output : graph_.outputs()) {
+      if (!output.value.valid() || !graph_.value(output.value).is_tensor()) {
+        continue;
+      }
+      const TensorId tensor = *program_.of_value[output.value.index()];
+      const std::optional<StridedView> view = find_strided_view(program_, tensor);
+      const TensorId root = view ? view->root : tensor;
+      ++outputs_on[root.index()];
+      if (output.kind != ir::OutputKind::kMutation && is_copied(output.value)) {
+        copies.emplace_back(tensor, root);
+      }
+    }
+    for (const auto& [copy, root] : copies) {
+      const ir::NodeId maker = program_[root].node;
+      const bool borrowed = !maker.valid() || !aliases_of(graph_, graph_.node(maker)).empty();
+      if (borrowed || outputs_on[root.index()] > 1) {
+        program_.tensors[copy.index()].is_view = false;
+      }
+    }
   }
 
   // The tensor that must be in memory for `value` to have a location.

@@ -63,7 +63,7 @@ void add_activation_decompositions(Decompositions& table) {
   table["aten.softshrink.default"] = {soft_shrink};
   table["aten.hardshrink.default"] = {[](Expansion& e) {
     const Term x = e.tensor(0);
-    return one(where(abs(x) <= e.number(1, 0.5), 0, x));
+    return one(where(abs(x) <= round_to(e.number(1, 0.5), e.result(0).dtype), 0, x));
   }};
   table["aten.threshold.default"] = {[](Expansion& e) {
     const Term x = e.tensor(0);

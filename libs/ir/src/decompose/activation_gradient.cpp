@@ -63,6 +63,11 @@ Expanded logit_backward(Expansion& e) {
   return one(where(x < 0 || x > 1, std::numeric_limits<double>::quiet_NaN(), slope));
 }
 
+/// Beyond the width that argument 2 gives, which ATen takes as an element.
+Term is_outside(Expansion& e, Term x) {
+  return !(abs(x) <= round_to(e.number(2), e.result(0).dtype));
+}
+
 /// The gradient where `condition` holds of argument `at`, zero elsewhere.
 Decomposition passes_where(std::size_t at, Term (*condition)(Expansion&, Term)) {
   return {[=](Expansion& e) {
@@ -120,10 +125,8 @@ void add_activation_gradient_decompositions(Decompositions& table) {
       passes_where(1, [](Expansion& e, Term x) { return x > e.number(2) && x < e.number(3); });
   table["aten.threshold_backward.default"] =
       passes_where(1, [](Expansion& e, Term x) { return !(x <= e.number(2)); });
-  table["aten.softshrink_backward.default"] =
-      passes_where(1, [](Expansion& e, Term x) { return !(abs(x) <= e.number(2)); });
-  table["aten.hardshrink_backward.default"] =
-      passes_where(1, [](Expansion& e, Term x) { return !(abs(x) <= e.number(2)); });
+  table["aten.softshrink_backward.default"] = passes_where(1, is_outside);
+  table["aten.hardshrink_backward.default"] = passes_where(1, is_outside);
   table["aten._prelu_kernel_backward.default"] = {[](Expansion& e) -> Expanded {
     const Term gradient = e.tensor(0);
     const Term x = e.tensor(1);

@@ -63,7 +63,9 @@ Expanded nan_to_num(Expansion& e) {
 Expanded logit(Expansion& e) {
   Term x = e.promoted(0);
   if (e.has(1)) {
-    x = clamp(x, e.number(1), 1 - e.number(1));
+    // No clamp: where the bounds have changed places, ATen takes the lower one first.
+    const double least = e.number(1);
+    x = where(x < least, least, where(x > 1 - least, 1 - least, x));
   }
   return one(log(x / (1 - x)));
 }

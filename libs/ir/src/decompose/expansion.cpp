@@ -9,10 +9,6 @@
 namespace kiln::ir {
 namespace {
 
-bool is_half(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-}
-
 /// Sizes that tensors are broadcast to.
 std::vector<Expr> broadcast(std::span<const TensorMeta* const> operands) {
   std::vector<Expr> sizes;

@@ -48,7 +48,7 @@ Term smooth_l1(Expansion& e, Term x, Term target) {
   const double beta = e.number(3, 1);
   return beta == 0
              ? distance
-             : where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta);
+             : where(distance < beta, distance * 0.5 * distance / beta, distance - 0.5 * beta);
 }
 
 Term smooth_l1_slope(Expansion& e, Term x, Term target) {
@@ -149,11 +149,12 @@ Expanded nll_loss(Expansion& e) {
   const Term x = e.tensor(0);
   const Classes classes = classes_of(e, x, 1, 4);
   const DType dtype = x.meta().dtype;
-  const Term counted = e.cast(!classes.ignored, dtype);
+  // An ignored element counts nothing, even if it or its weight is none.
   const Term weight =
-      classes.weight ? counted * looked_up(e, expanded(e, *classes.weight, x.meta().sizes), classes)
-                     : counted;
-  // An ignored element counts nothing, even if it is none.
+      classes.weight ? where(classes.ignored,
+                             0,
+                             looked_up(e, expanded(e, *classes.weight, x.meta().sizes), classes))
+                     : e.cast(!classes.ignored, dtype);
   const Term loss = where(classes.ignored, 0, -looked_up(e, x, classes) * weight);
   const Term none = e.full({}, 0, dtype, x.meta().device);
   switch (reduce_of(e, 3)) {

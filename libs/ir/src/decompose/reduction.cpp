@@ -42,7 +42,10 @@ Expanded log_sum_exp(Expansion& e) {
 }
 
 Term norm(Term x, double order, const std::vector<std::size_t>& dimensions, bool keep) {
-  if (std::isinf(order)) {
+  // Of one element it is that: its power may be too large.
+  const bool is_one = std::ranges::all_of(
+      dimensions, [&](std::size_t dimension) { return x.meta().sizes[dimension] == Expr(1); });
+  if (std::isinf(order) || (is_one && order != 0)) {
     return order > 0 ? amax(abs(x), dimensions, keep) : amin(abs(x), dimensions, keep);
   }
   if (order == 0) {

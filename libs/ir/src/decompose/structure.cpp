@@ -179,7 +179,16 @@ Expanded shuffle(Expansion& e, bool up) {
        up ? std::vector<std::size_t>{0, 3, 1, 4, 2} : std::vector<std::size_t>{0, 2, 4, 1, 3}) {
     order.push_back(batch + i);
   }
-  return one(reshape(permute(reshape(x, apart), order), e.result(0).sizes));
+  const std::vector<Expr>& sizes = e.result(0).sizes;
+  const Term moved = permute(reshape(x, apart), order);
+  Term result = reshape(moved, sizes);
+  if (view_strides(moved.meta(), sizes)) {  // A copy, also where nothing moves.
+    TensorMeta meta = result.meta();
+    meta.strides = contiguous_strides(sizes);
+    meta.offset = 0;
+    result = e.compute("aten.clone.default", {result.id, MemoryFormat::kContiguous}, meta);
+  }
+  return one(result);
 }
 
 }  // namespace

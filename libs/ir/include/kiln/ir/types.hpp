@@ -42,6 +42,10 @@ enum class DType : std::int8_t {
 /// Bytes of one element.
 [[nodiscard]] int size_of(DType dtype);
 [[nodiscard]] bool is_floating_point(DType dtype);
+/// Those that are computed in float and rounded when they are stored: float16 and bfloat16.
+[[nodiscard]] bool is_half(DType dtype);
+/// `number` as an element of a half type holds it; of another type unchanged.
+[[nodiscard]] double round_to(double number, DType dtype);
 [[nodiscard]] bool is_complex(DType dtype);
 /// Integers of either sign; bool is none.
 [[nodiscard]] bool is_integral(DType dtype);

@@ -86,39 +86,70 @@ static inline F32 half_expm1(F32 x) {
 }
 )"},
 
-    MathFunction{"log_normal",
-                 "",
-                 R"(// log(x 2^-exponent) for an x that is positive, finite and not subnormal.
-static inline F32 log_normal(F32 x, F32 exponent) {
-  const Mask bits = (Mask)x;
-  // The mantissa between sqrt(1/2) and sqrt(2).
-  const Mask power = (bits - 0x3f3504f3) >> 23;
-  const F32 f = (F32)(bits - (power << 23)) - 1.0f;
-  const F32 square = f * f;
+    MathFunction{"log_polynomial", "", R"(// log(1 + f) - f + f^2 / 2, divided by f^3.
+static inline F32 log_polynomial(F32 f, F32 square) {
   const F32 fourth = square * square;
   const F32 low = (f * -0.166679856f + 0.200021196f) * square + (f * -0.250000098f + 0.333333126f);
   const F32 high = (f * -0.116748091f + 0.118886009f) * square + (f * -0.124057557f + 0.142195201f);
-  const F32 p = (fourth * 0.0674455027f + high) * fourth + low;
+  return (fourth * 0.0674455027f + high) * fourth + low;
+}
+// How often x is halved for a mantissa between sqrt(1/2) and sqrt(2).
+static inline Mask log_power(F32 x) { return ((Mask)x - 0x3f3504f3) >> 23; }
+)"},
+
+    MathFunction{"log_normal",
+                 "log_polynomial",
+                 R"(// log(x 2^-exponent) for an x that is positive, finite and not subnormal.
+static inline F32 log_normal(F32 x, F32 exponent) {
+  const Mask power = log_power(x);
+  const F32 f = (F32)((Mask)x - (power << 23)) - 1.0f;
+  const F32 square = f * f;
   const F32 n = __builtin_convertvector(power, F32) - exponent;
-  F32 result = p * (square * f) + n * -2.12194440e-4f;
+  F32 result = log_polynomial(f, square) * (square * f) + n * -2.12194440e-4f;
   result = result - 0.5f * square;
   return (f + result) + n * 0.693359375f;
 }
 )"},
 
-    MathFunction{"log", "log_normal", R"(static inline F32 log(F32 x) {
-  // Subnormals are scaled up first.
-  const Mask tiny = x < 1.17549435e-38f;
-  F32 result = log_normal(tiny ? x * 8388608.0f : x, tiny ? splat(23.0f) : splat(0.0f));
+    MathFunction{"log_special", "", R"(// What a logarithm is of x, if it is `result` of most.
+static inline F32 log_special(F32 x, F32 result) {
   result = x < __builtin_inff() ? result : x;
   result = x == 0.0f ? splat(-__builtin_inff()) : result;
   return x < 0.0f ? splat(__builtin_nanf("")) : result;
 }
 )"},
 
-    MathFunction{"log2", "log", "static inline F32 log2(F32 x) { return log(x) * 1.44269504f; }\n"},
-    MathFunction{
-        "log10", "log", "static inline F32 log10(F32 x) { return log(x) * 0.434294482f; }\n"},
+    MathFunction{"log", "log_normal log_special", R"(static inline F32 log(F32 x) {
+  // Subnormals are scaled up first.
+  const Mask tiny = x < 1.17549435e-38f;
+  return log_special(
+      x, log_normal(tiny ? x * 8388608.0f : x, tiny ? splat(23.0f) : splat(0.0f)));
+}
+)"},
+
+    // Exact at powers of the base: what the exponent gives is added last, without an error.
+    MathFunction{"log_to_base",
+                 "log_polynomial log_special",
+                 R"(// n (high + low) + log(m) scale, with x = m 2^n.
+static inline F32 log_to_base(F32 x, float high, float low, float scale) {
+  const Mask tiny = x < 1.17549435e-38f;
+  const F32 normal = tiny ? x * 8388608.0f : x;
+  const Mask power = log_power(normal);
+  const F32 f = (F32)((Mask)normal - (power << 23)) - 1.0f;
+  const F32 square = f * f;
+  const F32 n = __builtin_convertvector(power, F32) - (tiny ? splat(23.0f) : splat(0.0f));
+  const F32 mantissa = f + (log_polynomial(f, square) * (square * f) - 0.5f * square);
+  return log_special(x, n * high + (n * low + mantissa * scale));
+}
+)"},
+    MathFunction{"log2", "log_to_base", R"(static inline F32 log2(F32 x) {
+  return log_to_base(x, 1.0f, 0.0f, 1.44269504f);
+}
+)"},
+    MathFunction{"log10", "log_to_base", R"(static inline F32 log10(F32 x) {
+  return log_to_base(x, 0.301025391f, 4.60503907e-06f, 0.434294482f);
+}
+)"},
 
     MathFunction{"log1p", "log_normal quotient", R"(static inline F32 log1p(F32 x) {
   // What was lost in 1 + x is made good by the quotient.
