@@ -2,7 +2,6 @@
 
 #include <variant>
 
-#include "backend/cuda/half_types.hpp"
 #include "graph/arguments.hpp"
 
 namespace kiln::codegen::cuda {
@@ -42,7 +41,7 @@ std::optional<Convolution> find_convolution(const ir::Graph& graph, const ir::No
                    found.padding.size() == 2 && found.dilation.size() == 2;
   found.channels = input.sizes.size() > 1 ? input.sizes[1].constant().value_or(0) : 0;
   found.filters = result.sizes.size() > 1 ? result.sizes[1].constant().value_or(0) : 0;
-  found.is_half = is_half(result.dtype);
+  found.is_half = ir::is_half(result.dtype);
   found.channels_last = lies_channels_last(input) && lies_channels_last(result);
   return found;
 }

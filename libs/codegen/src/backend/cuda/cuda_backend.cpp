@@ -6,7 +6,6 @@
 
 #include "backend/cuda/convolution_epilogues.hpp"
 #include "backend/cuda/emit/emit_nest.hpp"
-#include "backend/cuda/half_types.hpp"
 #include "backend/cuda/kernel_units.hpp"
 #include "backend/cuda/product_epilogues.hpp"
 #include "backend/cuda/space_to_depth.hpp"
@@ -49,7 +48,7 @@ void refuse_operators_of_cpus(const ir::Graph& graph) {
 bool has_half_convolutions(const ir::Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [&](const ir::Node& node) {
     return node.target == "aten.convolution.default" &&
-           cuda::is_half(graph.tensor(node.results[0]).dtype);
+           ir::is_half(graph.tensor(node.results[0]).dtype);
   });
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/half_types.hpp"
 #include "backend/cuda/tanh_gelu.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
@@ -86,7 +85,7 @@ class EpilogueMatcher {
     }
     const ir::TensorMeta& bias = graph_.tensor(operand(node, 0));
     const ir::TensorMeta& result = graph_.tensor(node.results[0]);
-    return is_half(result.dtype) && bias.dtype == result.dtype && bias.sizes.size() == 1 &&
+    return ir::is_half(result.dtype) && bias.dtype == result.dtype && bias.sizes.size() == 1 &&
            bias.strides[0] == Expr(1) && bias.sizes[0] == result.sizes[1] &&
            is_contiguous(node.results[0]);
   }

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/half_types.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -29,7 +28,8 @@ std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::No
   const std::int64_t elements = ir::element_count(result.sizes).constant().value_or(0);
   const std::int64_t columns = result.sizes.back().constant().value_or(0);
   const std::int64_t step = kAlignedBytes / ir::size_of(result.dtype);
-  if (!is_half(result.dtype) || elements < kLarge || columns % step == 0 || columns < 16 * step) {
+  if (!ir::is_half(result.dtype) || elements < kLarge || columns % step == 0 ||
+      columns < 16 * step) {
     return std::nullopt;
   }
   return columns / step * step;

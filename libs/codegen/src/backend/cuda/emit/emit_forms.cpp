@@ -133,12 +133,18 @@ void NestEmitter::emit_elements() {
 
 void NestEmitter::emit_tiles() {
   block_ = {};
-  std::int64_t smallest = 8;
+  std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
   for (const ScalarId load : nest_.transposed_loads) {
     const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
     smallest = std::min<std::int64_t>(smallest, ir::size_of(dtype));
+    bytes += ir::size_of(dtype);
   }
-  const int side = smallest < 4 ? 64 : 32, rows = 256 / side;
+  constexpr std::int64_t kSharedBytes = 48 << 10;
+  int side = smallest < 4 ? 64 : 32;
+  while (side > 8 && bytes * side * (side + 1) > kSharedBytes) {
+    side /= 2;
+  }
+  const int rows = 256 / side;
   const std::string length = std::to_string(side), step = std::to_string(rows);
   open_kernel("tiles", 256);
   ScalarWriter element(text_);
@@ -174,9 +180,7 @@ void NestEmitter::emit_tiles() {
     body_.line("bool ok = true;");
   }
   write_stores({}, element);
-  if (text_.checks_indices) {
-    body_.line("if (!ok) *failed = 1;");
-  }
+  report_bad_index();
   body_.close();
   body_.close();
   body_.close();
@@ -229,6 +233,7 @@ void NestEmitter::emit_totals() {
     }
     ScalarWriter writer(text_);
     assign_at(writer, store, store.value);
+    report_bad_index();
     body_.close();
   }
   body_.close();
@@ -258,9 +263,7 @@ void NestEmitter::emit_in_order(const LoopNest::Scan& scan) {
   body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" + address +
              "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(total);");
   body_.close();
-  if (text_.checks_indices) {
-    body_.line("if (!ok) *failed = 1;");
-  }
+  report_bad_index();
   body_.close();
   add_launch("scan", divided_up(count, "256"), "1", 256, 1);
 }
@@ -289,9 +292,7 @@ void NestEmitter::emit_update(const LoopNest::Update& update) {
   }
   body_.line((text_.checks_indices ? "if (ok) " : "") + place + " = stored<" +
              std::string(memory_type(text_.dtype(update.operand))) + ">(" + value + ");");
-  if (text_.checks_indices) {
-    body_.line("if (!ok) *failed = 1;");
-  }
+  report_bad_index();
   body_.close();
   body_.close();
   add_launch("update", divided_up(count, "256"), "1", 256, 1);

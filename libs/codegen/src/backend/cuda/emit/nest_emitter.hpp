@@ -114,6 +114,7 @@ class NestEmitter {
   void write_stores(const Work& work, ScalarWriter& element);
   void store_vectors(const Work& work, ScalarWriter& outside);
   void row_stores(int phase);
+  void report_bad_index();
   void assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value);
   void set_position(const std::string& linear);
   void choose_kept();

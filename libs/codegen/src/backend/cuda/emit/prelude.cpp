@@ -16,6 +16,8 @@ struct Arguments {
 
 struct Half { unsigned short bits; };
 struct BFloat16 { unsigned short bits; };
+// True is any byte but 0.
+struct Bool { unsigned char bits; };
 
 static __device__ float value(Half x) {
 #ifdef __CUDACC_RTC__
@@ -27,6 +29,7 @@ static __device__ float value(Half x) {
 #endif
 }
 static __device__ float value(BFloat16 x) { return __int_as_float((int)((unsigned)x.bits << 16)); }
+static __device__ bool value(Bool x) { return x.bits != 0; }
 template <class T>
 static __device__ T value(T x) {
   return x;
@@ -62,6 +65,10 @@ struct Stored<BFloat16> {
 #endif
     return result;
   }
+};
+template <>
+struct Stored<Bool> {
+  static __device__ Bool of(bool x) { return {(unsigned char)x}; }
 };
 template <class T, class From>
 static __device__ T stored(From x) {
@@ -109,11 +116,20 @@ static __device__ long long check_index(long long index, long long extent, bool&
   return inside ? index : 0;
 }
 
+// Integers wrap, which those with a sign do not in C++.
 struct Sum {
   template <class T> static __device__ T of(T a, T b) { return (T)(a + b); }
+  static __device__ int of(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+  static __device__ long long of(long long a, long long b) {
+    return (long long)((unsigned long long)a + (unsigned long long)b);
+  }
 };
 struct Product {
   template <class T> static __device__ T of(T a, T b) { return (T)(a * b); }
+  static __device__ int of(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+  static __device__ long long of(long long a, long long b) {
+    return (long long)((unsigned long long)a * (unsigned long long)b);
+  }
 };
 struct Maximum {
   template <class T> static __device__ T of(T a, T b) { return maximum(a, b); }

@@ -1,6 +1,8 @@
 #include "backend/cuda/emit/scalar_writer.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "backend/cuda/emit/types.hpp"
@@ -123,7 +125,7 @@ std::string ScalarWriter::load(const Scalar& scalar) {
 
 std::string ScalarWriter::compute(const Scalar& scalar) {
   if (scalar.op == ScalarOp::kIndex) {
-    return index(scalar.indices[0]);
+    return number(scalar.indices[0]);
   }
   if (scalar.op == ScalarOp::kLoad) {
     return load(scalar);
@@ -150,7 +152,15 @@ std::string ScalarWriter::operation(const Scalar& scalar,
   if (scalar.op == ScalarOp::kExp) {
     return exponential + a + ")";
   }
+  // Integers wrap, which those with a sign do not in C++.
+  const std::string wrapping = scalar.dtype == DType::kInt64   ? "(unsigned long long)"
+                               : ir::is_integral(scalar.dtype) ? "(unsigned)"
+                                                               : "";
   if (const std::string_view symbol = infix_operator(scalar.op); !symbol.empty()) {
+    if (scalar.op == ScalarOp::kAdd || scalar.op == ScalarOp::kSubtract ||
+        scalar.op == ScalarOp::kMultiply) {
+      return "(" + type + ")(" + wrapping + a + std::string(symbol) + wrapping + operands[1] + ")";
+    }
     return "(" + type + ")(" + a + std::string(symbol) + operands[1] + ")";
   }
   if (const std::string_view function = function_of(scalar.op); !function.empty()) {
@@ -158,16 +168,17 @@ std::string ScalarWriter::operation(const Scalar& scalar,
            (operands.size() > 1 ? ", " + operands[1] : "") + ")";
   }
   switch (scalar.op) {
-    case ScalarOp::kCast: return scalar.dtype == DType::kBool ? a + " != 0" : "(" + type + ")" + a;
+    case ScalarOp::kCast: return converted(scalar, a);
     case ScalarOp::kWhere: return a + " ? " + operands[1] + " : " + operands[2];
     case ScalarOp::kCheckIndex: return "check_index(" + a + ", " + operands[1] + ", ok)";
     case ScalarOp::kMaximum: return "maximum(" + a + ", " + operands[1] + ")";
     case ScalarOp::kMinimum: return "minimum(" + a + ", " + operands[1] + ")";
     case ScalarOp::kNot: return scalar.dtype == DType::kBool ? "!" + a : "(" + type + ")~" + a;
-    case ScalarOp::kNegate: return "(" + type + ")-" + a;
+    case ScalarOp::kNegate: return "(" + type + ")-" + wrapping + "(" + a + ")";
     case ScalarOp::kAbsolute:
-      return is_real ? "fabs" + suffix + "(" + a + ")"
-                     : "(" + type + ")(" + a + " < 0 ? -" + a + " : " + a + ")";
+      return is_real
+                 ? "fabs" + suffix + "(" + a + ")"
+                 : "(" + type + ")(" + a + " < 0 ? -" + wrapping + a + " : " + wrapping + a + ")";
     case ScalarOp::kSign: return "sign(" + a + ")";
     case ScalarOp::kReciprocal: return "1 / " + a;
     case ScalarOp::kRsqrt: return "1 / sqrt" + suffix + "(" + a + ")";
@@ -176,8 +187,8 @@ std::string ScalarWriter::operation(const Scalar& scalar,
              ")0.70710678118654752))";
     // The divisor is 1 or more, so its reciprocal is at most one unit off.
     case ScalarOp::kSigmoid:
-      return is_float ? "reciprocal(1 + " + exponential + "-" + a + "))"
-                      : "1 / (1 + " + exponential + "-" + a + "))";
+      return is_float ? "reciprocal(1 + " + exponential + "-(" + a + ")))"
+                      : "1 / (1 + " + exponential + "-(" + a + ")))";
     case ScalarOp::kDivideByOnePlusExp:
       return is_float ? a + " * reciprocal(1 + " + exponential + operands[1] + "))"
                       : a + " / (1 + " + exponential + operands[1] + "))";
@@ -187,6 +198,40 @@ std::string ScalarWriter::operation(const Scalar& scalar,
     default:
       throw Error(ErrorCode::kInternal, "no CUDA text for " + std::string(to_string(scalar.op)));
   }
+}
+
+std::string ScalarWriter::converted(const Scalar& scalar, const std::string& from) const {
+  if (scalar.dtype == DType::kBool) {
+    return from + " != 0";
+  }
+  const std::string type = "(" + std::string(compute_type(scalar.dtype)) + ")";
+  // Below 0 it wraps, as ATen's does.
+  const bool is_real = ir::is_floating_point(text_.scalar(scalar.operands[0]).dtype);
+  return type + (scalar.dtype == DType::kUInt8 && is_real ? "(long long)" : "") + from;
+}
+
+// Positions fit in an `Int`, and what is computed of them may not.
+std::string ScalarWriter::number(const Index& value) {
+  double largest = 0;
+  const auto add = [&](const Expr& factor, double count) {
+    largest += std::abs(static_cast<double>(factor.constant().value_or(0))) * count;
+  };
+  add(value.constant(), 1);
+  for (const Index::Term& term : value.terms()) {
+    const bool is_variable = term.atom->kind == Atom::Kind::kVariable && !text_.nest.update;
+    const std::optional<std::int64_t> extent =
+        is_variable ? text_.nest.extents[static_cast<std::size_t>(term.atom->variable)].constant()
+                    : std::nullopt;
+    add(term.factor, extent ? static_cast<double>(*extent) : 0x1p31);
+  }
+  const bool fits = largest < 0x1p31;
+  std::string text = fits ? index(value) : "(long long)" + text_.size(value.constant());
+  for (const Index::Term& term : value.terms()) {
+    if (!fits) {
+      text += " + (long long)(" + atom(*term.atom) + ") * " + text_.size(term.factor);
+    }
+  }
+  return text;
 }
 
 std::string ScalarWriter::atom(const Atom& atom) {

@@ -57,6 +57,8 @@ class ScalarWriter {
   // Only the branch that is taken may load.
   std::string choose(const Scalar& scalar);
   std::string atom(const Atom& atom);
+  std::string number(const Index& value);
+  std::string converted(const Scalar& scalar, const std::string& from) const;
 
   NestText& text_;
   std::unordered_map<ScalarId, std::string> names_;

@@ -32,6 +32,7 @@ std::string_view memory_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat16: return "Half";
     case DType::kBFloat16: return "BFloat16";
+    case DType::kBool: return "Bool";
     default: return compute_type(dtype);
   }
 }

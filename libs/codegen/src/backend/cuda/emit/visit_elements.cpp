@@ -62,9 +62,7 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
   visit_element(work, known);
   body_.close();
   store_vectors(work, known);
-  if (text_.checks_indices) {
-    body_.line("if (!ok) *failed = 1;");
-  }
+  report_bad_index();
 }
 
 // Arrays for what is stored side by side.
@@ -301,8 +299,15 @@ void NestEmitter::row_stores(int phase) {
       }
       ScalarWriter writer(text_);
       assign_at(writer, store, store.value);
+      report_bad_index();
       body_.close();
     }
+  }
+}
+
+void NestEmitter::report_bad_index() {
+  if (text_.checks_indices) {
+    body_.line("if (!ok) *failed = 1;");
   }
 }
 
