@@ -18,7 +18,8 @@ capture::Tensors run_compiled(const ir::Graph& graph, const capture::Tensors& in
   const TemporaryDirectory folder;
   const auto library = folder.path() / "model.so";
   codegen::compile(graph, library);
-  container_runtime::Runner runner(library, {.instances = 1});
+  const bool on_gpu = codegen::device_of(graph) == ir::DeviceType::kCuda;
+  container_runtime::Runner runner(library, {.instances = 1, .device = on_gpu ? "cuda" : "cpu"});
   return runner.run(inputs);
 }
 

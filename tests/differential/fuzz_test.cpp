@@ -21,6 +21,7 @@
 #include "kiln/ir/verify.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "random_program.hpp"
+#include "tested_device.hpp"
 
 namespace kiln::differential {
 namespace {
@@ -30,7 +31,7 @@ using Programs = std::span<const RandomProgram>;
 Tensors inputs_of(Programs programs) {
   Tensors inputs;
   for (const RandomProgram& program : programs) {
-    const Tensors own = copies(program.inputs);
+    const Tensors own = copies(program.inputs, tested_device());
     inputs.insert(inputs.end(), own.begin(), own.end());
   }
   return inputs;

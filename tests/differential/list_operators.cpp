@@ -131,7 +131,8 @@ std::vector<Line> in_place_lines() {
        [](Draw& d) {
          const Tensors gradients = copies(list(d));
          const Tensors weights = copies(list(d));
-         at::_foreach_mul_({weights[0], weights[0]}, 2);
+         // On a GPU the two would race.
+         at::_foreach_mul_({weights[0], weights[weights[0].is_cuda() ? 1 : 0]}, 2);
          at::_foreach_add_(weights, gradients, -3);
          at::_foreach_sub_(weights, 1);
          const Tensors copied = copies(gradients);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "random_steps.hpp"
+#include "tested_device.hpp"
 
 namespace kiln::differential {
 namespace {
@@ -141,19 +142,6 @@ RandomProgram without_step(const RandomProgram& program, std::size_t index) {
 }
 
 }  // namespace
-
-Tensors copies(const Tensors& tensors) {
-  Tensors result;
-  for (const at::Tensor& tensor : tensors) {
-    // With the same strides, gaps and repetitions included.
-    const auto count = static_cast<std::int64_t>(tensor.storage().nbytes()) /
-                       static_cast<std::int64_t>(tensor.element_size());
-    const at::Tensor base = at::empty({count}, tensor.dtype());
-    base.copy_(tensor.as_strided(base.sizes(), {1}, 0));
-    result.push_back(base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()));
-  }
-  return result;
-}
 
 Tensors RandomProgram::operator()(const Tensors& tensors) const {
   const Tensors values = run_steps(steps, tensors);

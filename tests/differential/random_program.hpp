@@ -28,10 +28,6 @@ struct RandomProgram {
   [[nodiscard]] Tensors operator()(const Tensors& tensors) const;
 };
 
-/// Copies with the same strides, gaps and repetitions included: what writes to one is refused for
-/// the other too.
-[[nodiscard]] Tensors copies(const Tensors& tensors);
-
 /// A program that runs and whose values stay moderate. The same seed gives the same program.
 [[nodiscard]] RandomProgram random_program(std::uint64_t seed);
 

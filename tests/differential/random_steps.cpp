@@ -97,7 +97,8 @@ const Apply kReductions[] = {
     [](Call& s) {
       const std::int64_t dim = s.dim(s.a);
       TORCH_CHECK(s.a.size(dim) >= 2 && s.a.scalar_type() != at::kBool);
-      const at::Tensor places = at::arange(s.a.size(dim), at::kLong).remainder(2);
+      const at::Tensor places =
+          at::arange(s.a.size(dim), s.a.options().dtype(at::kLong)).remainder(2);
       return at::index_add(s.a, dim, places, s.a);
     },
     [](Call& s) {

@@ -97,7 +97,7 @@ static float approximate_quotient(float a, float b) { return a / b; }
 static float approximate_exp(float x) { return expf(x); }
 #endif
 
-// NaN if either is.
+// NaN if either is, and of two zeros the larger or smaller one.
 template <class T>
 static __device__ T maximum(T a, T b) {
   return a != a || a > b ? a : b;
@@ -106,6 +106,33 @@ template <class T>
 static __device__ T minimum(T a, T b) {
   return a != a || a < b ? a : b;
 }
+#ifdef __CUDACC_RTC__
+static __device__ double maximum(double a, double b) {
+  return a != a ? a : b != b ? b : fmax(a, b);
+}
+static __device__ double minimum(double a, double b) {
+  return a != a ? a : b != b ? b : fmin(a, b);
+}
+#if __CUDA_ARCH__ >= 800
+static __device__ float maximum(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+static __device__ float minimum(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#else
+static __device__ float maximum(float a, float b) {
+  return a != a ? a : b != b ? b : fmaxf(a, b);
+}
+static __device__ float minimum(float a, float b) {
+  return a != a ? a : b != b ? b : fminf(a, b);
+}
+#endif
+#endif
 template <class T>
 static __device__ T sign(T x) {
   return (T)((x > 0) - (x < 0));

@@ -50,6 +50,7 @@ std::string integer_literal(std::int64_t value, DType dtype) {
 // NVRTC knows no __builtin_inf.
 std::string real_literal(double value, DType dtype) {
   const bool is_double = dtype == DType::kFloat64;
+  value = is_double ? value : static_cast<float>(value);  // Which may be infinite.
   if (value != value) {
     return is_double ? "kNan" : "(float)kNan";
   }
