@@ -164,6 +164,29 @@ bool is_a_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) 
          });
 }
 
+// Captured tensors that are parts of one memory, which the graph knows of: others of them may see
+// what is written to one.
+void relate_captured(const Tensors& captured, Plan& plan) {
+  const std::uint32_t own = plan.arguments - plan.captured;
+  for (std::uint32_t i = 0; i < captured.size(); ++i) {
+    const auto is_related = [&](const at::Tensor& other) {
+      return other.has_storage() && captured[i].has_storage() &&
+             other.storage().is_alias_of(captured[i].storage());
+    };
+    const auto first =
+        static_cast<std::uint32_t>(std::ranges::find_if(captured, is_related) - captured.begin());
+    if (first >= i) {
+      continue;
+    }
+    for (auto k = static_cast<std::uint32_t>(plan.aliases.size()); k < plan.arguments; ++k) {
+      plan.aliases.push_back({.first = k, .same_as = k});
+    }
+    AliasPlan& alias = plan.aliases[own + i];
+    alias.first = own + first;
+    alias.offset = captured[i].storage_offset() - captured[first].storage_offset();
+  }
+}
+
 Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tensors& captured) {
   Plan plan;
   plan.inputs = layout.inputs();
@@ -264,6 +287,9 @@ std::optional<JointTrace> Attempt::run() {
   trace.graph = ir::functionalize(std::move(recording.graph));
   place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
   count_idle_writes(trace.plan, program, layout);
+  if (!trace.plan.writes.empty()) {
+    relate_captured(recording.captured, trace.plan);
+  }
   if (!without_values && is_a_call(trace.graph, trace.plan, recording.deferred_effects)) {
     const Tensors& returned = program.outputs().outputs();
     trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());

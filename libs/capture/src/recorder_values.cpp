@@ -1,6 +1,7 @@
 // What a recorder knows of tensors: which values they are, and what to make of one that is none.
 
 #include <ATen/Functions.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
@@ -71,6 +72,11 @@ ir::ValueId Recorder::value_of(const at::Tensor& tensor) {
   return capture(tensor);
 }
 
+// A tensor and what autograd unpacks for it again are two objects.
+static bool has_one_gradient(const at::Tensor& a, const at::Tensor& b) {
+  return torch::autograd::impl::gradient_edge(a) == torch::autograd::impl::gradient_edge(b);
+}
+
 // A parameter and an alias of it that was detached before are one value: that of the parameter,
 // which has a gradient.
 void Recorder::prefer_leaf(const at::Tensor& tensor, ir::ValueId value) {
@@ -81,6 +87,12 @@ void Recorder::prefer_leaf(const at::Tensor& tensor, ir::ValueId value) {
   for (const ir::Input& input : graph_.inputs()) {
     if (input.kind != ir::InputKind::kConstant) {
       continue;
+    }
+    if (input.value == value && c10::GradMode::is_enabled() && captured->requires_grad() &&
+        !has_one_gradient(*captured, tensor)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the program uses two tensors on the same memory that both require grad, as a "
+                  "parameter and a view of it that was made before: use one of them");
     }
     if (input.value == value && !captured->requires_grad()) {
       *captured = tensor;

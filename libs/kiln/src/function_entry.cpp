@@ -41,7 +41,8 @@ std::string from_hexadecimal(std::string_view text) {
 
 // What a plan says of how its arguments are related, and nothing else. Empty if it asks nothing.
 std::string relations_of(const Plan& plan) {
-  bool any = !plan.aliases.empty() || !plan.writes.empty() || !plan.changes.empty();
+  bool any = !plan.aliases.empty() || !plan.writes.empty() || !plan.changes.empty() ||
+             !plan.offsets.empty();
   for (const autograd_dispatch::InputPlan& input : plan.inputs) {
     any = any || input.base.has_value();
   }
@@ -54,6 +55,7 @@ std::string relations_of(const Plan& plan) {
   relations.writes = plan.writes;
   relations.changes = plan.changes;
   relations.aliases = plan.aliases;
+  relations.offsets = plan.offsets;
   relations.requires_grad = plan.requires_grad;
   relations.grad_mode = plan.grad_mode;
   return to_bytes(relations);

@@ -190,7 +190,9 @@ Tensors Function::State::call(const Tensors& inputs) {
   if (!version || !version->function) {
     return function(inputs);
   }
-  return version->call(inputs, now).value();
+  // It may refuse what it was made for, as two views of memory that the trace took for apart.
+  std::optional<Tensors> computed = version->call(inputs, now);
+  return computed ? *std::move(computed) : function(inputs);
 }
 
 void Function::State::prepare(const Tensors& example) {

@@ -23,13 +23,27 @@ ThreadGuard ThreadGuard::now() {
           .deterministic = at::globalContext().deterministicAlgorithms()};
 }
 
+namespace {
+
+std::string autocast_text(bool is_on,
+                          at::ScalarType dtype,
+                          at::ScalarType usual,
+                          const std::string& where) {
+  const std::string to = where + " to " + c10::toString(dtype);
+  if (is_on) {
+    return ", autocast" + to;
+  }
+  return dtype == usual ? "" : ", autocast off" + where + " but" + to;
+}
+
+}  // namespace
+
 std::string ThreadGuard::text() const {
   std::string words = grad_mode ? "grad mode on" : "grad mode off";
   words += inference_mode ? ", inference mode" : "";
-  words += autocast_cpu ? std::string(", autocast to ") + c10::toString(autocast_dtype) : "";
-  words += autocast_cuda
-               ? std::string(", autocast on CUDA to ") + c10::toString(autocast_cuda_dtype)
-               : "";
+  // A function that turns it on itself takes its type from outside.
+  words += autocast_text(autocast_cpu, autocast_dtype, at::kBFloat16, "");
+  words += autocast_text(autocast_cuda, autocast_cuda_dtype, at::kHalf, " on CUDA");
   words += default_dtype != at::kFloat
                ? std::string(", default dtype ") + c10::toString(default_dtype)
                : "";

@@ -78,8 +78,11 @@ std::string description_of(const torch::nn::Module& module) {
   module.apply([&](const std::string& name, const torch::nn::Module& part) {
     text += name + (part.is_training() ? " train\n" : " eval\n");
   });
+  // Tied ones are one tensor to the program.
+  std::unordered_map<const at::TensorImpl*, std::string> met;
   visit_tensors(module, [&](const std::string& name, const at::Tensor& tensor) {
-    text += name + ": " + TensorGuard(tensor).text() + "\n";
+    const auto [first, is_new] = met.try_emplace(tensor.unsafeGetTensorImpl(), name);
+    text += name + ": " + (is_new ? TensorGuard(tensor).text() : "is " + first->second) + "\n";
     return false;
   });
   return text;

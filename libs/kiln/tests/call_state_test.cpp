@@ -1,6 +1,7 @@
 // What may differ between two calls of a function though their tensors look alike.
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/torch.h>
@@ -166,6 +167,105 @@ TEST_CASE("a program with a generator of its own is refused by name, and draws n
   CHECK_THROWS_WITH(fast({torch::zeros({64})}),
                     testing::contains("draws from a generator of its own"));
   CHECK(torch::equal(generator.get_state(), state));
+}
+
+TEST_CASE("two captured tensors on one memory that have gradients are refused",
+          "[kiln][call_state]") {
+  const torch::Tensor w = torch::tensor({2.0F, 3.0F, 4.0F}).requires_grad_();
+  const bool is_view = GENERATE(false, true);
+  const torch::Tensor other = is_view ? w.view({3}) : w.detach().requires_grad_();
+  const auto function = [&](const Tensors& in) { return Tensors{in[0] * other + in[0].sin() * w}; };
+  const torch::Tensor x = torch::tensor({0.1F, 0.2F, 0.3F});
+  CompileOptions options = uncached();
+
+  CHECK_THROWS_WITH(compile(function, options)({x}), testing::contains("both require grad"));
+
+  options.fallback_to_eager = true;
+  compile(function, options)({x})[0].sum().backward();
+  CHECK(torch::allclose(w.grad(), is_view ? x + x.sin() : x.sin()));
+  CHECK((is_view || torch::allclose(other.grad(), x)));
+}
+
+TEST_CASE("captured tensors that are parts of one buffer may be written", "[kiln][call_state]") {
+  const torch::Tensor buffer = torch::ones({8}), same = torch::ones({8});
+  const auto on = [](const torch::Tensor& memory) {
+    return [state = memory.slice(0, 0, 4), scale = memory.slice(0, 4, 8)](const Tensors& in) {
+      state.add_(in[0]);
+      return Tensors{in[0] * scale + state};
+    };
+  };
+  const auto eager = on(same);
+  const Function fast = compile(on(buffer), uncached());
+
+  for (int i = 1; i < 4; ++i) {
+    const torch::Tensor x = torch::full({4}, i);
+    CHECK(torch::equal(fast({x})[0], eager({x})[0]));
+    CHECK(torch::equal(buffer, same));
+  }
+  CHECK(fast.report().versions == 1);
+}
+
+TEST_CASE("the type that autocast casts to is in the key, though it is off outside",
+          "[kiln][call_state]") {
+  const Scratch scratch("casts inside");
+  const auto function = [](const Tensors& in) {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    const torch::Tensor product = at::mm(in[0], in[0]);
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    return Tensors{product};
+  };
+  const torch::Tensor x = torch::randn({4, 4});
+  const at::ScalarType before = at::autocast::get_autocast_dtype(at::kCPU);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  compile(function, scratch.options)({x});
+
+  at::autocast::set_autocast_dtype(at::kCPU, at::kHalf);
+  const at::ScalarType expected = function({x})[0].scalar_type();
+  const at::ScalarType found = compile(function, scratch.options)({x})[0].scalar_type();
+  at::autocast::set_autocast_dtype(at::kCPU, before);
+
+  CHECK(found == expected);
+  CHECK(expected == at::kHalf);
+}
+
+struct TwoWeights : torch::nn::Module {
+  torch::Tensor a, b;
+  explicit TwoWeights(bool tied) {
+    a = register_parameter("a", torch::tensor({1.0F, 2.0F, 3.0F}));
+    b = register_parameter("b", tied ? a : torch::tensor({10.0F, 20.0F, 30.0F}));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return x * a + b; }
+};
+
+TEST_CASE("which parameters are tied is in the key of a module with an identity",
+          "[kiln][call_state]") {
+  const Scratch scratch("two weights");
+  const torch::Tensor x = torch::tensor({0.1F, 0.2F, 0.3F});
+  compile(std::make_shared<TwoWeights>(true), scratch.options)(x).sum().backward();
+
+  const auto untied = std::make_shared<TwoWeights>(false);
+  const torch::Tensor found = compile(untied, scratch.options)(x);
+  found.sum().backward();
+
+  CHECK(torch::allclose(found, untied->forward(x)));
+  REQUIRE(untied->b.grad().defined());
+  CHECK(torch::allclose(untied->b.grad(), torch::ones({3})));
+}
+
+TEST_CASE("a cached function that reads by place is not for a tensor that begins elsewhere",
+          "[kiln][call_state]") {
+  const Scratch scratch("by place");
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].as_strided({2, 2}, {2, 1}, 3) * 2};
+  };
+  const torch::Tensor memory = torch::randn({16});
+  const torch::Tensor x = memory.slice(0, 0, 8), moved = memory.slice(0, 2, 10);
+  compile(function, scratch.options)({x});
+
+  const Function warm = compile(function, scratch.options);
+
+  CHECK(torch::equal(warm({moved})[0], function({moved})[0]));
 }
 
 }  // namespace
