@@ -150,6 +150,8 @@ TEST_CASE("RT-35 an update that cannot be is refused whole", "[container-runtime
       contains("constant 'module.scale': expected sizes [4], but got [3]"));
   CHECK_THROWS_WITH(runner.update_constants({{"module.scale", at::ones({4}, at::kDouble)}}),
                     contains("expected dtype float32, but got float64"));
+  CHECK_THROWS_WITH(runner.update_constants({{"module.scale", at::ones({4})._neg_view()}}),
+                    contains("the value of 'module.scale' has the negative bit"));
   CHECK_THROWS_WITH(runner.update_constants({{"module.shift", shift}}, {.full = true}),
                     contains("lacks the constant 'module.scale'"));
 
@@ -250,6 +252,8 @@ TEST_CASE("RT-40 a wrong input is named", "[container-runtime][runner]") {
                     contains("expected strides [4, 1], but got [1, 4]"));
   CHECK_THROWS_WITH(runner.run({at::ones({1, 4}, at::TensorOptions(at::kMeta))}),
                     contains("expected device cpu, but got meta"));
+  CHECK_THROWS_WITH(runner.run({at::ones({1, 4})._neg_view()}),
+                    contains("input 0 has the negative bit"));
   CHECK_THROWS(runner.run({at::Tensor()}));
 }
 

@@ -1,5 +1,7 @@
 #include "kiln/container_runtime/runner.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "kiln/base/error.hpp"
@@ -19,6 +21,11 @@ AOTInductorConstantMap* opaque(HandleMap& map) {
 HandleMap handles_by_name(const NamedTensors& values, const std::vector<Constant>& constants) {
   HandleMap map;
   for (const auto& [given, tensor] : values) {
+    if (tensor.defined() && tensor.is_neg()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the value of '" + given +
+                      "' has the negative bit, which no model sees: pass its resolve_neg()");
+    }
     bool is_known = false;
     for (const Constant& constant : constants) {
       if (constant.name == given || constant.fqn == given) {
@@ -31,6 +38,17 @@ HandleMap handles_by_name(const NamedTensors& values, const std::vector<Constant
     }
   }
   return map;
+}
+
+// A model reads memory, and does not see that a tensor's elements are minus what is there.
+void require_plain(const Tensors& inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && inputs[i].is_neg()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input " + std::to_string(i) +
+                      " has the negative bit, which no model sees: pass its resolve_neg()");
+    }
+  }
 }
 
 }  // namespace
@@ -50,18 +68,22 @@ Runner::Model& Runner::model() const {
 }
 
 Tensors Runner::run(const Tensors& inputs, void* stream) {
+  require_plain(inputs);
   return model().run(inputs, stream);
 }
 
 Tensors Runner::run_boxed(Tensors&& inputs, void* stream) {
+  require_plain(inputs);
   return model().run_boxed(std::move(inputs), stream);
 }
 
 std::future<Tensors> Runner::run_async(Tensors inputs) {
+  require_plain(inputs);
   return model().queue->push(std::move(inputs));
 }
 
 std::vector<Tensors> Runner::run_multiple(const std::vector<Tensors>& inputs) {
+  std::for_each(inputs.begin(), inputs.end(), require_plain);
   return model().queue->run_all(inputs);
 }
 
