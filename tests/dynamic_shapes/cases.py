@@ -47,6 +47,17 @@ class Linear(nn.Module):
         return self.after(self.layer(x))
 
 
+class Guarded(nn.Module):
+    """A branch on a size, beside a weight that is computed with."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        return (x * 2 if x.shape[0] % 24 == 0 else x * 3) + (self.weight * 2 + 1).sum()
+
+
 class Weighted(nn.Module):
     """A weight times a size is another one at each size; so is what is clamped by one."""
 
@@ -120,7 +131,7 @@ def cases():
     made["DS-01 test_simple_dynamic"] = Case(
         Function(lambda x, y: torch.relu(x @ y.t()) + x.mean()), two_rows, ({0: batch}, {0: batch}),
         {"n": (1, 512)}, {"n": 8}, at=({"n": 1}, {"n": 33}))
-    any_size = {0: Dim.AUTO}
+    any_size, any_size_of_one = {0: Dim.AUTO}, ({0: Dim.AUTO},)
     made["a guard: even"] = Case(
         Function(lambda x: x * 2 if x.shape[0] % 2 == 0 else x * 3), lambda n: (torch.randn(2 * n),), (any_size,),
         {"n": (2, 100)}, {"n": 3}, at=({"n": 7},),
@@ -136,6 +147,9 @@ def cases():
     made["a guard that is no relation of integers"] = Case(
         Function(lambda x: x * 2 if int(x.shape[0] * 0.5) == 3 else x * 3), lambda n: (torch.randn(6),), (any_size,),
         {"n": (6, 6)}, {"n": 6}, fixed=(("inputs_0", 0),), refused=(((torch.randn(9),), "expected sizes [6]"),))
+    made["a guard with a weight, and few sizes that keep it"] = Case(
+        Guarded(), lambda n: (torch.randn(24 * n),), any_size_of_one, {"n": (1, 5)}, {"n": 2},
+        refused=(((torch.randn(25),), "'Mod(s"),))
     made["bits of a size"] = Case(
         Function(lambda x: x * (x.shape[0] & 6) + (x.shape[0] | 1)), lambda n: (torch.randn(7),),
         (any_size,), {"n": (7, 7)}, {"n": 7}, fixed=(("inputs_0", 0),))

@@ -55,6 +55,7 @@ def programs():
     made["view_copy of a buffer, then a write to it"] = (
         Own(lambda s, x: last(y := torch.view_copy(s.w, (-1,)), s.w.add_(x), y), w=grid(3, 4)), (grid(3, 4),))
     made["view_copy of a transpose"] = (lambda x: torch.view_copy(x.t(), (4, 1, 3)), (grid(3, 4),))
+    made["view_copy and a view of it"] = (lambda x: last(y := torch.view_copy(x, (4, 3)), (y, y.t(), y)), (grid(3, 4),))
     made["pixel_shuffle by 1, then a write to its input"] = (
         lambda x: last(y := F.pixel_shuffle(x, 1), x.add_(1), y), (grid(2, 3, 4, 4),))
     made["pixel_shuffle of one pixel, then a write to its input"] = (
@@ -79,6 +80,10 @@ def programs():
     made["buffers: copy_ of view_as_real, then a write to its source"] = (
         Own(lambda s, x: last(y := s.b + x, s.b.copy_(torch.view_as_real(s.a)), s.a.mul_(2), y),
             a=complex_row.clone(), b=torch.zeros(5, 2)), (grid(5, 2),))
+
+    # Weights with repetitions and gaps.
+    made["a buffer that was expanded"] = (Own(lambda s, x: x + s.w, w=grid(1, 4).expand(3, 4)), (grid(3, 4),))
+    made["a buffer that is a slice"] = (Own(lambda s, x: x @ s.w, w=grid(4, 6)[:, ::2]), (grid(3, 4),))
 
     # In place, with the type and the results of the functional form.
     made["rrelu in place"] = (lambda x: F.rrelu(x * 1, training=False, inplace=True), (grid(6),))

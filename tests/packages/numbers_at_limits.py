@@ -33,8 +33,12 @@ def half_beside_numbers(dtype):
                 torch.full_like(x, 0.3) - x, x.clamp(0.1, 0.7) - x, torch.maximum(x, single) - x,
                 F.pad(x, (2, 1), value=0.3) - 0.5)
 
+    def multiplied_by_one(x, single, integers):
+        return x * integers[:1], x / integers[:1], x * integers.to(torch.uint8), x + integers.to(torch.bool)
+
     inputs = (row([0.1, 0.3, 0.7, 2048.0, 5.0, -0.3], dtype), torch.tensor(0.3), row([2049, 3, 100000, 5, 257, 1], torch.int64))
-    functions = {"compared": compared, "added": added, "multiplied": multiplied, "raised": raised, "chosen": chosen}
+    functions = {"compared": compared, "added": added, "multiplied": multiplied, "raised": raised, "chosen": chosen,
+                 "multiplied by one integer": multiplied_by_one}
     return {f"half beside numbers, {name}, {dtype}": (function, inputs) for name, function in functions.items()}
 
 

@@ -175,7 +175,11 @@ void relate_captured(const Tensors& captured, Plan& plan) {
     };
     const auto first =
         static_cast<std::uint32_t>(std::ranges::find_if(captured, is_related) - captured.begin());
-    if (first >= i) {
+    const bool is_seen = std::ranges::any_of(plan.writes, [&](const WritePlan& write) {
+      const std::uint32_t written = plan.inputs[write.input].argument;
+      return written >= own && is_related(captured[written - own]);
+    });
+    if (first >= i || !is_seen) {
       continue;
     }
     for (auto k = static_cast<std::uint32_t>(plan.aliases.size()); k < plan.arguments; ++k) {

@@ -169,7 +169,20 @@ class SignatureReader {
     if (found == tensors_.end()) {
       throw Error(ErrorCode::kCorrupt, "the archive has no tensor " + name);
     }
-    program_.owned.push_back({name, found->second, kind});
+    // Models have no constants with gaps or repetitions (a buffer that was expanded, or sliced).
+    const at::Tensor& tensor = found->second;
+    const bool is_copied = !tensor.is_non_overlapping_and_dense() && is_alone(tensor);
+    program_.owned.push_back({name, is_copied ? gapless(tensor) : tensor, kind});
+  }
+
+  static at::Tensor gapless(const at::Tensor& tensor) {
+    return tensor.detach().contiguous().requires_grad_(tensor.requires_grad());
+  }
+
+  // Whether nothing else of the archive lies on its memory.
+  [[nodiscard]] bool is_alone(const at::Tensor& tensor) const {
+    return std::ranges::count_if(
+               tensors_, [&](const auto& entry) { return entry.second.is_alias_of(tensor); }) == 1;
   }
 
   void read_user_input(const Json& argument) {
@@ -218,19 +231,24 @@ class SignatureReader {
 
 std::optional<ir::Expr> size_of_input(const ArchivedProgram& program,
                                       const std::string& name,
-                                      std::size_t dim) {
+                                      std::optional<std::size_t> dim) {
+  if (!dim) {
+    const auto integer = std::ranges::find(program.input_integers, name, &SymbolicInteger::name);
+    return integer == program.input_integers.end() ? std::nullopt
+                                                   : std::optional<ir::Expr>(integer->value);
+  }
   const auto found = std::ranges::find(program.input_names, name);
   if (found == program.input_names.end()) {
     return std::nullopt;
   }
   const auto input = static_cast<std::size_t>(found - program.input_names.begin());
   const std::vector<ir::Expr>& sizes = program.input_sizes[input];
-  if (dim < sizes.size()) {
-    return sizes[dim];
+  if (*dim < sizes.size()) {
+    return sizes[*dim];
   }
   const at::Tensor& sample = program.sample_inputs[input];
-  return dim < static_cast<std::size_t>(sample.dim())
-             ? std::optional<ir::Expr>(sample.size(static_cast<std::int64_t>(dim)))
+  return *dim < static_cast<std::size_t>(sample.dim())
+             ? std::optional<ir::Expr>(sample.size(static_cast<std::int64_t>(*dim)))
              : std::nullopt;
 }
 
@@ -253,7 +271,7 @@ ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) 
   reader.read_inputs();
   reader.read_outputs();
   if (const auto guards = model.find("guards_code"); guards != model.end()) {
-    program.guards = read_guards(*guards, [&](const std::string& input, std::size_t dim) {
+    program.guards = read_guards(*guards, [&](const std::string& input, auto dim) {
       return size_of_input(program, input, dim);
     });
   }

@@ -142,10 +142,18 @@ class DynamicTracer {
     for (const auto& [name, range] : free) {
       hint[name] = program_.hint().at(name);
     }
-    const std::vector<ir::Bindings> samples =
-        sample_sizes(free, hint, [&](const ir::Bindings& sizes) {
-          return program_.is_affordable(sizes) && program_.keeps_guards(sizes);
-        });
+    const auto is_affordable = [&](const ir::Bindings& sizes) {
+      return program_.is_affordable(sizes);
+    };
+    std::vector<ir::Bindings> samples = sample_sizes(free, hint, is_affordable);
+    const auto keeps_guards = [&](const ir::Bindings& sizes) {
+      return program_.keeps_guards(sizes);
+    };
+    // Where guards leave few of them, the others serve too: what an archive computes has no branch.
+    constexpr std::ptrdiff_t kEnough = 6;
+    if (std::ranges::count_if(samples, keeps_guards) >= kEnough) {
+      std::erase_if(samples, std::not_fn(keeps_guards));
+    }
 
     // Every fourth sample only confirms.
     std::vector<ir::Bindings> used;
@@ -204,7 +212,7 @@ class DynamicTracer {
       return std::nullopt;
     }
     for (const auto& [sizes, why] : failed) {
-      if (is_inside(sizes, graph.symbols())) {
+      if (is_inside(sizes, graph.symbols()) && keeps_guards(sizes)) {
         *reason = why;
         return std::nullopt;
       }

@@ -30,14 +30,16 @@ struct Translated {
 
 // With sizes as expressions of their symbols.
 Translated translate(const std::string& guard, const SizeOf& size_of) {
-  static const std::regex kSize(R"(L((?:\[(?:'[^']*'|"[^"]*"|\d+)\])+)\.size\(\)\[(\d+)\])");
+  static const std::regex kSize(
+      R"(L((?:\[(?:'[^']*'|"[^"]*"|\d+)\])+)(?:\.size\(\)\[(\d+)\]|(?![\w.\[])))");
   Translated result;
   auto rest = guard.cbegin();
   for (std::sregex_iterator match(guard.begin(), guard.end(), kSize), end; match != end; ++match) {
     result.text.append(rest, (*match)[0].first);
     rest = (*match)[0].second;
     const std::optional<ir::Expr> size =
-        size_of(input_name((*match)[1].str()), std::stoul((*match)[2].str()));
+        size_of(input_name((*match)[1].str()),
+                (*match)[2].matched ? std::optional(std::stoul((*match)[2].str())) : std::nullopt);
     if (!size) {
       result.is_complete = false;
       result.text += "?";
@@ -66,6 +68,19 @@ std::string with_names_of_expressions(std::string text) {
   return text;
 }
 
+// "a and b" is two guards; what has an "or" is none that can be read.
+std::vector<std::string> conjuncts_of(const std::string& text) {
+  constexpr std::string_view kAnd = " and ";
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; (at = text.find(kAnd, begin)) != std::string::npos;) {
+    parts.push_back(text.substr(begin, at - begin));
+    begin = at + kAnd.size();
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
 // PyTorch traces with sizes that are neither 0 nor 1, and says so where a range begins at 1. A
 // branch of the program's own at 2 begins the range there.
 bool is_of_the_tracer(const ir::Guard& guard) {
@@ -82,9 +97,11 @@ ArchivedGuards read_guards(const Json& guards_code, const SizeOf& size_of) {
     const auto text = entry.get<std::string>();
     Translated translated = translate(text, size_of);
     try {
-      ir::Guard guard = ir::Guard::parse(with_names_of_expressions(translated.text));
-      if (!is_of_the_tracer(guard)) {
-        result.guards.push_back(std::move(guard));
+      for (const std::string& part : conjuncts_of(with_names_of_expressions(translated.text))) {
+        ir::Guard guard = ir::Guard::parse(part);
+        if (!is_of_the_tracer(guard)) {
+          result.guards.push_back(std::move(guard));
+        }
       }
     } catch (const Error&) {
       result.unread.push_back({text, std::move(translated.symbols), translated.is_complete});

@@ -25,8 +25,10 @@ struct ArchivedGuards {
   std::vector<UnreadGuard> unread;
 };
 
-/// The size of a dimension of the input that has this name in the graph; nothing if there is none.
-using SizeOf = std::function<std::optional<ir::Expr>(const std::string& input, std::size_t dim)>;
+/// The size of a dimension of the input that has this name in the graph, or without one the integer
+/// that the input is; nothing if there is none.
+using SizeOf = std::function<std::optional<ir::Expr>(const std::string& input,
+                                                     std::optional<std::size_t> dim)>;
 
 /// Reads "L['x'].size()[0] % 2 == 0" and the like.
 [[nodiscard]] ArchivedGuards read_guards(const Json& guards_code, const SizeOf& size_of);

@@ -16,7 +16,9 @@ namespace {
 bool shares_memory(const autograd_dispatch::Plan& plan) {
   return std::ranges::any_of(plan.aliases, [&](const autograd_dispatch::AliasPlan& alias) {
     const auto position = static_cast<std::uint32_t>(&alias - plan.aliases.data());
-    return alias.first != position && alias.same_as == position;
+    // Captured tensors stay where they are.
+    return position < plan.arguments - plan.captured && alias.first != position &&
+           alias.same_as == position;
   });
 }
 

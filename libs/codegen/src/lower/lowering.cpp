@@ -263,7 +263,10 @@ Formula Lowering::number(std::size_t i, DType type) const {
 Formula Lowering::operand(std::size_t i, Indices indices, DType type) const {
   if (is_tensor(i)) {
     const Formula element = broadcast(tensor(i), indices);
-    return dtype(tensor(i)) == type ? element.to(type) : rounded(element, type);
+    const DType own = dtype(tensor(i));
+    // Half types hold every byte.
+    const bool is_exact = own == type || (!ir::is_floating_point(own) && ir::size_of(own) == 1);
+    return is_exact ? element.to(type) : rounded(element, type);
   }
   return device().type == ir::DeviceType::kCpu ? element(i, type) : number(i, type);
 }
@@ -278,7 +281,9 @@ Formula Lowering::element(std::size_t i, DType type) const {
 }
 
 Formula Lowering::factor(std::size_t i, Indices indices, DType type) const {
-  const bool is_single = !is_tensor(i) || sizes(tensor(i)).empty();
+  const bool is_single =
+      !is_tensor(i) ||
+      std::ranges::all_of(sizes(tensor(i)), [](const Expr& size) { return size == Expr(1); });
   if (!is_single || device().type != ir::DeviceType::kCpu) {
     return operand(i, indices, type);
   }

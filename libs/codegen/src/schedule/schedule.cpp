@@ -98,13 +98,13 @@ class Scheduler {
     return *buffer;
   }
 
-  // Whether an operator between `value` and what it is a view of for us (view_copy) copies.
-  bool is_copied(ir::ValueId value) const {
+  // The value behind `value` that an operator copies (view_copy), though it is a view for us.
+  std::optional<ir::ValueId> find_copy(ir::ValueId value) const {
     for (;;) {
       const std::optional<TensorId> tensor = program_.of_value[value.index()];
       const ir::NodeId producer = graph_.value(value).producer;
       if (!tensor || !program_[*tensor].is_view || !producer.valid()) {
-        return false;
+        return std::nullopt;
       }
       const ir::Node& node = graph_.node(producer);
       const std::vector<ir::Alias> aliases = aliases_of(graph_, node);
@@ -112,37 +112,48 @@ class Scheduler {
       const auto alias =
           std::ranges::find(aliases, static_cast<std::uint32_t>(result), &ir::Alias::result);
       if (alias == aliases.end()) {
-        return true;
+        return value;
       }
       const auto* viewed = std::get_if<ir::ValueId>(&node.arguments[alias->argument]);
       if (viewed == nullptr) {
-        return false;
+        return std::nullopt;
       }
       value = *viewed;
     }
   }
 
-  // What a copy is returned as must not share the memory of an input, or of another output.
+  // What a copy is returned as must not share the memory of an input, or of another result. What is
+  // saved for the backward may: nobody writes to that.
   void separate_returned_copies() {
-    std::vector<int> outputs_on(program_.tensors.size());
-    std::vector<std::pair<TensorId, TensorId>> copies;  // And what each is laid on.
+    struct Returned {
+      std::optional<ir::ValueId> copy;
+      TensorId root;
+      bool is_result;
+    };
+    std::vector<Returned> all;
     for (const ir::Output& output : graph_.outputs()) {
-      if (!output.value.valid() || !graph_.value(output.value).is_tensor()) {
+      if (!output.value.valid() || !graph_.value(output.value).is_tensor() ||
+          output.kind == ir::OutputKind::kMutation) {
         continue;
       }
       const TensorId tensor = *program_.of_value[output.value.index()];
       const std::optional<StridedView> view = find_strided_view(program_, tensor);
-      const TensorId root = view ? view->root : tensor;
-      ++outputs_on[root.index()];
-      if (output.kind != ir::OutputKind::kMutation && is_copied(output.value)) {
-        copies.emplace_back(tensor, root);
-      }
+      all.push_back({find_copy(output.value),
+                     view ? view->root : tensor,
+                     output.kind == ir::OutputKind::kUser});
     }
-    for (const auto& [copy, root] : copies) {
-      const ir::NodeId maker = program_[root].node;
-      const bool borrowed = !maker.valid() || !aliases_of(graph_, graph_.node(maker)).empty();
-      if (borrowed || outputs_on[root.index()] > 1) {
-        program_.tensors[copy.index()].is_view = false;
+    for (const Returned& each : all) {
+      if (!each.copy) {
+        continue;
+      }
+      const ir::NodeId maker = program_[each.root].node;
+      const bool is_borrowed = !maker.valid() || !aliases_of(graph_, graph_.node(maker)).empty();
+      const auto is_other = [&](const Returned& other) {
+        return each.is_result && other.is_result && other.root == each.root &&
+               other.copy != each.copy;
+      };
+      if (is_borrowed || std::ranges::any_of(all, is_other)) {
+        program_.tensors[program_.of_value[each.copy->index()]->index()].is_view = false;
       }
     }
   }
