@@ -30,6 +30,6 @@ def programs():
         "None beside what is written": (lambda x: (x.add_(1), None, x * 2)[1:], (grid(3),)),
         "a constant without elements": (Empty(), (grid(2, 3),)),
         "views of constants that libtorch makes": (
-            Own(lambda s, x: (torch.view_as_real(s.z), s.r.view(torch.int32), s.r.unfold(0, 2, 2), x + 1),
-                z=complex_row, r=grid(6)), (grid(3),)),
+            Own(lambda s, x: (torch.view_as_real(s.z), s.r.view(torch.int32), s.q.unfold(0, 2, 2), x + 1),
+                z=complex_row, r=grid(6), q=grid(6)), (grid(3),)),
     }

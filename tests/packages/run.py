@@ -67,6 +67,12 @@ def difference(found, expected):
     return None
 
 
+def shared_memory(tensors):
+    """Which of them lie on the memory of which others."""
+    places = [leaf.untyped_storage().data_ptr() for leaf in tensors if isinstance(leaf, torch.Tensor) and leaf.numel()]
+    return [places.index(place) for place in places]
+
+
 def check(kiln, program, inputs, folder):
     """What is wrong, or nothing."""
     module = program if isinstance(program, torch.nn.Module) else Program(program)
@@ -81,6 +87,9 @@ def check(kiln, program, inputs, folder):
         found, expected = flat(runner(*given)), flat(module(*own))
         if len(found) != len(expected):
             return f"{len(found)} results instead of {len(expected)}"
+        together, alone = shared_memory([*given, *found]), shared_memory([*own, *expected])
+        if together != alone:
+            return f"inputs and results share memory as {together} instead of {alone}"
         named = [(f"result {number}", *pair) for number, pair in enumerate(zip(found, expected))]
         named += [(f"input {number} after the call", *pair) for number, pair in enumerate(zip(given, own))]
         for name, one, other in named:

@@ -78,7 +78,7 @@ static bool has_one_gradient(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // A parameter and an alias of it that was detached before are one value: that of the parameter,
-// which has a gradient.
+// which has a gradient. One value has no two gradients: two tensors that both want one are refused.
 void Recorder::prefer_leaf(const at::Tensor& tensor, ir::ValueId value) {
   if (!tensor.requires_grad() || !tensor.is_leaf() || graph_.value(value).producer.valid()) {
     return;

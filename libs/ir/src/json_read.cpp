@@ -146,7 +146,12 @@ class Reader {
       graph.symbols()[name] = {ends[0].integer(), ends[1].integer()};
     }
     for (const Cursor& guard : json.at("guards").items()) {
-      graph.guards().push_back(Guard::parse(guard.text()));
+      const std::string text = guard.text();
+      try {
+        graph.guards().push_back(Guard::parse(text));
+      } catch (const Error&) {
+        guard.fail("a relation between two sizes");
+      }
     }
     for (const Cursor& subgraph : json.at("subgraphs").items()) {
       graph.add_subgraph(Reader().graph(subgraph));

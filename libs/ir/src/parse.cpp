@@ -110,8 +110,9 @@ class GraphParser {
   void parse_guard() {
     (void)scanner_.word();
     const std::size_t begin = scanner_.start();
+    const std::string text = scanner_.quoted();
     try {
-      graph_.guards().push_back(Guard::parse(scanner_.quoted()));
+      graph_.guards().push_back(Guard::parse(text));
     } catch (const Error&) {
       scanner_.fail_at(begin, "a relation between two sizes");
     }

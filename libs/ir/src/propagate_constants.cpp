@@ -102,6 +102,7 @@ class Propagation {
       guard.left = fixed(guard.left);
       guard.right = fixed(guard.right);
     }
+    std::erase_if(graph.guards(), [](const Guard& guard) { return guard.is_constant(); });
     std::erase_if(graph.symbols(),
                   [](const auto& symbol) { return symbol.second.low == symbol.second.high; });
     return graph;

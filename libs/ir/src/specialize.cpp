@@ -44,6 +44,7 @@ Graph specialize(Graph graph, const Bindings& values) {
     fix(guard.left);
     fix(guard.right);
   }
+  std::erase_if(graph.guards(), [](const Guard& guard) { return guard.is_constant(); });
   return graph;
 }
 

@@ -1,5 +1,7 @@
 #include "kiln/ir/types.hpp"
 
+#include <cmath>
+
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::ir {
@@ -36,6 +38,19 @@ TEST_CASE("layouts and memory formats read back from their names", "[ir][types]"
   CHECK(parse_layout("strided") == Layout::kStrided);
   CHECK(to_string(Layout::kSparseCsr) == "sparse_csr");
   CHECK_FALSE(parse_layout("channels_last").has_value());
+}
+
+TEST_CASE("numbers are rounded to half types as their elements are", "[ir][types]") {
+  CHECK(round_to(0.3, DType::kFloat16) == 0.300048828125);
+  CHECK(round_to(0.3, DType::kBFloat16) == 0.30078125);
+  CHECK(round_to(-2049, DType::kFloat16) == -2048);  // A tie goes to the even one.
+  CHECK(round_to(2051, DType::kFloat16) == 2052);
+  CHECK(round_to(65519, DType::kFloat16) == 65504);
+  CHECK(std::isinf(round_to(65520, DType::kFloat16)));
+  CHECK(round_to(0x1p-25, DType::kFloat16) == 0);
+  CHECK(round_to(0x1.8p-24, DType::kFloat16) == 0x1p-23);
+  CHECK(round_to(0.3, DType::kFloat32) == 0.3);
+  CHECK(std::isnan(round_to(std::nan(""), DType::kBFloat16)));
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ struct Guard {
   [[nodiscard]] std::string to_string() const;
   /// "<" and the like, as in C++.
   [[nodiscard]] std::string_view sign() const;
+  /// Whether it mentions no symbol.
+  [[nodiscard]] bool is_constant() const { return left.is_constant() && right.is_constant(); }
   /// Whether it is kept where symbols have these values.
   [[nodiscard]] bool holds(const Bindings& values) const;
 
