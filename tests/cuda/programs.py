@@ -184,5 +184,7 @@ PROGRAMS = {
     "varying_convolutions": lambda: (Network().eval(), vary(lambda n: (r(n, 3, 32, 32),), 0)),
     "varying_attention": lambda: (Attention().eval(), vary(lambda n: (r(2, n, 64),), 1)),
     "varying_embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), vary(lambda n: (i(100, n, 9),), 0)),
+    "tiles_of_many_types": lambda: (Function(lambda a, b, c: torch.where(c.t(), a.t() + b.t(), a.t()).contiguous()), (r(80, 96, dtype=torch.float64), r(80, 96, dtype=torch.float64), r(80, 96) > 0)),
+    "negative_numbers": lambda: (Function(lambda x: (x * -torch.full((1,), -5.0), x + torch.full((1,), -5.0).abs(), torch.full((9,), -2.0).sigmoid() + x)), (r(9),)),
     "returned_input": lambda: (Function(lambda x: (x, x.view(-1), x + 1)), (r(4, 5),)),
 }

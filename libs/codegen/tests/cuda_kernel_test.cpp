@@ -160,6 +160,41 @@ TEST_CASE("a CUDA kernel that meets an index out of range says so", "[codegen][c
   CHECK_THROWS_WITH(run_cuda_cases({gather}), contains("found an index out of range"));
 }
 
+TEST_CASE("an index out of range is noticed where a row, a column or a kernel is stored",
+          "[codegen][cuda]") {
+  const auto [sum, of] = GENERATE(
+      table<std::string, std::string>({{"aten.sum.dim_IntList(%x, [1], false, none)", "40"},
+                                       {"aten.sum.dim_IntList(%x, [0], false, none)", "64"},
+                                       {"aten.sum.default(%x, none)", ""}}));
+  CAPTURE(sum);
+  const std::string index = of.empty() ? "1" : of;
+  KernelCase gather{graph("  input %x: f32[40, 64] user\n  input %w: f32[3] user\n"
+                          "  input %i: i64[" +
+                              index + "] user\n",
+                          "  %s: f32[" + of + "] = " + sum +
+                              "\n"
+                              "  %e: f32[" +
+                              index +
+                              "] = aten.index_select.default(%w, 0, %i)\n"
+                              "  %y: f32[" +
+                              index + "] = aten.add.Tensor(%s, %e)\n",
+                          "  output %y user\n"),
+                    1e-4};
+  gather.integer_end = 3;
+  check({gather});
+
+  gather.integer_end = 1000;
+  CHECK_THROWS_WITH(run_cuda_cases({gather}), contains("found an index out of range"));
+}
+
+TEST_CASE("numbers of an arange may be wider than indices", "[codegen][cuda]") {
+  check({{graph("  input %x: i64[300] user\n",
+                "  %a: i64[300] = aten.arange.start_step(0, 10066329600, 33554432, i64, strided, "
+                "cpu, false)\n"
+                "  %y: i64[300] = aten.add.Tensor(%x, %a, 1)\n",
+                "  output %y user\n")}});
+}
+
 std::string source_of(const std::string& nodes) {
   const KernelCase test{graph("  input %x: bf16[8, 16] user\n  input %y: bf16[8, 16] user\n",
                               nodes,

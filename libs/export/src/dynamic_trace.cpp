@@ -237,7 +237,7 @@ class DynamicTracer {
         continue;  // Of a size that is no symbol's alone, which does not vary.
       }
       ir::Guard mine{own(guard.left), guard.relation, own(guard.right)};
-      if (!mine.left.is_constant() || !mine.right.is_constant()) {
+      if (!mine.is_constant()) {
         graph.guards().push_back(std::move(mine));
       }
     }
