@@ -186,5 +186,6 @@ PROGRAMS = {
     "varying_embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), vary(lambda n: (i(100, n, 9),), 0)),
     "tiles_of_many_types": lambda: (Function(lambda a, b, c: torch.where(c.t(), a.t() + b.t(), a.t()).contiguous()), (r(80, 96, dtype=torch.float64), r(80, 96, dtype=torch.float64), r(80, 96) > 0)),
     "negative_numbers": lambda: (Function(lambda x: (x * -torch.full((1,), -5.0), x + torch.full((1,), -5.0).abs(), torch.full((9,), -2.0).sigmoid() + x)), (r(9),)),
+    "products_are_rounded": lambda: (Function(lambda x, y: (x * y - y * x == 0, (x + 1) * y + -(y * (x + 1)) == 0)), (r(300), r(300))),
     "returned_input": lambda: (Function(lambda x: (x, x.view(-1), x + 1)), (r(4, 5),)),
 }

@@ -14,6 +14,11 @@ def row(values, dtype=torch.float32):
     return torch.tensor(values * 9, dtype=dtype)
 
 
+def differences_of_products(x, y):
+    """Nothing, where x is y: if the second product were not rounded, what the first one was would be left."""
+    return x * x - y * y == 0, x * 0.1 + -(y * 0.1) == 0, x.sigmoid() * x - y.sigmoid() * y == 0, (x * y).view(3, -1).t() - (y * y).view(3, -1).t() == 0
+
+
 def half_beside_numbers(dtype):
     """ATen makes elements of numbers, single numbers and integers first; a factor alone keeps its digits."""
     def compared(x, single, integers):
@@ -70,6 +75,8 @@ def programs():
         "logit, bounds that change places": (lambda x: torch.logit(x, eps=0.7), (torch.tensor([0.5, 0.1, 0.9, math.nan]),)),
         "bounds that are no number": (lambda x: (x.clamp(min=math.nan), x.clamp(0, math.nan), F.hardtanh(x, math.nan, 3.0)),
                                       (row([1.0, 2.0, -1.0]),)),
+        "products are rounded before they are added": (differences_of_products, (row([0.1, 1.7, -3.3]), row([0.1, 1.7, -3.3]))),
+        "and those of doubles": (differences_of_products, (row([0.1, 1.7], torch.float64), row([0.1, 1.7], torch.float64))),
         "integers wrap": (lambda x: ((x + 1) > x, (-x) < 0, x.abs() < 0, (x * 2) == 0),
                           (row([2**31 - 1, -2**31, 5, -3], torch.int32),)),
         "negative numbers to uint8": (lambda x: x.to(torch.uint8), (row([-1.0, -300.5, 300.0, 255.9, -0.9]),)),

@@ -46,6 +46,7 @@ double real_unary(ScalarOp op, double x) {
     case ScalarOp::kErf: return std::erf(x);
     case ScalarOp::kGelu: return x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
     case ScalarOp::kSigmoid: return 1 / (1 + std::exp(-x));
+    case ScalarOp::kFence: return x;
     case ScalarOp::kRoundToHalf: return ir::round_to(x, DType::kFloat16);
     case ScalarOp::kRoundToBFloat16: return ir::round_to(x, DType::kBFloat16);
     default: throw Error(ErrorCode::kInternal, "no meaning for " + std::string(to_string(op)));

@@ -60,8 +60,9 @@ std::string_view to_string(ScalarOp op) {
                                         "gated",
                                         "is_nan",
                                         "round_to_half",
-                                        "round_to_bfloat16"};
-  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kRoundToBFloat16) + 1);
+                                        "round_to_bfloat16",
+                                        "fence"};
+  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kFence) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -89,6 +90,7 @@ int operation_cost(ScalarOp op) {
     case ScalarOp::kConstant:
     case ScalarOp::kRead:
     case ScalarOp::kReduced:
+    case ScalarOp::kFence:
     case ScalarOp::kIndex: return 0;
     case ScalarOp::kDivide:
     case ScalarOp::kTruncateDivide:

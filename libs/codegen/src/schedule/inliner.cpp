@@ -134,6 +134,23 @@ bool Inliner::changes_nothing(const Scalar& scalar) const {
   return program_[kernel_.operands[static_cast<std::size_t>(operand.integer)].tensor].dtype == type;
 }
 
+// What another operator has multiplied is rounded before it is added, as in eager mode: x * x - y *
+// y is 0 where x is y. Within an operator a compiler may contract the two.
+ScalarId Inliner::fenced(ScalarId original, ScalarId rewritten) {
+  const Scalar& read = program_.pool[original];
+  const bool is_result = read.op == ScalarOp::kRead && program_[read.tensor].value.valid();
+  switch (program_.pool[rewritten].op) {
+    case ScalarOp::kLoad:
+    case ScalarOp::kConstant:
+    case ScalarOp::kReduced:
+    case ScalarOp::kAdd:
+    case ScalarOp::kSubtract:
+    case ScalarOp::kMaximum:
+    case ScalarOp::kMinimum: return rewritten;
+    default: return is_result ? program_.pool.unary(ScalarOp::kFence, rewritten) : rewritten;
+  }
+}
+
 ScalarId Inliner::rewrite(ScalarId id,
                           const std::vector<Index>& variables,
                           IterationDomain span,
@@ -153,8 +170,12 @@ ScalarId Inliner::rewrite(ScalarId id,
   } else if (scalar.op == ScalarOp::kIndex) {
     result = program_.pool.index(scalar.indices[0]);
   } else {
+    const bool is_sum = ir::is_floating_point(scalar.dtype) &&
+                        (scalar.op == ScalarOp::kAdd || scalar.op == ScalarOp::kSubtract);
     for (ScalarId& operand : scalar.operands) {
-      operand = rewrite(operand, variables, span, done);
+      const ScalarId original = operand;
+      operand = rewrite(original, variables, span, done);
+      operand = is_sum ? fenced(original, operand) : operand;
     }
     result = changes_nothing(scalar) ? scalar.operands[0] : program_.pool.add(std::move(scalar));
   }

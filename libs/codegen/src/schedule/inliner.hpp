@@ -36,6 +36,7 @@ class Inliner {
   [[nodiscard]] Index position(IterationDomain span) const;
   [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, IterationDomain span) const;
   [[nodiscard]] bool changes_nothing(const Scalar& scalar) const;
+  ScalarId fenced(ScalarId original, ScalarId rewritten);
   ScalarId rewrite(ScalarId scalar,
                    const std::vector<Index>& variables,
                    IterationDomain span,

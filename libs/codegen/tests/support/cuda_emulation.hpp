@@ -130,6 +130,19 @@ static void __syncthreads() {
   kiln_emulation::barrier();
 }
 
+static float __fadd_rn(float a, float b) {
+  return a + b;
+}
+static float __fsub_rn(float a, float b) {
+  return a - b;
+}
+static double __dadd_rn(double a, double b) {
+  return a + b;
+}
+static double __dsub_rn(double a, double b) {
+  return a - b;
+}
+
 template <class T>
 static T __shfl_xor_sync(unsigned, T x, int distance) {
   const std::size_t self = kiln_emulation::block.running;

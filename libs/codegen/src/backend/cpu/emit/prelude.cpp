@@ -71,6 +71,34 @@ static inline Mask lanes_below(int n) {
 }
 )";
 
+// Keeps a compiler from contracting what made `x` with what it is added to.
+constexpr std::string_view kFence = R"(#if defined(__aarch64__)
+#define KILN_REGISTER "w"
+constexpr int kRegisterBytes = 16;
+#else
+#define KILN_REGISTER "v"
+#if defined(__AVX512F__)
+constexpr int kRegisterBytes = 64;
+#elif defined(__AVX__)
+constexpr int kRegisterBytes = 32;
+#else
+constexpr int kRegisterBytes = 16;
+#endif
+#endif
+template <class T>
+static inline T fence(T x) {
+  if constexpr (sizeof(T) <= kRegisterBytes) {
+    asm("" : "+" KILN_REGISTER(x));
+    return x;
+  } else {
+    typedef double Half __attribute__((vector_size(sizeof(T) / 2)));
+    struct Halves { Half low, high; } halves = __builtin_bit_cast(Halves, x);
+    halves = {fence(halves.low), fence(halves.high)};
+    return __builtin_bit_cast(T, halves);
+  }
+}
+)";
+
 // Elements that are computed in the type they are stored in.
 constexpr std::string_view kPlainMemory =
     R"(typedef $V Unaligned$V __attribute__((aligned(sizeof($S)), may_alias));
@@ -374,6 +402,7 @@ std::string Prelude::text() const {
   std::string out =
       "typedef long long Index;\nconstexpr int kLanes = " + std::to_string(lanes_) + ";\n";
   out += kMask;
+  out += fences_ ? kFence : std::string_view();
   for (const DType dtype : vectors_) {
     if (dtype != DType::kBool) {
       out += replaced(kVector, {{"$S", scalar_type(dtype)}, {"$V", vector_type(dtype)}});

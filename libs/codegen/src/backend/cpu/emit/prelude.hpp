@@ -37,6 +37,8 @@ class Prelude {
   void use_repeated() { repeated_ = true; }
   /// Tiles of elements of `dtype` that are turned.
   void use_transposed(ir::DType dtype) { turned_.insert(dtype); }
+  /// `fence`, of numbers and vectors: what it returns is not contracted with a sum.
+  void use_fence() { fences_ = true; }
   /// The vector type of `dtype`.
   void use_vector(ir::DType dtype);
   /// A function of vectors by its name: "exp", "maximum", … .
@@ -53,6 +55,7 @@ class Prelude {
   int lanes_;
   bool scattered_ = false;
   bool repeated_ = false;
+  bool fences_ = false;
   std::set<ir::DType> memory_;
   std::set<ir::DType> turned_;
   std::set<ir::DType> vectors_;

@@ -299,6 +299,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     case ScalarOp::kNegate: return "-(" + operands[0] + ")";
     case ScalarOp::kNot: return "~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
+    case ScalarOp::kFence: context_.prelude.use_fence(); return "fence(" + operands[0] + ")";
     case ScalarOp::kIsNan:
       return "__builtin_convertvector(" + operands[0] + " != " + operands[0] + ", Mask)";
     case ScalarOp::kRsqrt:
@@ -348,6 +349,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
     case ScalarOp::kNot:
       return scalar.dtype == DType::kBool ? "!" + operands[0] : "(" + type + ")~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
+    case ScalarOp::kFence: context_.prelude.use_fence(); return "fence(" + operands[0] + ")";
     case ScalarOp::kIsNan: return operands[0] + " != " + operands[0];
     case ScalarOp::kSqrt:
       return (scalar.dtype == DType::kFloat64 ? "__builtin_sqrt(" : "__builtin_sqrtf(") +

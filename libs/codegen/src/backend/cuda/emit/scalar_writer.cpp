@@ -157,6 +157,13 @@ std::string ScalarWriter::operation(const Scalar& scalar,
                                : ir::is_integral(scalar.dtype) ? "(unsigned)"
                                                                : "";
   if (const std::string_view symbol = infix_operator(scalar.op); !symbol.empty()) {
+    const bool is_fenced = std::ranges::any_of(scalar.operands, [&](ScalarId operand) {
+      return text_.scalar(operand).op == ScalarOp::kFence;
+    });
+    if (is_fenced) {  // These are never contracted.
+      return std::string(scalar.dtype == DType::kFloat64 ? "__d" : "__f") +
+             (scalar.op == ScalarOp::kAdd ? "add" : "sub") + "_rn(" + a + ", " + operands[1] + ")";
+    }
     if (scalar.op == ScalarOp::kAdd || scalar.op == ScalarOp::kSubtract ||
         scalar.op == ScalarOp::kMultiply) {
       return "(" + type + ")(" + wrapping + a + std::string(symbol) + wrapping + operands[1] + ")";
@@ -181,6 +188,7 @@ std::string ScalarWriter::operation(const Scalar& scalar,
                  : "(" + type + ")(" + a + " < 0 ? -" + wrapping + a + " : " + wrapping + a + ")";
     case ScalarOp::kSign: return "sign(" + a + ")";
     case ScalarOp::kReciprocal: return "1 / " + a;
+    case ScalarOp::kFence: return a;
     case ScalarOp::kRsqrt: return "1 / sqrt" + suffix + "(" + a + ")";
     case ScalarOp::kGelu:
       return "(" + type + ")0.5 * " + a + " * (1 + erf" + suffix + "(" + a + " * (" + type +
