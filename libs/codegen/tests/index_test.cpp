@@ -36,6 +36,19 @@ TEST_CASE("what counts down is divided without becoming negative", "[codegen][in
   CHECK(mod(down, 5, extents) == mod(i * 4 + Index(4), 5, extents));
 }
 
+TEST_CASE("what counts down by a size, or is divided by one, does not become negative either",
+          "[codegen][index]") {
+  const Expr n = Expr::symbol("n");
+  const std::vector<Expr> extents{n * 7};
+  const Index by_size = Index(n * 7) + i * (n * -1);
+  const Index down = Index(n * 7) + i * -1;
+
+  CHECK(floor_div(down, n, extents) == Index(7) + i * -1 + floor_div(i * (n - 1), n, extents));
+  CHECK(mod(down, n, extents) == mod(i * (n - 1), n, extents));
+  CHECK(mod(by_size, 5, extents) ==
+        mod(i * (n * 4) + Index(n * 7 - floor_div(n * 7, 5) * 5), 5, extents));
+}
+
 TEST_CASE("a quotient and its remainder join again", "[codegen][index]") {
   const std::vector<Expr> extents{60};
   const std::vector<Expr> sizes{3, 4, 5};

@@ -26,6 +26,18 @@ std::size_t hash_of(const Atom& atom) {
   return mix(mix(hash, atom.operand.hash()), atom.divisor.hash());
 }
 
+// Whether it is below zero whatever the sizes are, or zero where one of them is.
+bool is_negative(const Expr& factor) {
+  if (const auto number = factor.constant()) {
+    return *number < 0;
+  }
+  ir::Ranges ranges;
+  for (const std::string& symbol : factor.symbols()) {
+    ranges[symbol] = {0, ir::Range{}.high};
+  }
+  return factor.bounds(ranges).high <= 0;
+}
+
 // The largest value of `index` if all of its atoms are known not to be negative.
 std::optional<Expr> upper_bound(const Index& index, Extents extents) {
   Expr bound = index.constant();
@@ -33,7 +45,7 @@ std::optional<Expr> upper_bound(const Index& index, Extents extents) {
     return std::nullopt;
   }
   for (const Index::Term& term : index.terms()) {
-    if (const auto factor = term.factor.constant(); factor && *factor < 0) {
+    if (is_negative(term.factor)) {
       return std::nullopt;
     }
     const Atom& atom = *term.atom;
@@ -75,13 +87,14 @@ Split split(const Index& index, const Expr& divisor) {
   Split result{whole, index.constant() - whole * divisor};
   for (const Index::Term& term : index.terms()) {
     const Expr factor = floor_div(term.factor, divisor);
-    const auto number = term.factor.constant();
     if (factor * divisor == term.factor) {
       result.quotient = result.quotient + Index::of(term.atom) * factor;
-    } else if (number && *number < 0 && divisor.constant()) {
-      // Kernels divide towards zero, so what they divide must not be negative.
-      result.quotient = result.quotient + Index::of(term.atom) * factor;
-      result.remainder = result.remainder + Index::of(term.atom) * (term.factor - factor * divisor);
+    } else if (is_negative(term.factor)) {
+      // Kernels divide towards zero, so what they divide must not be negative. Where a symbol is in
+      // it, f x is f d x + (f - f d) x.
+      const Expr& times = factor.is_constant() ? factor : term.factor;
+      result.quotient = result.quotient + Index::of(term.atom) * times;
+      result.remainder = result.remainder + Index::of(term.atom) * (term.factor - times * divisor);
     } else {
       result.remainder = result.remainder + Index::of(term.atom) * term.factor;
     }
@@ -109,7 +122,7 @@ struct Factored {
 std::optional<Factored> factor(const Index& index, const Expr& divisor, Extents extents) {
   for (const Index::Term& term : index.terms()) {
     const Expr& unit = term.factor;
-    if (const auto constant = unit.constant(); constant && *constant <= 1) {
+    if (unit == Expr(1) || unit == Expr(0) || is_negative(unit)) {
       continue;
     }
     const Expr rest = floor_div(divisor, unit);

@@ -301,10 +301,11 @@ void Inliner::add_member(TensorId id, const std::unordered_set<TensorId>& kept) 
     value = expand_pointwise(id);
   }
   if (kept.contains(id)) {
-    // A store rounds by itself.
-    const Scalar& stored = program_.pool[value];
-    if (rounded_type(stored.op) == tensor.dtype) {
-      value = stored.operands[0];
+    // A store rounds by itself; what a scan adds up is not what it stores.
+    const Scalar& rounding = program_.pool[value];
+    const bool is_stored = tensor.kind != Tensor::Kind::kScan;
+    if (is_stored && rounded_type(rounding.op) == tensor.dtype) {
+      value = rounding.operands[0];
     }
     const IterationDomain span = spans_.at(id);
     std::vector<Index> indices = indices_of_result(id, span);
