@@ -77,6 +77,19 @@ def programs():
                                       (row([1.0, 2.0, -1.0]),)),
         "products are rounded before they are added": (differences_of_products, (row([0.1, 1.7, -3.3]), row([0.1, 1.7, -3.3]))),
         "and those of doubles": (differences_of_products, (row([0.1, 1.7], torch.float64), row([0.1, 1.7], torch.float64))),
+        "running sums of elements made half": (
+            lambda x, y: (x.half().cumsum(0), x.half().cumprod(0), y.half().cumsum(0), y.bfloat16().cumsum(1)),
+            (torch.tensor([70000.0, -70000.0, 1e-3, 2.0]), torch.tensor([[70000.0] * 40, [-70000.0] * 40, [1.0] * 40]))),
+        "a stack of several types": (
+            lambda i, f, h, b: (torch.stack([i.sum(), f.sum()]), torch.stack([h, f]), torch.stack([b, i], 1)),
+            (torch.tensor([1, 500]), torch.tensor([0.3, 70000.0]), torch.tensor([1.0, 2.0]).half(), torch.tensor([True, False]))),
+        "slope of smooth_l1_loss": (
+            lambda g, x, y: (aten.smooth_l1_loss_backward(g, x, y, 0, 1.0), aten.smooth_l1_loss_backward(g, x, y, 0, 0.0)),
+            (row([1.0, 1.0, 1.0, 2.0]), row([math.nan, 0.5, -3.0, 1.0]), row([0.0, 0.0, 0.0, 1.0]))),
+        "quotients of integers, out=": (
+            lambda x, y: (torch.div(x, y, out=torch.empty(3)), torch.atan2(x, y, out=torch.empty(3)),
+                          torch.div(x, y, rounding_mode="floor", out=torch.empty(3, dtype=torch.int64))),
+            (torch.tensor([1, 7, -7]), torch.tensor([2, 2, 2]))),
         "integers wrap": (lambda x: ((x + 1) > x, (-x) < 0, x.abs() < 0, (x * 2) == 0),
                           (row([2**31 - 1, -2**31, 5, -3], torch.int32),)),
         "negative numbers to uint8": (lambda x: x.to(torch.uint8), (row([-1.0, -300.5, 300.0, 255.9, -0.9]),)),

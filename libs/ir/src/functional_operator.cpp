@@ -116,6 +116,14 @@ const Names& accumulations() {
 }
 
 /// The type of what is computed from the operands; an `out=` argument is none of them.
+// Operators of which even integers make floating-point numbers.
+bool makes_real(std::string_view in_place, const Node& node) {
+  const bool rounds = node.arguments.size() > 2 && in_place == "div_" &&
+                      std::holds_alternative<std::string>(node.arguments[2]);
+  return !rounds && (in_place == "div_" || in_place == "atan2_" || in_place == "copysign_" ||
+                     in_place == "xlogy_");
+}
+
 DType promoted(const Graph& graph, const Node& node, bool without_mutated) {
   std::vector<const TensorMeta*> operands;
   for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
@@ -160,6 +168,10 @@ FunctionalOperator functional_operator(const Graph& graph, const Node& node) {
     result.order = Order::kPointwise;
   } else if (promoting().contains(in_place)) {
     result.dtype = promoted(graph, node, result.drops_mutated);
+    if (makes_real(in_place, node) &&
+        (is_integral(*result.dtype) || result.dtype == DType::kBool)) {
+      result.dtype = DType::kFloat32;
+    }
     result.order = Order::kPointwise;
   } else if (result.drops_mutated) {
     result.order = Order::kRowMajor;

@@ -85,6 +85,12 @@ Expanded floored_quotient(Expansion& e) {
       e.pointwise(target, {e.raw(0).id, e.argument(1), std::string("floor")}, e.result(0).dtype));
 }
 
+// Bounds are as they were given: an integer may have more digits than a double.
+Expanded bounded(Expansion& e, Argument low, Argument high) {
+  return one(e.pointwise(
+      "aten.clamp.default", {e.raw(0).id, std::move(low), std::move(high)}, e.result(0).dtype));
+}
+
 }  // namespace
 
 void add_arithmetic_decompositions(Decompositions& table) {
@@ -128,10 +134,10 @@ void add_arithmetic_decompositions(Decompositions& table) {
   }};
   table["aten.nan_to_num.default"] = {nan_to_num};
   table["aten.logit.default"] = {logit};
-  table["aten.clamp_min.default"] = {
-      [](Expansion& e) { return one(clamp(e.raw(0), e.number(1), std::nullopt)); }, true};
-  table["aten.clamp_max.default"] = {
-      [](Expansion& e) { return one(clamp(e.raw(0), std::nullopt, e.number(1))); }, true};
+  table["aten.clamp_min.default"] = {[](Expansion& e) { return bounded(e, e.argument(1), {}); },
+                                     true};
+  table["aten.clamp_max.default"] = {[](Expansion& e) { return bounded(e, {}, e.argument(1)); },
+                                     true};
   table["aten.clamp_min.Tensor"] = {[](Expansion& e) { return one(maximum(e.raw(0), e.raw(1))); },
                                     true};
   table["aten.clamp_max.Tensor"] = {[](Expansion& e) { return one(minimum(e.raw(0), e.raw(1))); },

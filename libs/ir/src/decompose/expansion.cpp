@@ -153,15 +153,19 @@ Term Expansion::pointwise(std::string target,
 }
 
 Term Expansion::full(std::vector<Expr> sizes, double value, DType dtype, Device device) {
+  const Argument number =
+      is_floating_point(dtype) ? Argument(value) : Argument(Expr(static_cast<std::int64_t>(value)));
+  return full_of(std::move(sizes), number, dtype, device);
+}
+
+Term Expansion::full_of(std::vector<Expr> sizes, Argument value, DType dtype, Device device) {
   TensorMeta meta;
   meta.dtype = dtype;
   meta.device = device;
   meta.strides = contiguous_strides(sizes);
   meta.sizes = sizes;
-  const Argument number =
-      is_floating_point(dtype) ? Argument(value) : Argument(Expr(static_cast<std::int64_t>(value)));
   return compute("aten.full.default",
-                 {std::move(sizes), number, dtype, Layout::kStrided, device, false},
+                 {std::move(sizes), std::move(value), dtype, Layout::kStrided, device, false},
                  std::move(meta));
 }
 

@@ -73,6 +73,8 @@ class Expansion {
   /// A view of its first argument, whose metadata is known.
   Term view(std::string target, std::vector<Argument> arguments, TensorMeta meta);
   Term full(std::vector<Expr> sizes, double value, DType dtype, Device device);
+  /// The same of a number that was an argument, with all the digits of an integer.
+  Term full_of(std::vector<Expr> sizes, Argument value, DType dtype, Device device);
   Term cast(Term term, DType dtype);
   /// `term` with type and strides of `meta`, which must be dense.
   Term like(Term term, const TensorMeta& meta);

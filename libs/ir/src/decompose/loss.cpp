@@ -54,8 +54,9 @@ Term smooth_l1(Expansion& e, Term x, Term target) {
 Term smooth_l1_slope(Expansion& e, Term x, Term target) {
   const Term difference = x - target;
   const double beta = e.number(4, 1);
-  return beta == 0 ? sign(difference)
-                   : where(abs(difference) < beta, difference / beta, sign(difference));
+  // NaN stays NaN, which it would not be of sign alone; with a beta of 0, 0 counts as negative.
+  return where(
+      abs(difference) >= beta, where(difference <= 0, -1, sign(difference)), difference / beta);
 }
 
 Term huber(Expansion& e, Term x, Term target) {

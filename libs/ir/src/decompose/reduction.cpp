@@ -33,7 +33,7 @@ Decomposition deviation(bool root, bool with_mean) {
 }
 
 Expanded log_sum_exp(Expansion& e) {
-  const Term x = e.tensor(0);
+  const Term x = e.promoted(0);
   const std::vector<std::size_t> dimensions = e.dimensions(1, x.rank());
   const Term largest = amax(x, dimensions, true);
   const Term shift = where(is_infinite(largest), 0, largest);

@@ -77,7 +77,7 @@ Expanded stack(Expansion& e) {
   const std::size_t dimension = e.dimension(1, e.result(0).sizes.size());
   std::vector<Term> parts;
   for (const Term& part : e.tensors(0)) {
-    parts.push_back(unsqueeze(part, dimension));
+    parts.push_back(unsqueeze(e.cast(part, e.result(0).dtype), dimension));
   }
   return one(cat(parts, dimension));
 }
@@ -99,10 +99,12 @@ Decomposition filled(double value) {
           true};
 }
 
-Expanded counted(Expansion& e) {
+Expanded counted(Expansion& e, bool from_zero) {
   const TensorMeta& meta = e.result(0);
-  const bool from_zero = !e.has(1) || !std::holds_alternative<Expr>(e.argument(1));
-  if (!std::holds_alternative<Expr>(e.argument(0))) {
+  const auto is_integer = [&](std::size_t i) {
+    return std::holds_alternative<Expr>(e.argument(i));
+  };
+  if (!is_integer(0) || !(from_zero || is_integer(1))) {
     return std::nullopt;
   }
   return one(e.compute("aten.arange.start_step",
@@ -220,11 +222,12 @@ void add_structure_decompositions(Decompositions& table) {
   }
   table["aten.new_full.default"] = {
       [](Expansion& e) {
-        return one(e.full(e.result(0).sizes, e.number(2), e.result(0).dtype, e.result(0).device));
+        const TensorMeta& meta = e.result(0);
+        return one(e.full_of(meta.sizes, e.argument(2), meta.dtype, meta.device));
       },
       true};
-  table["aten.arange.default"] = {counted, true};
-  table["aten.arange.start"] = {counted, true};
+  table["aten.arange.default"] = {[](Expansion& e) { return counted(e, true); }, true};
+  table["aten.arange.start"] = {[](Expansion& e) { return counted(e, false); }, true};
   table["aten.tril.default"] = {[](Expansion& e) { return triangle(e, true); }, true};
   table["aten.triu.default"] = {[](Expansion& e) { return triangle(e, false); }, true};
   table["aten.roll.default"] = {roll, true};
