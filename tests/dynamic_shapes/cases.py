@@ -156,8 +156,8 @@ def cases():
     made["what counts down, divided by a size"] = Case(
         Function(lambda x: x.transpose(1, 2).flatten(1).flip(1) * 2), **one("n", 2, "n", 6, at=({"n": 1}, {"n": 33})))
     made["what counts down by a size, divided"] = Case(
-        Function(lambda x: x.t().reshape(4, x.shape[1]).flip([0]) + 1), lambda n: (torch.randn(4, n),),
-        ({1: Dim.AUTO},), {"n": (4, 100)}, {"n": 5}, at=({"n": 13},))
+        Function(lambda x: x.t().reshape(4, x.shape[1]).flip([0]) + 1), lambda n: (torch.randn(4, 2 * n + 1),),
+        ({1: Dim.AUTO},), {"n": (2, 50)}, {"n": 3}, at=({"n": 13},))
     made["DS-02 test_poi_multiple_dynamic"] = Case(
         Function(lambda x, y: (x + y).sin() * x), two_rows, ({0: batch}, {0: batch}),
         {"n": (1, 512)}, {"n": 128}, at=({"n": 128}, {"n": 64}, {"n": 211}))

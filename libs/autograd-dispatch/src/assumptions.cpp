@@ -35,6 +35,9 @@ Assumptions::Assumptions(const Plan& plan)
   for (const ChangePlan& change : plan.changes) {
     written_.push_back(change.argument);
   }
+  for (const std::uint32_t input : plan.backward_writes) {
+    written_.push_back(plan.inputs[input].argument);
+  }
 }
 
 std::string Assumptions::violated_by(const Tensors& arguments) const {

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <iterator>
@@ -24,7 +25,7 @@ using torch::autograd::variable_list;
 struct NoDoubleBackward : torch::autograd::Function<NoDoubleBackward> {
   static at::Tensor forward(AutogradContext*,
                             const at::Tensor& gradient,
-                            at::TensorList /*saved*/) {
+                            at::TensorList /*sources*/) {
     return gradient.detach();
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
@@ -47,6 +48,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     context->save_for_backward(std::move(computed.saved));
     auto holder = c10::make_intrusive<Holder>(graphs);
     holder->symbols = std::move(computed.symbols);
+    holder->saves_computed = computed.saves_computed;
     for (const std::uint32_t input : graphs->backward_writes()) {
       holder->written.push_back((*inputs)[input]);
       holder->versions.push_back(version_of((*inputs)[input]));
@@ -70,16 +72,17 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     holder.require_writable();
     const std::shared_ptr<TrainingGraphs>& graphs = holder.graphs;
     variable_list saved = context->get_saved_variables();
-    const variable_list differentiated = c10::GradMode::is_enabled() ? saved : variable_list();
+    variable_list sources = c10::GradMode::is_enabled() ? saved : variable_list();
     Tensors tangents;
     for (const std::uint32_t result : graphs->tangents()) {
       tangents.push_back(std::move(gradients[result]));
     }
-    variable_list incoming;
-    for (const at::Tensor& tangent : tangents) {
-      if (c10::GradMode::is_enabled() && tangent.defined()) {
-        incoming.push_back(tangent);
-      }
+    if (c10::GradMode::is_enabled()) {
+      std::copy_if(tangents.begin(),
+                   tangents.end(),
+                   std::back_inserter(sources),
+                   [](const at::Tensor& tangent) { return tangent.defined(); });
+      add_differentiated(holder.saves_computed, sources);
     }
     variable_list computed;
     {
@@ -93,8 +96,6 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     variable_list all(2);  // Graphs and inputs have none.
     for (at::Tensor& gradient : computed) {
       if (c10::GradMode::is_enabled() && gradient.defined()) {
-        variable_list sources = differentiated;
-        sources.insert(sources.end(), incoming.begin(), incoming.end());
         gradient = NoDoubleBackward::apply(gradient, at::TensorList(sources));
       }
       all.push_back(std::move(gradient));
@@ -104,11 +105,25 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
   }
 
  private:
+  // What was computed from the inputs has no history of its own; these stand for the inputs.
+  static void add_differentiated(bool saves_computed, variable_list& sources) {
+    if (!saves_computed) {
+      return;
+    }
+    for (const torch::autograd::Edge& edge : torch::autograd::get_current_node()->next_edges()) {
+      if (edge.is_valid()) {
+        sources.push_back(at::empty({0}));
+        torch::autograd::impl::set_gradient_edge(sources.back(), edge);
+      }
+    }
+  }
+
   struct Holder : torch::CustomClassHolder {
     explicit Holder(std::shared_ptr<TrainingGraphs> held) : graphs(std::move(held)) {}
     std::shared_ptr<TrainingGraphs> graphs;
     ir::Bindings symbols;  // Apart from the saved tensors, which hooks see.
-    Tensors written;       // Inputs that the backward writes, and how often they had been written.
+    bool saves_computed = false;
+    Tensors written;  // Inputs that the backward writes, and how often they had been written.
     std::vector<std::int64_t> versions;
 
     void require_writable() const {
@@ -189,6 +204,7 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
       backward_writes_(plan.backward_writes),
       reached_by_(plan.reached_by),
       deterministic_(plan.deterministic),
+      grad_mode_(plan.grad_mode),
       differentiates_(plan.inputs.size(), false),
       differentiable_(plan.computed + plan.node_aliases.size(), false),
       halves_(plan.halves),
@@ -220,8 +236,15 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
                        std::make_move_iterator(all.end()));
   all.resize(computed_);
+  std::vector<bool> is_constant(forward.saved.size(), false);
   for (const auto& [saved, input] : halves_.saved_on_input) {
     count_writes_with(forward.saved[saved], inputs[input]);
+    is_constant[saved] = is_constant[saved] || !inputs[input].requires_grad();
+  }
+  for (std::size_t i = 0; i < forward.saved.size(); ++i) {
+    const bool is_real = forward.saved[i].defined() &&
+                         (forward.saved[i].is_floating_point() || forward.saved[i].is_complex());
+    forward.saves_computed = forward.saves_computed || (is_real && !is_constant[i]);
   }
   for (const auto& [saved, result] : halves_.saved_on_result) {
     count_writes_with(forward.saved[saved], all[result]);
@@ -286,6 +309,8 @@ Tensors TrainingGraphs::apply(const std::shared_ptr<TrainingGraphs>& graphs,
     // Results require grad though no input does: of a leaf that the function made.
     differentiated.push_back(at::zeros({0}).set_requires_grad(true));
   }
+  // A function that was traced with grad mode off has switched it on.
+  const at::AutoGradMode mode(c10::GradMode::is_enabled() || !graphs->grad_mode_);
   return CompiledNode::apply(
       graphs, std::make_shared<const Tensors>(inputs), at::TensorList(differentiated));
 }

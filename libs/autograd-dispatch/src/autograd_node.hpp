@@ -27,7 +27,8 @@ class TrainingGraphs {
   struct Forward {
     Tensors results;  ///< `plan.computed` of the graph's, then the node's aliases.
     Tensors saved;
-    ir::Bindings symbols;  ///< Values of sizes that vary, for the backward.
+    ir::Bindings symbols;         ///< Values of sizes that vary, for the backward.
+    bool saves_computed = false;  ///< Whether one of `saved` is of what is differentiated.
   };
   [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
   /// What the forward saved and one tangent per differentiable result (undefined where there is
@@ -49,6 +50,7 @@ class TrainingGraphs {
   std::vector<std::uint32_t> tangents_, gradients_, backward_writes_;
   std::vector<std::vector<std::uint32_t>> reached_by_;
   bool deterministic_;
+  bool grad_mode_;                    // Of the trace.
   std::vector<bool> differentiates_;  // By input: autograd is to go on through it.
   std::vector<bool> differentiable_;  // By result.
   std::vector<std::pair<OutputPlan, ViewMaker>> node_aliases_;

@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/native/Resize.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -28,15 +29,22 @@ bool has_new_history(const TensorState& before, const TensorState& now) {
   return now.requires_grad && !now.leaf && now.history.function != before.history.function;
 }
 
-struct AutocastState {
+// Settings that a compiled call would not leave changed.
+struct Settings {
   bool cpu = at::autocast::is_autocast_enabled(at::kCPU);
   bool cuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  at::ScalarType cpu_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  at::ScalarType cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  caffe2::TypeMeta default_dtype = c10::get_default_dtype();
 
   void restore() const {
     at::autocast::set_autocast_enabled(at::kCPU, cpu);
     at::autocast::set_autocast_enabled(at::kCUDA, cuda);
+    at::autocast::set_autocast_dtype(at::kCPU, cpu_dtype);
+    at::autocast::set_autocast_dtype(at::kCUDA, cuda_dtype);
+    c10::set_default_dtype(default_dtype);
   }
-  bool operator==(const AutocastState&) const = default;
+  bool operator==(const Settings&) const = default;
 };
 
 std::vector<TensorState> states_of(const Tensors& tensors) {
@@ -68,7 +76,7 @@ void require_unwritten(const Tensors& tensors,
 }  // namespace
 
 Tensors JointProgram::call(const Tensors& arguments) {
-  const AutocastState autocast;
+  const Settings settings;
   Tensors outputs;
   {
     const at::AutoGradMode mode(c10::GradMode::is_enabled());
@@ -76,16 +84,19 @@ Tensors JointProgram::call(const Tensors& arguments) {
     try {
       outputs = function_(arguments);
     } catch (...) {
-      autocast.restore();
+      settings.restore();
       throw;
     }
     if (c10::GradMode::is_enabled() != before) {
       grad_mode_after_ = !before;
     }
   }
-  if (AutocastState() != autocast) {
-    autocast.restore();
-    throw Error(ErrorCode::kUnsupported, "the function leaves autocast switched on or off");
+  if (const Settings left; left != settings) {
+    settings.restore();
+    throw Error(ErrorCode::kUnsupported,
+                left.default_dtype != settings.default_dtype
+                    ? "the function leaves the default dtype changed"
+                    : "the function leaves autocast switched on or off, or with another type");
   }
   return outputs;
 }
@@ -102,6 +113,7 @@ Tensors JointProgram::run(const Tensors& sources) {
   }
 
   Tensors outputs = call(twins.arguments);
+  capture::require_lasting_memory();
 
   for (const at::Tensor& source : sources) {
     if (source.defined() && source.is_leaf() && source.grad().defined()) {
@@ -271,6 +283,27 @@ void JointProgram::require_resizable(std::uint32_t argument,
   }
 }
 
+// A leaf that the function has made and returns would get its gradient from what else it returns.
+void JointProgram::require_unused_leaves(const Tensors& differentiable) const {
+  const Tensors& known = outputs_->arguments();
+  Tensors leaves;
+  for (const at::Tensor& output : outputs_->outputs()) {
+    const auto is_output = [&](const at::Tensor& other) { return other.is_same(output); };
+    if (output.defined() && output.requires_grad() && output.is_leaf() &&
+        std::none_of(known.begin(), known.end(), is_output)) {
+      leaves.push_back(output);
+    }
+  }
+  for (const std::vector<std::uint32_t>& results :
+       autograd_dispatch::reached_by(differentiable, leaves)) {
+    if (!results.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the function returns a leaf that it has made, and something computed from it: "
+                  "the leaf would get no gradient. Pass it as an argument, or return it detached");
+    }
+  }
+}
+
 Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watched) {
   torch::autograd::variable_list differentiable, tangents, targets;
   const auto add = [&](const at::Tensor& result, std::size_t position) {
@@ -292,6 +325,7 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
   if (differentiable.empty()) {
     return {};
   }
+  require_unused_leaves(differentiable);
   for (std::uint32_t i = 0; i < sources.size(); ++i) {
     if (sources[i].defined() && sources[i].requires_grad() && sources[i].is_leaf()) {
       gradients_.push_back(i);

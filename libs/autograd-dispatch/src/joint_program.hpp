@@ -64,6 +64,7 @@ class JointProgram {
                          const TensorState& before,
                          const TensorState& now) const;
   Tensors differentiate(const Tensors& sources, const Tensors& watched);
+  void require_unused_leaves(const Tensors& differentiable) const;
   void find_backward_writes(const Tensors& inputs,
                             const std::vector<TensorState>& before,
                             const std::vector<bool>& written_before);

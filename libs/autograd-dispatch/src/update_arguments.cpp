@@ -11,7 +11,8 @@ namespace {
 // sees to the new one.
 class UpdateArguments : public Wrapper {
  public:
-  explicit UpdateArguments(const Plan& plan) : writes_(plan.writes), changes_(plan.changes) {}
+  explicit UpdateArguments(const Plan& plan)
+      : grad_mode_(plan.grad_mode), writes_(plan.writes), changes_(plan.changes) {}
 
   void before(Call& call) const override {
     for (const WritePlan& write : writes_) {
@@ -31,7 +32,7 @@ class UpdateArguments : public Wrapper {
         raise_version(argument);
       }
       if (change.geometry) {
-        const at::AutoGradMode mode(change.visible && c10::GradMode::is_enabled());
+        const at::AutoGradMode mode(change.visible && (c10::GradMode::is_enabled() || !grad_mode_));
         argument.as_strided_(change.geometry->sizes,
                              change.geometry->strides,
                              argument.storage_offset() + change.geometry->offset);
@@ -39,6 +40,7 @@ class UpdateArguments : public Wrapper {
     }
     for (const WritePlan& write : writes_) {
       if (write.visible) {
+        const at::AutoGradMode mode(c10::GradMode::is_enabled() || !grad_mode_);
         call.inputs[write.input].copy_(call.results[*write.result]);
       }
     }
@@ -60,6 +62,7 @@ class UpdateArguments : public Wrapper {
     input.detach().copy_(results[*write.result]);
   }
 
+  bool grad_mode_;  // Of the trace: a function may have switched it on.
   std::vector<WritePlan> writes_;
   std::vector<ChangePlan> changes_;
 };

@@ -90,7 +90,9 @@ ViewMaker::ViewMaker(const ViewPlan& plan) : history_(plan.history), geometry_(p
 }
 
 at::Tensor ViewMaker::make(const at::Tensor& base) const {
-  const at::AutoGradMode mode(history_ == ViewPlan::History::kView && c10::GradMode::is_enabled());
+  // A function that is called with grad mode off may have switched it on.
+  const bool is_followed = c10::GradMode::is_enabled() || base.requires_grad();
+  const at::AutoGradMode mode(history_ == ViewPlan::History::kView && is_followed);
   const bool detached = history_ == ViewPlan::History::kDetached;
   const at::Tensor from = detached ? base.detach() : base;
   at::Tensor made;

@@ -126,8 +126,15 @@ Tensors finish(const char* target,
   }
   {
     const PauseRecording unrecorded;
+    // Each is a value of its own, also where a branch returns what it captured, or one tensor
+    // twice.
+    Tensors others = operands;
     for (at::Tensor& result : results) {
-      result = result.detach();
+      const bool is_shared = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+        return result.is_alias_of(other);
+      });
+      result = is_shared ? Recorder::current()->copy_of(result) : result.detach();
+      others.push_back(result);
     }
     const bool depends =
         std::any_of(operands.begin(), operands.end(), [](const at::Tensor& tensor) {

@@ -2,8 +2,11 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include <mutex>
+
+#include "kiln/base/error.hpp"
 
 namespace kiln::capture {
 
@@ -67,6 +70,29 @@ void PrivateGenerator::run(torch::jit::Stack& stack,
     throw;
   }
   restore();
+}
+
+UnseededGenerator::UnseededGenerator() {
+  const at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  state_ = generator.get_state();
+  seed_ = generator.current_seed();
+}
+
+void UnseededGenerator::require_unchanged() const {
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  const at::Tensor state = generator.get_state();
+  if (at::equal(state, state_)) {
+    return;
+  }
+  // Else another thread has drawn from it.
+  at::Generator fresh = generator.clone();
+  fresh.set_current_seed(generator.current_seed());
+  if (generator.current_seed() != seed_ || at::equal(state, fresh.get_state())) {
+    generator.set_state(state_);
+    throw Error(ErrorCode::kUnsupported,
+                "the program seeds the default generator, which a compiled one would do once: call "
+                "torch::manual_seed outside of it");
+  }
 }
 
 }  // namespace kiln::capture

@@ -32,4 +32,18 @@ class PrivateGenerator {
   std::vector<std::pair<c10::Device, at::Generator>> generators_;  // One or two.
 };
 
+/// The default generator as it was: a program on twins draws from a private one, and changes it
+/// only by seeding it, which is no operator.
+class UnseededGenerator {
+ public:
+  UnseededGenerator();
+
+  /// Throws `Error` with `kUnsupported` if the program has seeded it, which is undone.
+  void require_unchanged() const;
+
+ private:
+  at::Tensor state_;
+  std::uint64_t seed_;
+};
+
 }  // namespace kiln::capture

@@ -83,6 +83,10 @@ Recording trace(const TensorFunction& function,
   }
 
   Recording recording;
+  const UnseededGenerator generator = [] {
+    const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
+    return UnseededGenerator();
+  }();
   {
     const c10::DebugInfoGuard reachable(c10::DebugInfoKind::TEST_INFO_2, recorder);
     const c10::impl::IncludeDispatchKeyGuard recorded(
@@ -90,6 +94,7 @@ Recording trace(const TensorFunction& function,
     const ValueFreeGradients gradients(/*enabled=*/!options.pre_dispatch);
     try {
       recording.outputs = function(arguments);
+      recorder->require_lasting_memory();
       for (const at::Tensor& output : recording.outputs) {
         recorder->add_output(output);
       }
@@ -103,6 +108,9 @@ Recording trace(const TensorFunction& function,
   }
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   recorder->restore_captured();
+  if (options.on_twins) {
+    generator.require_unchanged();
+  }
   recording.compute_escaped = [escaped = recorder->escaped(),
                                graph = recorder->graph(),
                                inputs,
@@ -153,6 +161,10 @@ Recording record_nested(const TensorFunction& function, const Tensors& inputs) {
 
 Tensors captured_so_far() {
   return current().captured();
+}
+
+void require_lasting_memory() {
+  current().require_lasting_memory();
 }
 
 void note_use(const at::Tensor& tensor) {

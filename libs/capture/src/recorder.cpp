@@ -356,12 +356,21 @@ void Recorder::add_results(ir::Node node,
     }
     metas.emplace_back(describe(result));
   }
+  // What is written is returned as the object that it was.
+  const bool makes_objects = node.mutates.empty();
   const ir::NodeId id = graph_.add_node(std::move(node), std::move(metas));
   for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined()) {
+      continue;
+    }
+    const ir::ValueId value = graph_.node(id).results[i];
     // A second name for the same window on the same memory changes nothing: the first stays.
-    if (results[i].defined() && !values_.find(results[i])) {
-      values_.set(results[i], graph_.node(id).results[i]);
-      escaped_.watch(results[i], graph_.node(id).results[i], !uncomputed_.contains(results[i]));
+    const bool is_second = values_.find(results[i]).has_value();
+    if (!is_second) {
+      values_.set(results[i], value);
+    }
+    if (!is_second || makes_objects) {
+      escaped_.watch(results[i], value, !uncomputed_.contains(results[i]));
     }
   }
 }
@@ -377,6 +386,7 @@ void Recorder::call_region(std::string target,
   for (ir::Graph& body : bodies) {
     for (const ir::Node& inner : body.nodes()) {
       node.random = node.random || inner.random;
+      node.effectful = node.effectful || inner.effectful;
     }
     node.arguments.emplace_back(ir::SubgraphRef{graph_.add_subgraph(std::move(body))});
   }
@@ -404,6 +414,10 @@ at::Tensor Recorder::some_like(const at::Tensor& tensor) {
   return options_.without_values
              ? uncomputed_.make_like(at::empty_like(detached, detached.options().device(at::kMeta)))
              : at::ones_like(detached);
+}
+
+at::Tensor Recorder::copy_of(const at::Tensor& tensor) {
+  return options_.without_values ? some_like(tensor) : tensor.detach().clone();
 }
 
 void Recorder::run_privately(const std::function<void()>& call) {

@@ -77,6 +77,11 @@ class Recorder : public c10::DebugInfoBase {
                    const Tensors& results);
   /// Some tensor in the layout of `tensor`: ones, or without elements where none are computed.
   at::Tensor some_like(const at::Tensor& tensor);
+  /// To be called when the program has returned. Throws `Error` with `kUnsupported` if it captured
+  /// a tensor on borrowed memory that nobody else holds.
+  void require_lasting_memory() const;
+  /// A copy, with its elements where it has some.
+  at::Tensor copy_of(const at::Tensor& tensor);
 
   /// The value of `tensor` in this trace, captured if it is new.
   ir::ValueId value_of(const at::Tensor& tensor);
@@ -149,7 +154,7 @@ class Recorder : public c10::DebugInfoBase {
                    const Tensors& written,
                    std::span<const c10::IValue> results);
   Allocation allocation_by(const std::string& target);
-  void lift_literals(const at::Tensor& tensor);
+  void lift_literals(const at::Tensor& part);
   [[nodiscard]] bool accounts_for(const Composite& composite, const at::Tensor& result) const;
   void record_whole(const Composite& composite, std::span<const c10::IValue> results);
   void add_results(ir::Node node,
@@ -163,6 +168,8 @@ class Recorder : public c10::DebugInfoBase {
   ir::Graph graph_;
   ValueTable values_;
   Tensors captured_;
+  // Captured tensors whose memory is not theirs, and how many references to each are ours.
+  std::vector<std::pair<at::Tensor, std::size_t>> borrowed_;
   std::unordered_set<const c10::StorageImpl*> external_;
   std::unordered_set<const c10::StorageImpl*> written_;
   // Of what is computed from numbers of the program alone: its sizes, and those in its text.

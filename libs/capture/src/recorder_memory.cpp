@@ -4,6 +4,9 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "arguments.hpp"
@@ -16,6 +19,31 @@ namespace {
 
 bool is_composite_above_autograd(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+// All of the memory that `part` lies in: it itself, or elements in a row.
+at::Tensor whole_of(const at::Tensor& part) {
+  const auto bytes = static_cast<std::int64_t>(part.storage().nbytes());
+  const auto size = static_cast<std::int64_t>(part.element_size());
+  if (part.is_non_overlapping_and_dense() && part.numel() * size == bytes) {
+    return part.detach();
+  }
+  return at::empty({0}, part.options()).set_(part.storage(), 0, {bytes / size}, {1});
+}
+
+// Composite operators that read integers through a pointer, and make shapes of them: of which
+// argument.
+std::optional<std::size_t> pointer_read_by(std::string_view target) {
+  constexpr std::array<std::string_view, 6> kReaders = {
+      "aten.tensor_split.tensor_indices_or_sections",
+      "aten._pad_packed_sequence.default",
+      "aten.lstm.data",
+      "aten.gru.data",
+      "aten.rnn_tanh.data",
+      "aten.rnn_relu.data"};
+  return std::find(kReaders.begin(), kReaders.end(), target) != kReaders.end()
+             ? std::optional<std::size_t>(1)
+             : std::nullopt;
 }
 
 std::string at_source(const std::string& source) {
@@ -51,10 +79,19 @@ void Recorder::note_memory(const OperatorFacts& facts,
 
 void Recorder::check_reads(const OperatorFacts& facts, std::span<const c10::IValue> arguments) {
   for (std::uint32_t i = 0; i < arguments.size(); ++i) {
-    if ((arguments[i].isTensor() || arguments[i].isList()) &&
-        element_access(facts, i) == ElementAccess::kRead) {
-      for (const at::Tensor& tensor : tensors_among(arguments.subspan(i, 1))) {
+    const ElementAccess access = arguments[i].isTensor() || arguments[i].isList()
+                                     ? element_access(facts, i)
+                                     : ElementAccess::kNone;
+    if (access == ElementAccess::kNone) {
+      continue;
+    }
+    for (const at::Tensor& tensor : tensors_among(arguments.subspan(i, 1))) {
+      if (access == ElementAccess::kRead) {
         require_initialized(tensor, facts.target + " reads");
+      } else if (const Allocation* allocation = initialization_.find_uninitialized(tensor);
+                 allocation != nullptr && allocation->holds_literals &&
+                 facts.target != "aten.fill_.Scalar") {
+        lift_literals(tensor);  // Before a part of them is overwritten by what is none.
       }
     }
   }
@@ -64,7 +101,7 @@ void Recorder::check_reads(const OperatorFacts& facts, std::span<const c10::IVal
 // through raw pointers, and is recorded as a whole when it returns. Else the program did it.
 void Recorder::require_initialized(const at::Tensor& tensor, const std::string& reader) {
   const Allocation* allocation = initialization_.find_uninitialized(tensor);
-  if (allocation == nullptr || options_.pre_dispatch) {
+  if (allocation == nullptr || (options_.pre_dispatch && !allocation->holds_literals)) {
     return;
   }
   const auto owner =
@@ -92,8 +129,10 @@ void Recorder::require_initialized(const at::Tensor& tensor, const std::string& 
 }
 
 // The values that `torch::tensor(values)` copied are a constant of the program. What the program
-// does with the tensor, it does with a copy of its own in each call.
-void Recorder::lift_literals(const at::Tensor& tensor) {
+// does with the tensor, it does with a copy of its own in each call: with all of it, for another
+// part may have been written by then.
+void Recorder::lift_literals(const at::Tensor& part) {
+  const at::Tensor tensor = whole_of(part);
   const at::Tensor constant = at::clone(tensor);
   initialization_.note_write(tensor);
   const ir::ValueId source_value = capture(constant);
@@ -118,6 +157,11 @@ void Recorder::call_above_autograd(const c10::OperatorHandle& op,
   const std::vector<c10::IValue> arguments(stack.end() - static_cast<std::ptrdiff_t>(count),
                                            stack.end());
   const std::size_t base = stack.size() - count;
+  if (const auto read = pointer_read_by(facts(op).target);
+      read && !options_.allow_value_reads &&
+      !is_of_numbers(std::span(arguments).subspan(*read, 1))) {
+    throw Error(ErrorCode::kUnsupported, value_read_message(facts(op).target));
+  }
   composites_.push_back(
       {.op = op, .arguments = arguments, .opened = ++clock_, .first_node = graph_.nodes().size()});
   const auto close = [&] { composites_.pop_back(); };

@@ -110,6 +110,7 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
     throw Error(ErrorCode::kInvalidArgument,
                 "Unexpected fake: the program uses a meta tensor that is none of its inputs");
   }
+  const std::size_t references = tensor.use_count();
   const ir::ValueId value =
       graph_.add_input("captured" + next_name(), describe(tensor), ir::InputKind::kConstant);
   values_.set(tensor, value);
@@ -119,8 +120,24 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
   }
   if (tensor.has_storage()) {
     external_.insert(tensor.storage().unsafeGetStorageImpl());
+    const c10::DataPtr& memory = tensor.storage().data_ptr();
+    if (memory.get() != nullptr && memory.get_context() == nullptr) {
+      borrowed_.push_back({tensor, tensor.use_count() - references + 1});
+    }
   }
   return value;
+}
+
+void Recorder::require_lasting_memory() const {
+  for (const auto& [tensor, own] : borrowed_) {
+    if (tensor.use_count() == own) {
+      throw Error(
+          ErrorCode::kUnsupported,
+          "the program makes a tensor of memory that it does not own (from_blob), which may "
+          "be gone when a compiled one reads it: make it outside, pass it as an argument, "
+          "or copy the values with torch::tensor");
+    }
+  }
 }
 
 // A number that C++ code wrote beside a tensor ("x * 2"): part of the program, not of its data.

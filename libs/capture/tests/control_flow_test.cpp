@@ -85,6 +85,36 @@ TEST_CASE("EX-40 tensors that only one branch uses are operands of both",
         record(function, {x}).graph.subgraphs()[1].inputs().size());
 }
 
+TEST_CASE("EX-40 a branch may return what it captured, or one tensor twice",
+          "[capture][control_flow]") {
+  const auto captured = [](const Tensors& in) {
+    const at::Tensor h = in[0] * 2;
+    const at::Tensor y = cond(
+        in[0].sum() > 0,
+        [&](const Tensors&) { return Tensors{h}; },
+        [](const Tensors& x) { return Tensors{x[0] * 3}; },
+        {in[0]})[0];
+    return Tensors{y + h};
+  };
+  const auto twice = [](const Tensors& in) {
+    return cond(
+        in[0].sum() > 0,
+        [](const Tensors& x) {
+          const at::Tensor u = x[0] + 1;
+          return Tensors{u, u};
+        },
+        [](const Tensors& x) { return Tensors{x[0] * 3, x[0] * 5}; },
+        {in[0]});
+  };
+  const at::Tensor x = torch::ones({3});
+
+  CHECK(torch::equal(replayed(captured, {x}, {x})[0], x * 4));
+  CHECK(torch::equal(replayed(captured, {x}, {-x})[0], x * -5));
+  const Tensors both = replayed(twice, {x}, {-x});
+  CHECK(torch::equal(both[0], x * -3));
+  CHECK(torch::equal(both[1], x * -5));
+}
+
 TEST_CASE("EX-40 a predicate that is known is a literal, and conds nest",
           "[capture][control_flow]") {
   const auto function = [](const Tensors& in) {

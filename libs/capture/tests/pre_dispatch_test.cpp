@@ -61,6 +61,18 @@ TEST_CASE("EX-36 before dispatch composite operators stay whole", "[capture][pre
   CHECK(torch::allclose(results[0], function(inputs)[0]));
 }
 
+TEST_CASE("before dispatch, a list of numbers is a constant", "[capture][pre_dispatch]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] + torch::tensor(std::vector<float>{1, 2, 3})};
+  };
+  const at::Tensor x = torch::randn({3});
+  const Recording recording = record_whole(function, {x});
+
+  REQUIRE(recording.captured.size() == 1);
+  CHECK(torch::equal(Interpreter(recording.graph).run({x, recording.captured[0]})[0],
+                     function({x})[0]));
+}
+
 TEST_CASE("EX-37 each change of grad mode is a node", "[capture][pre_dispatch]") {
   const auto nested = [](const Tensors& in) {
     const at::Tensor a = in[0] * 2;

@@ -42,7 +42,7 @@ std::string from_hexadecimal(std::string_view text) {
 // What a plan says of how its arguments are related, and nothing else. Empty if it asks nothing.
 std::string relations_of(const Plan& plan) {
   bool any = !plan.aliases.empty() || !plan.writes.empty() || !plan.changes.empty() ||
-             !plan.offsets.empty();
+             !plan.offsets.empty() || !plan.backward_writes.empty();
   for (const autograd_dispatch::InputPlan& input : plan.inputs) {
     any = any || input.base.has_value();
   }
@@ -54,6 +54,7 @@ std::string relations_of(const Plan& plan) {
   relations.inputs = plan.inputs;
   relations.writes = plan.writes;
   relations.changes = plan.changes;
+  relations.backward_writes = plan.backward_writes;
   relations.aliases = plan.aliases;
   relations.offsets = plan.offsets;
   relations.requires_grad = plan.requires_grad;

@@ -29,7 +29,8 @@ std::shared_ptr<const Function::State::Versions> Function::State::current_versio
 
 Function::State::VersionPtr Function::State::find(const Tensors& inputs,
                                                   const ThreadGuard& now) const {
-  for (const VersionPtr& version : *current_versions()) {
+  const std::shared_ptr<const Versions> versions = current_versions();
+  for (const VersionPtr& version : *versions) {
     if (version->holds(inputs, now)) {
       return version;
     }
@@ -166,7 +167,9 @@ Tensors Function::State::call(const Tensors& inputs) {
     return function(inputs);
   }
   const ThreadGuard now = ThreadGuard::now();
-  for (const VersionPtr& version : *current_versions()) {
+  // Another thread may replace the list meanwhile.
+  const std::shared_ptr<const Versions> versions = current_versions();
+  for (const VersionPtr& version : *versions) {
     if (!version->resembles(inputs, now)) {
       continue;
     }

@@ -5,6 +5,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
 
 #include <sstream>
@@ -13,6 +14,7 @@
 namespace kiln {
 
 ThreadGuard ThreadGuard::now() {
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   return {.grad_mode = c10::GradMode::is_enabled(),
           .inference_mode = c10::InferenceMode::is_enabled(),
           .autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU),
@@ -20,7 +22,9 @@ ThreadGuard ThreadGuard::now() {
           .autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA),
           .autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA),
           .default_dtype = c10::get_default_dtype_as_scalartype(),
-          .deterministic = at::globalContext().deterministicAlgorithms()};
+          .deterministic = at::globalContext().deterministicAlgorithms(),
+          .included_keys = keys.included_.raw_repr(),
+          .excluded_keys = keys.excluded_.raw_repr()};
 }
 
 namespace {
@@ -48,6 +52,13 @@ std::string ThreadGuard::text() const {
                ? std::string(", default dtype ") + c10::toString(default_dtype)
                : "";
   words += deterministic ? ", deterministic" : "";
+  const std::uint64_t more = included_keys ^ c10::default_included_set.raw_repr();
+  const std::uint64_t fewer = excluded_keys ^ c10::default_excluded_set.raw_repr();
+  if (more != 0 || fewer != 0) {
+    std::ostringstream keys;
+    keys << ", dispatch keys " << std::hex << more << " and " << fewer;
+    words += keys.str();
+  }
   return words;
 }
 

@@ -20,6 +20,9 @@ struct ThreadGuard {
   at::ScalarType autocast_cuda_dtype = at::ScalarType::Half;
   at::ScalarType default_dtype = at::ScalarType::Float;
   bool deterministic = false;
+  /// Dispatch keys that the thread adds to and takes from those of tensors: a kernel of one's own
+  /// may call the function below autograd.
+  std::uint64_t included_keys = 0, excluded_keys = 0;
 
   static ThreadGuard now();
   bool operator==(const ThreadGuard&) const = default;

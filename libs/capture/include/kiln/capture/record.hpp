@@ -93,6 +93,12 @@ struct Recording {
 /// For programs that know they are being recorded (joint tracing): the tensors captured so far.
 [[nodiscard]] Tensors captured_so_far();
 
+/// To be called when the program that is being recorded has returned, by a function that goes on
+/// itself. Throws `Error` with `kUnsupported` if it captured a tensor on memory that it does not
+/// own
+/// (`from_blob`) and that nobody holds any more.
+void require_lasting_memory();
+
 /// Likewise: captures `tensor` if the trace does not know it.
 void note_use(const at::Tensor& tensor);
 
