@@ -80,6 +80,16 @@ def programs():
         "running sums of elements made half": (
             lambda x, y: (x.half().cumsum(0), x.half().cumprod(0), y.half().cumsum(0), y.bfloat16().cumsum(1)),
             (torch.tensor([70000.0, -70000.0, 1e-3, 2.0]), torch.tensor([[70000.0] * 40, [-70000.0] * 40, [1.0] * 40]))),
+        "parts made half": (
+            lambda h, i, f: (torch.cat([h, i]) * 0.5, torch.cat([i, h]) - 2048, torch.select_scatter(h, f[0], 0, 0) * 0.5,
+                             torch.slice_scatter(h, f[:1], 0, 0, 1) * 0.5),
+            (torch.tensor([1.0, 3.0]).half(), torch.tensor([100000, 2049]), torch.tensor([100000.0, 1.0]))),
+        "complex numbers beside doubles": (
+            lambda z, x: (z == (0.1 + 0.2j), z != (0.1 + 0.2j), x == (0.1 + 0j)),
+            (torch.tensor([0.1 + 0.2j, 1 + 1j], dtype=torch.complex128), torch.tensor([0.1, 2.0], dtype=torch.float64))),
+        "a gradient of embeddings beside -0": (
+            lambda x, g, i: (x + aten.embedding_dense_backward(g, i, 4, -1, False), aten.embedding_dense_backward(g, i, 4, -1, False) + x),
+            (torch.full((4, 3), -0.0), torch.ones(2, 3), torch.tensor([0, 2]))),
         "a stack of several types": (
             lambda i, f, h, b: (torch.stack([i.sum(), f.sum()]), torch.stack([h, f]), torch.stack([b, i], 1)),
             (torch.tensor([1, 500]), torch.tensor([0.3, 70000.0]), torch.tensor([1.0, 2.0]).half(), torch.tensor([True, False]))),

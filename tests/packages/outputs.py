@@ -28,6 +28,10 @@ def programs():
         "None in a structure": (Structured(), (grid(3),)),
         "None first": (lambda x: (None, x + 1), (grid(3),)),
         "None beside what is written": (lambda x: (x.add_(1), None, x * 2)[1:], (grid(3),)),
+        "nothing is scattered": (
+            lambda x, i, g: (x.scatter_add(0, i, g), torch.zeros(5).index_add(0, i, g), x.scatter(0, i, g), x.index_put((i,), g),
+                             x.scatter_reduce(0, i, g, "amax")),
+            (grid(5), torch.empty(0, dtype=torch.int64), torch.empty(0))),
         "a constant without elements": (Empty(), (grid(2, 3),)),
         "views of constants that libtorch makes": (
             Own(lambda s, x: (torch.view_as_real(s.z), s.r.view(torch.int32), s.q.unfold(0, 2, 2), x + 1),

@@ -28,8 +28,8 @@ TEST_CASE("what does not fit stays divided", "[codegen][index]") {
   CHECK_FALSE(floor_div(i * 16 + j, 16, extents).factor_of(1).has_value());
 }
 
-TEST_CASE("what counts down is divided without becoming negative", "[codegen][index]") {
-  const std::vector<Expr> extents{25};
+TEST_CASE("what counts down below zero is divided without becoming negative", "[codegen][index]") {
+  const std::vector<Expr> extents{30};
   const Index down = Index(24) + i * -1;
 
   CHECK(floor_div(down, 5, extents) == Index(4) + i * -1 + floor_div(i * 4 + Index(4), 5, extents));
@@ -39,7 +39,7 @@ TEST_CASE("what counts down is divided without becoming negative", "[codegen][in
 TEST_CASE("what counts down by a size, or is divided by one, does not become negative either",
           "[codegen][index]") {
   const Expr n = Expr::symbol("n");
-  const std::vector<Expr> extents{n * 7};
+  const std::vector<Expr> extents{n * 7 + 5};
   const Index by_size = Index(n * 7) + i * (n * -1);
   const Index down = Index(n * 7) + i * -1;
 
@@ -47,6 +47,19 @@ TEST_CASE("what counts down by a size, or is divided by one, does not become neg
   CHECK(mod(down, n, extents) == mod(i * (n - 1), n, extents));
   CHECK(mod(by_size, 5, extents) ==
         mod(i * (n * 4) + Index(n * 7 - floor_div(n * 7, 5) * 5), 5, extents));
+}
+
+TEST_CASE("what counts down to zero is divided as it is", "[codegen][index]") {
+  const Expr n = Expr::symbol("n");
+  const auto [count, divisor] = GENERATE_COPY(table<Expr, Expr>({{25, 5}, {n * 6, n}, {n * 6, 4}}));
+  const std::vector<Expr> extents{count};
+  const Index down = Index(count - 1) + i * -1;
+  const Index quotient = floor_div(down, divisor, extents);
+
+  REQUIRE(quotient.terms().size() == 1);
+  CHECK(quotient.terms()[0].factor == Expr(1));
+  CHECK(quotient.terms()[0].atom->operand == down);
+  CHECK(floor_div(down + j * divisor, divisor, std::vector<Expr>{count, 9}) == quotient + j);
 }
 
 TEST_CASE("a quotient and its remainder join again", "[codegen][index]") {

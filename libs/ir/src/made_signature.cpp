@@ -55,7 +55,7 @@ std::string made_signature(std::string_view target) {
       {"aten.detach.default", "Tensor self->Tensor"},
       {"aten._conj.default", "Tensor self->Tensor"},
       {"aten._neg_view.default", "Tensor self->Tensor"},
-      {"aten._reshape_alias.default", "Tensor self,SymInt[] size,SymInt[] stride->Tensor(a"},
+      {"aten._reshape_alias.default", "Tensor self,SymInt[] size,SymInt[] stride->Tensor"},
       {"aten._unsafe_view.default", "Tensor self,SymInt[] size->Tensor"},
       {"aten.add.Scalar", "Tensor self,Scalar other,Scalar alpha->Tensor"},
       {"aten.add.Tensor", "Tensor self,Tensor other,Scalar alpha->Tensor"},

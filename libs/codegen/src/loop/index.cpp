@@ -77,12 +77,44 @@ bool is_below(const Index& index, const Expr& limit, Extents extents) {
   return gap && *gap > 0;
 }
 
+// Whether `index` is never negative: from its constant, what is subtracted is taken at its largest.
+bool is_never_negative(const Index& index, Extents extents) {
+  Expr low = index.constant();
+  for (const Index::Term& term : index.terms()) {
+    if (term.atom->kind == Atom::Kind::kComputed) {
+      return false;
+    }
+    if (is_negative(term.factor)) {
+      const std::optional<Expr> most = upper_bound(Index::of(term.atom), extents);
+      if (!most) {
+        return false;
+      }
+      low = low + term.factor * *most;
+    }
+  }
+  const std::optional<std::int64_t> number = low.constant();
+  return number && *number >= 0;
+}
+
 struct Split {
   Index quotient;   // What the divisor divides evenly, divided.
   Index remainder;  // The rest, undivided; not negative if its atoms are not.
 };
 
-Split split(const Index& index, const Expr& divisor) {
+Split split(const Index& index, const Expr& divisor, Extents extents) {
+  // What counts down to zero stays as it is: its parts would be negative, and as products large.
+  Split as_it_is{Index(), index.constant()};
+  bool counts_down = false;
+  for (const Index::Term& term : index.terms()) {
+    const Expr factor = floor_div(term.factor, divisor);
+    const bool divides = factor * divisor == term.factor;
+    Index& part = divides ? as_it_is.quotient : as_it_is.remainder;
+    part = part + Index::of(term.atom) * (divides ? factor : term.factor);
+    counts_down = counts_down || (!divides && is_negative(term.factor));
+  }
+  if (counts_down && is_never_negative(as_it_is.remainder, extents)) {
+    return as_it_is;
+  }
   const Expr whole = floor_div(index.constant(), divisor);
   Split result{whole, index.constant() - whole * divisor};
   for (const Index::Term& term : index.terms()) {
@@ -129,7 +161,7 @@ std::optional<Factored> factor(const Index& index, const Expr& divisor, Extents 
     if (!(rest * unit == divisor)) {
       continue;
     }
-    Split parts = split(index, unit);
+    Split parts = split(index, unit, extents);
     if (is_below(parts.remainder, unit, extents)) {
       return Factored{unit, std::move(parts.quotient), std::move(parts.remainder), rest};
     }
@@ -259,7 +291,7 @@ Index floor_div(const Index& index, const Expr& divisor, Extents extents) {
   if (divisor == Expr(1)) {
     return index;
   }
-  auto [quotient, rest] = split(index, divisor);
+  auto [quotient, rest] = split(index, divisor, extents);
   if (is_below(rest, divisor, extents)) {
     return quotient;
   }
@@ -287,7 +319,7 @@ Index mod(const Index& index, const Expr& divisor, Extents extents) {
   if (divisor == Expr(1)) {
     return {};
   }
-  Index rest = split(index, divisor).remainder;
+  Index rest = split(index, divisor, extents).remainder;
   if (is_below(rest, divisor, extents)) {
     return rest;
   }

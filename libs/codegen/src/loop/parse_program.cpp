@@ -335,9 +335,7 @@ class LineParser {
   }
 
   ScalarOp operator_named(std::string_view name) const {
-    for (int i = static_cast<int>(ScalarOp::kCast);
-         i <= static_cast<int>(ScalarOp::kRoundToBFloat16);
-         ++i) {
+    for (int i = static_cast<int>(ScalarOp::kCast); i <= static_cast<int>(ScalarOp::kLast); ++i) {
       if (name == to_string(static_cast<ScalarOp>(i))) {
         return static_cast<ScalarOp>(i);
       }

@@ -22,10 +22,10 @@ std::string_view to_string(ScalarOp op) {
                                         "divide",
                                         "truncate_divide",
                                         "fmod",
-                                        "bounded",
+                                        "check_index",
                                         "maximum",
                                         "minimum",
-                                        "power",
+                                        "pow",
                                         "bit_and",
                                         "bit_or",
                                         "bit_xor",
@@ -35,15 +35,15 @@ std::string_view to_string(ScalarOp op) {
                                         "less",
                                         "less_equal",
                                         "negate",
-                                        "absolute",
+                                        "abs",
                                         "sign",
                                         "reciprocal",
-                                        "square_root",
-                                        "reciprocal_sqrt",
+                                        "sqrt",
+                                        "rsqrt",
                                         "floor",
                                         "ceil",
                                         "round",
-                                        "truncate",
+                                        "trunc",
                                         "exp",
                                         "exp2",
                                         "expm1",
@@ -57,12 +57,12 @@ std::string_view to_string(ScalarOp op) {
                                         "erf",
                                         "gelu",
                                         "sigmoid",
-                                        "gated",
+                                        "divide_by_one_plus_exp",
                                         "is_nan",
                                         "round_to_half",
                                         "round_to_bfloat16",
                                         "fence"};
-  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kFence) + 1);
+  static_assert(kNames.size() == static_cast<std::size_t>(ScalarOp::kLast) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
 

@@ -77,6 +77,7 @@ enum class ScalarOp : std::uint8_t {
   kRoundToHalf,      ///< A float as float16 holds it.
   kRoundToBFloat16,  ///< A float as bfloat16 holds it.
   kFence,            ///< x, which is not contracted with the sum that it is added to.
+  kLast = kFence,
 };
 
 /// "add", "exp", …

@@ -127,6 +127,11 @@ bool is_cut(const std::vector<Expr>& sizes, std::size_t dim) {
          may_be_cut(typical_size(ir::element_count(outer)), typical_size(ir::element_count(sizes)));
 }
 
+// An element of `source` as one of `type`: rounded, where that is another type.
+Formula converted(const Lowering& l, TensorId source, Formula element, DType type) {
+  return l.dtype(source) == type ? element : rounded(element, type);
+}
+
 bool lower_cat(Lowering& l) {
   constexpr std::size_t kFew = 8;
   constexpr std::size_t kMost = 32;
@@ -164,14 +169,15 @@ bool lower_cat(Lowering& l) {
       mapped[dim] = i[dim] + Index(start * Expr(-1));
       const Formula below = position < index_value(l, end);
       if (parts.size() == 1) {
-        result = l.read(parts[k], mapped).to(type);
+        result = converted(l, parts[k], l.read(parts[k], mapped), type);
       } else if (k + 1 == parts.size()) {
         const Formula inside = index_value(l, start) <= position;
-        result = guarded_read(l, parts[k], mapped, dim, inside).to(type);
+        result = converted(l, parts[k], guarded_read(l, parts[k], mapped, dim, inside), type);
       } else {
         const Formula inside =
             k == 0 ? below : binary(ScalarOp::kAnd, below, index_value(l, start) <= position);
-        result = where(below, guarded_read(l, parts[k], mapped, dim, inside).to(type), result);
+        const Formula element = guarded_read(l, parts[k], mapped, dim, inside);
+        result = where(below, converted(l, parts[k], element, type), result);
       }
       end = start;
     }
@@ -202,7 +208,8 @@ bool lower_select_scatter(Lowering& l) {
     const DType type = l.meta(0).dtype;
     const Formula here =
         compare(ScalarOp::kEqual, index_value(l, i[*dim]), index_value(l, Index(place)));
-    return where(here, l.read(l.tensor(1), rest).to(type), l.operand(0, i, type));
+    const Formula element = converted(l, l.tensor(1), l.read(l.tensor(1), rest), type);
+    return where(here, element, l.operand(0, i, type));
   });
   return true;
 }
@@ -246,7 +253,8 @@ bool lower_slice_scatter(Lowering& l) {
     }
     std::vector<Index> mapped(i.begin(), i.end());
     mapped[*dim] = where(inside, place, place.number(0)).index();
-    return where(inside, l.read(source, mapped).to(type), l.operand(0, i, type));
+    const Formula element = converted(l, source, l.read(source, mapped), type);
+    return where(inside, element, l.operand(0, i, type));
   });
   return true;
 }

@@ -188,7 +188,7 @@ bool lower_batch_norm(Lowering& l) {
   return true;
 }
 
-// FusionGroup norm's input, [N, channels, …], where `per` channels are a group.
+// Group norm's input, [N, channels, …], where `per` channels are a group.
 struct Groups {
   TensorId input;
   std::vector<Expr> sizes;

@@ -369,8 +369,12 @@ bool lower_add_to_updates(Lowering& l) {
       continue;
     }
     if (std::optional<Updates> updates = l.sole_updates(i)) {
-      l.define_scatter(
-          0, [&](Indices k) { return l.operand(1 - i, k, meta.dtype); }, std::move(*updates));
+      // With a zero, as elsewhere: the sum of -0 and 0 is 0.
+      const auto start = [&](Indices k) {
+        const Formula operand = l.operand(1 - i, k, meta.dtype);
+        return operand + operand.number(0);
+      };
+      l.define_scatter(0, start, std::move(*updates));
       return true;
     }
   }

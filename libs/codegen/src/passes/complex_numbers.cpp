@@ -52,6 +52,16 @@ std::optional<std::complex<double>> fill_value(const ir::Graph& graph, const ir:
              : std::nullopt;
 }
 
+// What a number beside `self` is computed in: comparisons have results of another type.
+ir::DType computed_type(ir::DType result, const ir::Graph& graph, const ir::Argument& self) {
+  if (ir::is_complex(result)) {
+    return result;
+  }
+  const ir::DType own = graph.tensor(std::get<ir::ValueId>(self)).dtype;
+  const bool is_wide = own == ir::DType::kFloat64 || own == ir::DType::kComplex128;
+  return is_wide ? ir::DType::kComplex128 : ir::DType::kComplex64;
+}
+
 ir::DType part_of(ir::DType complex) {
   return complex == ir::DType::kComplex128 ? ir::DType::kFloat64 : ir::DType::kFloat32;
 }
@@ -115,7 +125,7 @@ ir::Graph complex_numbers_as_tensors(const ir::Graph& graph) {
     node.arguments[1] = as_tensor(rewriter.graph(),
                                   std::get<std::complex<double>>(node.arguments[1]),
                                   {},
-                                  result.dtype,
+                                  computed_type(result.dtype, rewriter.graph(), node.arguments[0]),
                                   result.device);
     node.target.replace(node.target.size() - kOverload.size(), kOverload.size(), ".Tensor");
     node.signature.replace(node.signature.find(kParameter), kParameter.size(), "Tensor other");

@@ -4,6 +4,7 @@
 
 #include "../made_signature.hpp"
 #include "expansion.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "kiln/ir/verify.hpp"
 
@@ -73,7 +74,7 @@ class Expander {
       metas.push_back(result.valid() ? std::optional(source_.tensor(result)) : std::nullopt);
     }
     Expansion expansion(scratch_, local, metas);
-    const Expanded terms = decomposition.expand(expansion);
+    const Expanded terms = expanded(decomposition, expansion);
     if (!terms) {
       return false;
     }
@@ -86,6 +87,17 @@ class Expander {
   }
 
  private:
+  static Expanded expanded(const Decomposition& decomposition, Expansion& expansion) {
+    try {
+      return decomposition.expand(expansion);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported) {
+        throw;
+      }
+      return std::nullopt;
+    }
+  }
+
   /// An operand, as an input of the graph of its own.
   ValueId borrowed(ValueId old) {
     if (!old.valid()) {

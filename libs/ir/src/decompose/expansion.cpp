@@ -73,6 +73,15 @@ std::vector<Term> Expansion::tensors(std::size_t i) {
   return terms;
 }
 
+std::int64_t Expansion::constant(const Expr& number) const {
+  const std::optional<std::int64_t> value = number.constant();
+  if (!value) {
+    throw Error(ErrorCode::kUnsupported,
+                node_.target + " takes a number that depends on a size, " + number.to_string());
+  }
+  return *value;
+}
+
 double Expansion::number(std::size_t i, double absent) const {
   if (!has(i)) {
     return absent;
@@ -84,7 +93,7 @@ double Expansion::number(std::size_t i, double absent) const {
   if (const auto* flag = std::get_if<bool>(&argument)) {
     return *flag ? 1 : 0;
   }
-  return static_cast<double>(std::get<Expr>(argument).constant().value());
+  return static_cast<double>(constant(std::get<Expr>(argument)));
 }
 
 Expr Expansion::integer(std::size_t i, Expr absent) const {
@@ -104,7 +113,7 @@ std::string_view Expansion::text(std::size_t i) const {
 }
 
 std::size_t Expansion::dimension(std::size_t i, std::size_t rank, std::int64_t absent) const {
-  const std::int64_t given = integer(i, absent).constant().value();
+  const std::int64_t given = constant(integer(i, absent));
   const std::int64_t wrapped = given < 0 ? given + static_cast<std::int64_t>(rank) : given;
   return static_cast<std::size_t>(wrapped);
 }
@@ -112,7 +121,7 @@ std::size_t Expansion::dimension(std::size_t i, std::size_t rank, std::int64_t a
 std::vector<std::size_t> Expansion::dimensions(std::size_t i, std::size_t rank) const {
   std::vector<std::size_t> result;
   for (const Expr& given : integers(i)) {
-    const std::int64_t dimension = given.constant().value();
+    const std::int64_t dimension = constant(given);
     const std::int64_t from_front =
         dimension < 0 ? dimension + static_cast<std::int64_t>(rank) : dimension;
     result.push_back(static_cast<std::size_t>(from_front));

@@ -35,7 +35,8 @@ class Expansion {
   /// `node` has operands of `graph`, and `results` as they were recorded.
   Expansion(Graph& graph, const Node& node, std::vector<std::optional<TensorMeta>> results);
 
-  // Arguments, by position; one beyond the end is absent.
+  // Arguments, by position; one beyond the end is absent. Those that read a number throw `Error`
+  // with `kUnsupported` where it is symbolic: then the call stays whole.
   [[nodiscard]] bool has(std::size_t i) const;
   /// A tensor, in single precision where it is in half.
   [[nodiscard]] Term tensor(std::size_t i);
@@ -56,6 +57,9 @@ class Expansion {
                                       std::int64_t absent = 0) const;
   /// A list of them; all if it is absent or empty.
   [[nodiscard]] std::vector<std::size_t> dimensions(std::size_t i, std::size_t rank) const;
+
+  /// The number that `number` is, if it is known.
+  [[nodiscard]] std::int64_t constant(const Expr& number) const;
 
   // What was recorded of the results.
   [[nodiscard]] std::size_t result_count() const { return results_.size(); }

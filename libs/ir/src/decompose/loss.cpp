@@ -11,7 +11,7 @@ namespace {
 enum class Reduce { kNone = 0, kMean = 1, kSum = 2 };
 
 Reduce reduce_of(const Expansion& e, std::size_t i) {
-  return static_cast<Reduce>(e.integer(i, 1).constant().value());
+  return static_cast<Reduce>(e.constant(e.integer(i, 1)));
 }
 
 Expanded reduced(Expansion& e, std::size_t argument, Term loss) {

@@ -73,6 +73,9 @@ void KernelEmitter::emit_updates() {
   const LoopNest::Update& update = *kernel_.update;
   const bool single = update.extents[kInner] == Expr(1);
   const Expr all = update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner];
+  if (all == Expr(0)) {
+    return;  // What is read once for all of them is not there either.
+  }
   std::optional<Threshold> threads;
   if (all.constant().value_or(tuning_.parallel_updates) >= tuning_.parallel_updates &&
       !(update.extents[kOuter] * update.extents[kInner] == Expr(1))) {
