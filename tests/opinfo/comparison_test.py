@@ -7,7 +7,7 @@ import torch
 
 from comparison import difference
 
-CASE = types.SimpleNamespace(op=types.SimpleNamespace(name="sum"))
+CASE = types.SimpleNamespace(op=types.SimpleNamespace(name="sum"), inputs=[])
 half = lambda *numbers: torch.tensor(numbers, dtype=torch.float16)  # noqa: E731
 wide = lambda *numbers: torch.tensor(numbers, dtype=torch.float64)  # noqa: E731
 

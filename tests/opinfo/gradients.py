@@ -5,6 +5,7 @@ gradients are compared with eager's.
 """
 
 import os
+import platform
 import subprocess
 import tempfile
 from pathlib import Path
@@ -58,8 +59,19 @@ def steps(cases, data):
     return found
 
 
+def has_instructions(case):
+    """Whether this machine has those of libtorch's kernels: the gradient of upsampling in channels-last bfloat16 is computed
+    with AArch64's bfdot, whether there is one or not."""
+    is_resized = case.entry.startswith(("nn.functional.interpolate", "nn.functional.upsample"))
+    if platform.machine() != "aarch64" or not is_resized or case.dtype != torch.bfloat16:
+        return True
+    return "bf16" in Path("/proc/cpuinfo").read_text() or all(tensor.is_contiguous() for tensor in case.inputs)
+
+
 def can_train(case):
     """Whether eager differentiates it, with something to show for it."""
+    if not has_instructions(case):
+        return False
     try:
         for other in (False, True):
             inputs = case.fresh_inputs(other)

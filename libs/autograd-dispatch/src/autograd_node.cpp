@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 
 #include "kiln/base/error.hpp"
 #include "read_symbols.hpp"
@@ -48,7 +49,6 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     context->save_for_backward(std::move(computed.saved));
     auto holder = c10::make_intrusive<Holder>(graphs);
     holder->symbols = std::move(computed.symbols);
-    holder->saves_computed = computed.saves_computed;
     for (const std::uint32_t input : graphs->backward_writes()) {
       holder->written.push_back((*inputs)[input]);
       holder->versions.push_back(version_of((*inputs)[input]));
@@ -82,7 +82,9 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
                    tangents.end(),
                    std::back_inserter(sources),
                    [](const at::Tensor& tangent) { return tangent.defined(); });
-      add_differentiated(holder.saves_computed, sources);
+      if (graphs->saves_differentiated()) {
+        add_inputs(sources);
+      }
     }
     variable_list computed;
     {
@@ -106,10 +108,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
 
  private:
   // What was computed from the inputs has no history of its own; these stand for the inputs.
-  static void add_differentiated(bool saves_computed, variable_list& sources) {
-    if (!saves_computed) {
-      return;
-    }
+  static void add_inputs(variable_list& sources) {
     for (const torch::autograd::Edge& edge : torch::autograd::get_current_node()->next_edges()) {
       if (edge.is_valid()) {
         sources.push_back(at::empty({0}));
@@ -122,8 +121,7 @@ struct CompiledNode : torch::autograd::Function<CompiledNode> {
     explicit Holder(std::shared_ptr<TrainingGraphs> held) : graphs(std::move(held)) {}
     std::shared_ptr<TrainingGraphs> graphs;
     ir::Bindings symbols;  // Apart from the saved tensors, which hooks see.
-    bool saves_computed = false;
-    Tensors written;  // Inputs that the backward writes, and how often they had been written.
+    Tensors written;       // Inputs that the backward writes, and how often they had been written.
     std::vector<std::int64_t> versions;
 
     void require_writable() const {
@@ -184,6 +182,20 @@ void count_writes_with(const at::Tensor& tensor, const at::Tensor& other) {
   }
 }
 
+// Each gradient may become a leaf's own, which is then added to: two views of one memory must not.
+void separate(Tensors& gradients) {
+  std::unordered_map<const void*, const at::Tensor*> first;
+  for (at::Tensor& gradient : gradients) {
+    if (!gradient.defined() || !gradient.has_storage() || gradient.numel() == 0) {
+      continue;
+    }
+    const auto [known, is_new] = first.emplace(gradient.storage().data(), &gradient);
+    if (!is_new && !known->second->is_same(gradient)) {
+      gradient = gradient.clone();
+    }
+  }
+}
+
 }  // namespace
 
 Tensors without_views(Tensors tensors) {
@@ -236,15 +248,8 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
                        std::make_move_iterator(all.end()));
   all.resize(computed_);
-  std::vector<bool> is_constant(forward.saved.size(), false);
   for (const auto& [saved, input] : halves_.saved_on_input) {
     count_writes_with(forward.saved[saved], inputs[input]);
-    is_constant[saved] = is_constant[saved] || !inputs[input].requires_grad();
-  }
-  for (std::size_t i = 0; i < forward.saved.size(); ++i) {
-    const bool is_real = forward.saved[i].defined() &&
-                         (forward.saved[i].is_floating_point() || forward.saved[i].is_complex());
-    forward.saves_computed = forward.saves_computed || (is_real && !is_constant[i]);
   }
   for (const auto& [saved, result] : halves_.saved_on_result) {
     count_writes_with(forward.saved[saved], all[result]);
@@ -292,6 +297,7 @@ Tensors TrainingGraphs::run_backward(Forward forward, Tensors tangents, const Te
   for (std::size_t i = 0; i < written.size(); ++i) {
     written[i].copy_(computed[gradients_.size() + i]);
   }
+  separate(gradients);
   return gradients;
 }
 

@@ -27,8 +27,7 @@ class TrainingGraphs {
   struct Forward {
     Tensors results;  ///< `plan.computed` of the graph's, then the node's aliases.
     Tensors saved;
-    ir::Bindings symbols;         ///< Values of sizes that vary, for the backward.
-    bool saves_computed = false;  ///< Whether one of `saved` is of what is differentiated.
+    ir::Bindings symbols;  ///< Values of sizes that vary, for the backward.
   };
   [[nodiscard]] Forward run_forward(const Tensors& inputs) const;
   /// What the forward saved and one tangent per differentiable result (undefined where there is
@@ -42,6 +41,7 @@ class TrainingGraphs {
   [[nodiscard]] const std::vector<std::uint32_t>& backward_writes() const {
     return backward_writes_;
   }
+  [[nodiscard]] bool saves_differentiated() const { return halves_.saves_differentiated; }
 
  private:
   const CompiledGraph& backward();

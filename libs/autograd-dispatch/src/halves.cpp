@@ -1,5 +1,6 @@
 #include "halves.hpp"
 
+#include <algorithm>
 #include <span>
 #include <variant>
 #include <vector>
@@ -30,6 +31,31 @@ std::vector<SharedSave> saved_sharing(const ir::Graph& forward,
     ++saved;
   }
   return shared;
+}
+
+// Whether the backward gets a floating-point tensor that was computed from what is differentiated.
+bool saves_differentiated(const Plan& plan, const HalvesPlan& halves, const ir::Graph& forward) {
+  std::vector<bool> depends(forward.values().size(), false);
+  for (std::size_t i = 0; i < plan.gradients.size(); ++i) {
+    depends[forward.inputs()[plan.gradients[i]].value.index()] = halves.has_gradient[i];
+  }
+  const auto is_real = [&](ir::ValueId value) {
+    return value.valid() && forward.value(value).is_tensor() &&
+           (ir::is_floating_point(forward.tensor(value).dtype) ||
+            ir::is_complex(forward.tensor(value).dtype));
+  };
+  for (const ir::Node& node : forward.nodes()) {
+    bool any = false;
+    ir::for_each_operand(node, [&](ir::ValueId operand) { any = any || depends[operand.index()]; });
+    for (const ir::ValueId result : node.results) {
+      if (is_real(result)) {
+        depends[result.index()] = any;
+      }
+    }
+  }
+  return std::ranges::any_of(forward.outputs(), [&](const ir::Output& output) {
+    return output.kind == ir::OutputKind::kSaved && depends[output.value.index()];
+  });
 }
 
 }  // namespace
@@ -73,6 +99,7 @@ HalvesPlan plan_halves(const Plan& plan, const ir::Graph& forward, const ir::Gra
   for (std::size_t i = 0; i < plan.gradients.size(); ++i) {
     halves.has_gradient.push_back(backward.outputs()[i].value.valid());
   }
+  halves.saves_differentiated = saves_differentiated(plan, halves, forward);
   return halves;
 }
 

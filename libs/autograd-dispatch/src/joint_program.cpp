@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "kiln/base/error.hpp"
@@ -113,7 +114,7 @@ Tensors JointProgram::run(const Tensors& sources) {
   }
 
   Tensors outputs = call(twins.arguments);
-  capture::require_lasting_memory();
+  std::vector<std::size_t> held = capture::references_to_borrowed();
 
   for (const at::Tensor& source : sources) {
     if (source.defined() && source.is_leaf() && source.grad().defined()) {
@@ -143,6 +144,8 @@ Tensors JointProgram::run(const Tensors& sources) {
   originals.insert(originals.end(), captured_tensors_.begin(), captured_tensors_.end());
   outputs_.emplace(
       std::move(arguments), std::move(originals), std::move(inputs), std::move(outputs));
+  std::ranges::transform(
+      capture::references_to_borrowed(), held, held.begin(), std::minus<>());  // By this object.
   find_changes(twins, arguments_before);
   for (WritePlan& write : writes_) {
     write.result = outputs_->add_computed(twins.inputs[write.input]);
@@ -150,6 +153,7 @@ Tensors JointProgram::run(const Tensors& sources) {
   outputs_->run();
 
   const Tensors gradients = differentiate(sources, twins.inputs);
+  capture::require_lasting_memory(held);  // Until now, what is saved for the backward holds it.
   Tensors results = outputs_->computed();
   results.insert(results.end(), gradients.begin(), gradients.end());
   results.insert(results.end(), outputs_->arguments().begin(), outputs_->arguments().end());

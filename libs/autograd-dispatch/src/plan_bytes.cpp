@@ -150,6 +150,7 @@ void fields(A& archive, H& halves) {
             halves.symbols,
             halves.saved_sizes,
             halves.has_gradient,
+            halves.saves_differentiated,
             halves.saved_on_input,
             halves.saved_on_result);
 }

@@ -6,8 +6,6 @@
 
 #include <mutex>
 
-#include "kiln/base/error.hpp"
-
 namespace kiln::capture {
 
 namespace {
@@ -73,26 +71,26 @@ void PrivateGenerator::run(torch::jit::Stack& stack,
 }
 
 UnseededGenerator::UnseededGenerator() {
-  const at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
   state_ = generator.get_state();
   seed_ = generator.current_seed();
 }
 
-void UnseededGenerator::require_unchanged() const {
+bool UnseededGenerator::restore_if_seeded() const {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
   const at::Tensor state = generator.get_state();
   if (at::equal(state, state_)) {
-    return;
+    return false;
   }
-  // Else another thread has drawn from it.
   at::Generator fresh = generator.clone();
   fresh.set_current_seed(generator.current_seed());
-  if (generator.current_seed() != seed_ || at::equal(state, fresh.get_state())) {
-    generator.set_state(state_);
-    throw Error(ErrorCode::kUnsupported,
-                "the program seeds the default generator, which a compiled one would do once: call "
-                "torch::manual_seed outside of it");
+  if (generator.current_seed() == seed_ && !at::equal(state, fresh.get_state())) {
+    return false;  // Another thread has drawn from it.
   }
+  generator.set_state(state_);
+  return true;
 }
 
 }  // namespace kiln::capture

@@ -38,8 +38,8 @@ class UnseededGenerator {
  public:
   UnseededGenerator();
 
-  /// Throws `Error` with `kUnsupported` if the program has seeded it, which is undone.
-  void require_unchanged() const;
+  /// Whether the program has seeded it, which is undone.
+  bool restore_if_seeded() const;
 
  private:
   at::Tensor state_;

@@ -94,13 +94,14 @@ Recording trace(const TensorFunction& function,
     const ValueFreeGradients gradients(/*enabled=*/!options.pre_dispatch);
     try {
       recording.outputs = function(arguments);
-      recorder->require_lasting_memory();
+      recorder->require_lasting_memory({});
       for (const at::Tensor& output : recording.outputs) {
         recorder->add_output(output);
       }
     } catch (...) {
       const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
       recorder->restore_captured();
+      generator.restore_if_seeded();
       recording.outputs.clear();
       compute_escaped_after_failure(*recorder, inputs);
       throw;
@@ -108,8 +109,10 @@ Recording trace(const TensorFunction& function,
   }
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   recorder->restore_captured();
-  if (options.on_twins) {
-    generator.require_unchanged();
+  if (options.on_twins && generator.restore_if_seeded()) {
+    throw Error(ErrorCode::kUnsupported,
+                "the program seeds the default generator, which a compiled one would do once: call "
+                "torch::manual_seed outside of it");
   }
   recording.compute_escaped = [escaped = recorder->escaped(),
                                graph = recorder->graph(),
@@ -163,8 +166,12 @@ Tensors captured_so_far() {
   return current().captured();
 }
 
-void require_lasting_memory() {
-  current().require_lasting_memory();
+std::vector<std::size_t> references_to_borrowed() {
+  return current().references_to_borrowed();
+}
+
+void require_lasting_memory(const std::vector<std::size_t>& held) {
+  current().require_lasting_memory(held);
 }
 
 void note_use(const at::Tensor& tensor) {

@@ -77,9 +77,9 @@ class Recorder : public c10::DebugInfoBase {
                    const Tensors& results);
   /// Some tensor in the layout of `tensor`: ones, or without elements where none are computed.
   at::Tensor some_like(const at::Tensor& tensor);
-  /// To be called when the program has returned. Throws `Error` with `kUnsupported` if it captured
-  /// a tensor on borrowed memory that nobody else holds.
-  void require_lasting_memory() const;
+  /// As the functions of record.hpp.
+  [[nodiscard]] std::vector<std::size_t> references_to_borrowed() const;
+  void require_lasting_memory(const std::vector<std::size_t>& held) const;
   /// A copy, with its elements where it has some.
   at::Tensor copy_of(const at::Tensor& tensor);
 

@@ -132,6 +132,7 @@ void Recorder::require_initialized(const at::Tensor& tensor, const std::string& 
 // does with the tensor, it does with a copy of its own in each call: with all of it, for another
 // part may have been written by then.
 void Recorder::lift_literals(const at::Tensor& part) {
+  const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   const at::Tensor tensor = whole_of(part);
   const at::Tensor constant = at::clone(tensor);
   initialization_.note_write(tensor);

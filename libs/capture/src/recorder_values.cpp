@@ -95,6 +95,9 @@ void Recorder::prefer_leaf(const at::Tensor& tensor, ir::ValueId value) {
                   "parameter and a view of it that was made before: use one of them");
     }
     if (input.value == value && !captured->requires_grad()) {
+      for (auto& [borrowed, own] : borrowed_) {
+        own -= borrowed.is_same(*captured) ? 1 : 0;
+      }
       *captured = tensor;
       if (options_.on_capture) {
         options_.on_capture(tensor);
@@ -128,9 +131,18 @@ ir::ValueId Recorder::capture(const at::Tensor& tensor) {
   return value;
 }
 
-void Recorder::require_lasting_memory() const {
+std::vector<std::size_t> Recorder::references_to_borrowed() const {
+  std::vector<std::size_t> counts;
   for (const auto& [tensor, own] : borrowed_) {
-    if (tensor.use_count() == own) {
+    counts.push_back(tensor.use_count());
+  }
+  return counts;
+}
+
+void Recorder::require_lasting_memory(const std::vector<std::size_t>& held) const {
+  for (std::size_t i = 0; i < borrowed_.size(); ++i) {
+    const auto& [tensor, own] = borrowed_[i];
+    if (tensor.use_count() == own + (i < held.size() ? held[i] : 0)) {
       throw Error(
           ErrorCode::kUnsupported,
           "the program makes a tensor of memory that it does not own (from_blob), which may "

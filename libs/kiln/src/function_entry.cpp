@@ -83,7 +83,7 @@ struct FunctionGuards {
   std::vector<std::string> captured;  // Names.
   std::string relations;
   std::optional<SymbolicSizes> sizes;
-  std::vector<std::string> fixed_inputs;  // As `fixed_input` writes them.
+  std::vector<std::string> fixed_inputs;  // As `fixed_inputs_of` writes them.
 
   explicit FunctionGuards(std::string_view text) {
     std::istringstream lines{std::string(text)};

@@ -16,7 +16,7 @@ class Module;
 namespace kiln {
 
 /// `train()` or `eval()` of every submodule, which submodules there are, and which tensors their
-/// parameters are. (A buffer that was registered cannot be replaced.)
+/// parameters are. (Only a subclass can replace a buffer that was registered.)
 class ModuleState {
  public:
   explicit ModuleState(const torch::nn::Module& module);

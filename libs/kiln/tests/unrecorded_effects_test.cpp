@@ -77,6 +77,8 @@ TEST_CASE("memory that a program borrows is refused if nobody holds it", "[kiln]
       },
       uncached());
   CHECK_THROWS_WITH(local({torch::ones({2})}), contains("from_blob"));
+  // The backward saves it.
+  CHECK_THROWS_WITH(local({torch::ones({2}, torch::requires_grad())}), contains("from_blob"));
 
   std::vector<float> numbers{2, 3};
   const torch::Tensor held = torch::from_blob(numbers.data(), {2});
@@ -85,6 +87,13 @@ TEST_CASE("memory that a program borrows is refused if nobody holds it", "[kiln]
   CHECK(torch::equal(outer({torch::ones({2})})[0], torch::tensor({2.0F, 3.0F})));
   numbers[0] = 5;
   CHECK(torch::equal(outer({torch::ones({2})})[0], torch::tensor({5.0F, 3.0F})));
+  CHECK(torch::equal(outer({torch::ones({2}, torch::requires_grad())})[0],
+                     torch::tensor({5.0F, 3.0F})));
+
+  const torch::Tensor weight = held.detach().requires_grad_();
+  const Function trained = compile(
+      [&](const Tensors& in) { return Tensors{in[0] * held + in[0] * weight}; }, never_again());
+  CHECK(torch::equal(trained({torch::ones({2})})[0], torch::tensor({10.0F, 6.0F})));
 }
 
 TEST_CASE("a list of numbers of which a part is written", "[kiln][unrecorded]") {
@@ -99,6 +108,14 @@ TEST_CASE("a list of numbers of which a part is written", "[kiln][unrecorded]") 
     const torch::Tensor x = torch::randn({2});
     CHECK(torch::allclose(fast({x})[0], function({x})[0]));
   }
+}
+
+TEST_CASE("a part of a list of numbers is returned", "[kiln][unrecorded]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] + 1, torch::tensor(std::vector<float>{0, 2, 3, 4}).slice(0, 2)};
+  };
+  const Tensors found = compile(function, uncached())({torch::ones({2})});
+  CHECK(torch::equal(found[1], torch::tensor({3.0F, 4.0F})));
 }
 
 TEST_CASE("lengths that an operator reads through a pointer are refused", "[kiln][unrecorded]") {

@@ -84,7 +84,7 @@ class Fuser {
     }
   }
 
-  // Whether `from` must run after `to`, other than directly if `indirectly`.
+  // Whether `from` must run after `to`.
   bool depends(int from, int to) const {
     std::vector<int> stack{from};
     std::vector<bool> seen(plan_.steps.size());

@@ -135,7 +135,7 @@ bool Inliner::changes_nothing(const Scalar& scalar) const {
 }
 
 // What another operator has multiplied is rounded before it is added, as in eager mode: x * x - y *
-// y is 0 where x is y. Within an operator a compiler may contract the two.
+// y is 0 where x is y. Within a lowering a compiler may contract the two.
 ScalarId Inliner::fenced(ScalarId original, ScalarId rewritten) {
   const Scalar& read = program_.pool[original];
   const bool is_result = read.op == ScalarOp::kRead && program_[read.tensor].value.valid();

@@ -90,7 +90,7 @@ template <typename Wide, typename Number>
                                 const std::vector<Number>& x,
                                 const std::vector<Number>& y) {
   return worst_of(
-      library.values("power", x, y),
+      library.values("pow", x, y),
       [&](std::size_t i) { return std::pow(static_cast<Wide>(x[i]), static_cast<Wide>(y[i])); },
       [](std::size_t) { return Number{0}; });
 }

@@ -132,8 +132,10 @@ struct HalvesPlan {
   std::vector<ir::SymbolSource> symbols = {};
   /// Integers that the backward takes, each as a tensor, before the saved tensors.
   std::vector<ir::Expr> saved_sizes = {};
-  std::vector<bool> has_gradient = {};          ///< By `Plan::gradients`: the backward computes it.
-  std::vector<SharedSave> saved_on_input = {};  ///< Those with inputs.
+  std::vector<bool> has_gradient = {};  ///< By `Plan::gradients`: the backward computes it.
+  /// Whether a saved tensor depends on what is differentiated, so that gradients do.
+  bool saves_differentiated = false;
+  std::vector<SharedSave> saved_on_input = {};   ///< Those with inputs.
   std::vector<SharedSave> saved_on_result = {};  ///< Those with results.
 };
 

@@ -93,11 +93,13 @@ struct Recording {
 /// For programs that know they are being recorded (joint tracing): the tensors captured so far.
 [[nodiscard]] Tensors captured_so_far();
 
-/// To be called when the program that is being recorded has returned, by a function that goes on
-/// itself. Throws `Error` with `kUnsupported` if it captured a tensor on memory that it does not
-/// own
-/// (`from_blob`) and that nobody holds any more.
-void require_lasting_memory();
+/// Likewise: how many references there are to each captured tensor on memory that nobody owns
+/// (`from_blob`), in the order of their capture.
+[[nodiscard]] std::vector<std::size_t> references_to_borrowed();
+
+/// Likewise: throws `Error` with `kUnsupported` if only the trace still holds one of these, and
+/// `held` references of each by its caller. Its memory may be gone.
+void require_lasting_memory(const std::vector<std::size_t>& held);
 
 /// Likewise: captures `tensor` if the trace does not know it.
 void note_use(const at::Tensor& tensor);

@@ -1,8 +1,8 @@
 // Matrix products as kernels: some rows by a panel of columns at a time.
 //
-// Few rows want the right side packed beforehand, [panels, depth, width]. `pack_gemm_operands`
-// (prepare/products.hpp) writes such products as batches whose left sides are all the same matrix.
-// With more rows the kernel packs panels of the right side itself, for one product or a batch.
+// Few rows want the right side packed beforehand, [panels, depth, width]. `pack_gemm_operands` writes
+// such products as batches whose left sides are all the same matrix. With more rows the kernel packs
+// panels of the right side itself, for one product or a batch.
 
 #pragma once
 

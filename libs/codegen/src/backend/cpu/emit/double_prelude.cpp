@@ -62,11 +62,11 @@ static inline HalfF64 with_sign_of(HalfF64 x, HalfF64 y) {
 }
 )"},
 
-    KILN_LANEWISE("square_root", "__builtin_sqrt"),
+    KILN_LANEWISE("sqrt", "__builtin_sqrt"),
     KILN_LANEWISE("floor", "__builtin_floor"),
     KILN_LANEWISE("ceil", "__builtin_ceil"),
     KILN_LANEWISE("round", "__builtin_nearbyint"),
-    KILN_LANEWISE("truncate", "__builtin_trunc"),
+    KILN_LANEWISE("trunc", "__builtin_trunc"),
 
     MathFunction{"exp_reduced", "halves", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
 static inline HalfF64 exp_reduced(HalfF64 r) {
@@ -227,7 +227,9 @@ static inline F64 tanh(F64 x) { return by_halves(x, tanh); }
 static inline F64 sigmoid(F64 x) { return by_halves(x, sigmoid); }
 )"},
 
-    MathFunction{"gated", "exp_reduced", R"(static inline HalfF64 gated(HalfF64 x, HalfF64 y) {
+    MathFunction{"divide_by_one_plus_exp",
+                 "exp_reduced",
+                 R"(static inline HalfF64 divide_by_one_plus_exp(HalfF64 x, HalfF64 y) {
   // Below, e^y is nothing beside 1, and above it is infinite; where y is NaN, x is too.
   y = y > 710.0 ? splat_half(710.0) : y;
   y = y < -700.0 ? splat_half(-700.0) : y;
@@ -235,7 +237,7 @@ static inline F64 sigmoid(F64 x) { return by_halves(x, sigmoid); }
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3ff0000000000000);
   return x / ((exp_reduced(parts.r) + 1.0) * scale + 1.0);
 }
-static inline F64 gated(F64 x, F64 y) { return by_halves(x, y, gated); }
+static inline F64 divide_by_one_plus_exp(F64 x, F64 y) { return by_halves(x, y, divide_by_one_plus_exp); }
 )"},
 
     // That is t times a polynomial; e to minus it is nothing beside 1 from 5.95 on.
@@ -344,7 +346,7 @@ static inline F64 cos(F64 x) {
 }
 )"},
 
-    MathFunction{"power", "exp_reduced log_reduced", kPowerOfDoubles},
+    MathFunction{"pow", "exp_reduced log_reduced", kPowerOfDoubles},
 };
 
 #undef KILN_LANEWISE

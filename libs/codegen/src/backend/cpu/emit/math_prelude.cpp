@@ -23,11 +23,11 @@ namespace {
                "  for (int i = 0; i < kLanes; ++i) x[i] = " builtin "(x[i]);\n  return x;\n}\n"}
 
 constexpr std::array kFloatFunctions = {
-    KILN_LANEWISE("square_root", "__builtin_sqrtf"),
+    KILN_LANEWISE("sqrt", "__builtin_sqrtf"),
     KILN_LANEWISE("floor", "__builtin_floorf"),
     KILN_LANEWISE("ceil", "__builtin_ceilf"),
     KILN_LANEWISE("round", "__builtin_nearbyintf"),
-    KILN_LANEWISE("truncate", "__builtin_truncf"),
+    KILN_LANEWISE("trunc", "__builtin_truncf"),
 
     // The conversions come with the loads and stores of their types.
     MathFunction{"round_to_half",
@@ -37,7 +37,7 @@ constexpr std::array kFloatFunctions = {
                  "",
                  "static inline F32 round_to_bfloat16(F32 x) { return from_Bf16(to_Bf16(x)); }\n"},
 
-    MathFunction{"power", "", kPowerOfFloats, "log_reduced"},
+    MathFunction{"pow", "", kPowerOfFloats, "log_reduced"},
 
     MathFunction{"quotient", "", kQuotientText, "", kLongQuotientText},
     MathFunction{"scaled", "", kScaledText, "", kLongScaledText},
@@ -189,7 +189,9 @@ static inline F32 log_to_base(F32 x, float high, float low, float scale) {
                  "",
                  kLongSigmoidText},
 
-    MathFunction{"gated", "exp_reduced quotient", R"(static inline F32 gated(F32 x, F32 y) {
+    MathFunction{"divide_by_one_plus_exp",
+                 "exp_reduced quotient",
+                 R"(static inline F32 divide_by_one_plus_exp(F32 x, F32 y) {
   // From -87 to 88.9, as bits: below, e^y is nothing beside 1, and above it is infinite. Both
   // choices are one instruction each, which those that keep NaN are not; here x brings it.
   const Bits32 low = (Bits32)y <= 0xc2ae0000u ? (Bits32)y : Bits32{} + 0xc2ae0000u;

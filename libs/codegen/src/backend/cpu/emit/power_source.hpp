@@ -48,7 +48,7 @@ static inline Sum exact_log2(HalfF64 x) {
   const HalfF64 result = first_bits((binary + binary_low) + n);
   return {result, binary_low - ((result - n) - binary)};
 }
-static inline HalfF64 power(HalfF64 x, HalfF64 y) {
+static inline HalfF64 pow(HalfF64 x, HalfF64 y) {
   const Sum log2_x = exact_log2(x);
   const HalfF64 y_high = first_bits(y);
   const HalfF64 high = y_high * log2_x.high;
@@ -70,11 +70,11 @@ static inline HalfI64 is_plain_power(HalfF64 x, HalfF64 y) {
 __attribute__((noinline, cold)) static void any_power(F64& x, const F64& y) {
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_pow(x[i], y[i]);
 }
-static inline F64 power(F64 x, F64 y) {
+static inline F64 pow(F64 x, F64 y) {
   const Halves xs{x}, ys{y};
   const HalfI64 plain =
       is_plain_power(xs.half[0], ys.half[0]) & is_plain_power(xs.half[1], ys.half[1]);
-  if (every_lane_of_half(plain)) return by_halves(x, y, power);
+  if (every_lane_of_half(plain)) return by_halves(x, y, pow);
   any_power(x, y);
   return x;
 }
@@ -105,7 +105,7 @@ inline constexpr std::string_view kPowerOfFloats =
 __attribute__((noinline, cold)) static void any_power(F32& x, const F32& y) {
   for (int i = 0; i < kLanes; ++i) x[i] = __builtin_powf(x[i], y[i]);
 }
-static inline F32 power(F32 x, F32 y) {
+static inline F32 pow(F32 x, F32 y) {
   const Mask positive = (x > 0.0f) & (x < __builtin_inff());
   const Mask zero = ((Mask)x == 0) & (y > 0.0f);
   const Mask plain = (positive | zero) & (((Mask)y & 0x7fffffff) < 0x7f800000);

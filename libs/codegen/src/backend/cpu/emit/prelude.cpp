@@ -74,7 +74,11 @@ static inline Mask lanes_below(int n) {
 // Keeps a compiler from contracting what made `x` with what it is added to.
 constexpr std::string_view kFence = R"(#if defined(__aarch64__)
 #define KILN_REGISTER "w"
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS
+constexpr int kRegisterBytes = __ARM_FEATURE_SVE_BITS / 8;
+#else
 constexpr int kRegisterBytes = 16;
+#endif
 #else
 #define KILN_REGISTER "v"
 #if defined(__AVX512F__)
@@ -108,7 +112,7 @@ static inline $V load(const $S* p) { return *(const Unaligned$V*)p; }
 static inline void store($S* p, $V v) { *(Unaligned$V*)p = v; }
 )";
 
-// Elements that are converted one vector at a time; $T is the type in memory, of bits $B.
+// Elements that are converted one vector at a time; $T is the type in memory.
 constexpr std::string_view kConvertedMemory = R"(static inline $V load(const $T* p) {
   Bits16 bits;
   __builtin_memcpy(&bits, p, sizeof bits);
@@ -226,8 +230,7 @@ struct GenericFunction {
   std::string_view name, floating, integral;
 };
 
-// Functions of every number type, on vectors and, where a row needs them, on scalars ($T is
-// either).
+// Functions of every number type, on vectors ($V) and, where a row needs them, on scalars ($S).
 constexpr GenericFunction kGeneric[] = {
     {"maximum",
      R"(static inline $V maximum($V a, $V b) { return (a > b) | (a != a) ? a : b; }
@@ -243,29 +246,29 @@ static inline $S minimum($S a, $S b) { return a < b || a != a ? a : b; }
      R"(static inline $V minimum($V a, $V b) { return a < b ? a : b; }
 static inline $S minimum($S a, $S b) { return a < b ? a : b; }
 )"},
-    {"absolute",
-     R"(static inline $V absolute($V x) {
+    {"abs",
+     R"(static inline $V abs($V x) {
   for (int i = 0; i < kLanes; ++i) x[i] = ($S)__builtin_fabs(x[i]);
   return x;
 }
 )",
-     R"(static inline $V absolute($V x) { return x < 0 ? -x : x; }
+     R"(static inline $V abs($V x) { return x < 0 ? -x : x; }
 )"},
     {"sign",
      R"(static inline $V sign($V x) { return x > 0 ? $V{} + 1 : x < 0 ? $V{} - 1 : $V{}; }
 )",
      R"(static inline $V sign($V x) { return x > 0 ? $V{} + 1 : x < 0 ? $V{} - 1 : $V{}; }
 )"},
-    {"bounded",
+    {"check_index",
      "",
-     R"(static inline I64 bounded(I64 index, I64 extent, int* failure, int n = kLanes) {
+     R"(static inline I64 check_index(I64 index, I64 extent, int* failure, int n = kLanes) {
   const I64 outside = (index < 0) | (index >= extent);
   Index any = 0;
   for (int i = 0; i < n; ++i) any |= outside[i];
   if (any) __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
   return outside ? I64{} : index;
 }
-static inline Index bounded(Index index, Index extent, int* failure) {
+static inline Index check_index(Index index, Index extent, int* failure) {
   if (index >= 0 && index < extent) return index;
   __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
   return 0;

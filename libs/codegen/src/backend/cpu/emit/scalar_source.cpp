@@ -303,8 +303,8 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     case ScalarOp::kIsNan:
       return "__builtin_convertvector(" + operands[0] + " != " + operands[0] + ", Mask)";
     case ScalarOp::kRsqrt:
-      context_.prelude.use_function("square_root", type);
-      return "1 / square_root(" + operands[0] + ")";
+      context_.prelude.use_function("sqrt", type);
+      return "1 / sqrt(" + operands[0] + ")";
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum:
       // A bound that is no NaN needs no second test.
@@ -323,7 +323,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     arguments += ", " + operands[i];
   }
   if (scalar.op == ScalarOp::kCheckIndex) {
-    return name + with_count(arguments + failure_argument(scalar.op));
+    return name + with_count(arguments + failure_argument());
   }
   return name + "(" + arguments + ")";
 }
@@ -362,7 +362,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   const std::string name(to_string(scalar.op));
   context_.prelude.use_function(name, scalar.dtype);
   if (scalar.op == ScalarOp::kCheckIndex) {
-    return name + "(" + operands[0] + ", " + operands[1] + failure_argument(scalar.op) + ")";
+    return name + "(" + operands[0] + ", " + operands[1] + failure_argument() + ")";
   }
   // The rest is there for vectors: one lane of it will do. With AVX-512 GCC 12 gets the lane of a
   // choice wrong if it can compute it beforehand, so it must not know the operands.
@@ -373,10 +373,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   return name + "(" + arguments + ")[0]";
 }
 
-std::string Block::failure_argument(ScalarOp op) {
-  if (op != ScalarOp::kCheckIndex) {
-    return {};
-  }
+std::string Block::failure_argument() {
   context_.checks_indices = true;
   return ", (int*)" + context_.failure;
 }

@@ -75,7 +75,8 @@ class Block {
   std::string index_vector(const Index& index);
   std::string atom(const Atom& atom);
   std::string with_count(const std::string& arguments) const;
-  std::string failure_argument(ScalarOp op);
+  // Where a kernel notes that an index was out of range.
+  std::string failure_argument();
   // Whether an address changes from lane to lane in a way that no stride describes.
   bool is_lanewise(const Index& address) const;
 
