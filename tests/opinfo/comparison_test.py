@@ -26,6 +26,11 @@ def main():
     assert verdict(half(1.0, 5.8), half(1.0, float("inf")), right)
     assert verdict(half(1.0, float("nan")), half(1.0, 5.6), right)
     assert verdict(half(1.0, float("inf")), half(1.0, float("nan")), wide(1.0, float("nan")))
+    # A wide result of a narrow operand is as exact as that; of a wide one it is exact.
+    narrow = types.SimpleNamespace(op=CASE.op, inputs=[torch.ones(2)])
+    assert difference(narrow, [wide(1.0, 5.5)], [wide(1.0, 5.500002)], lambda: [right]) is None
+    assert difference(narrow, [wide(1.0, 5.5)], [wide(1.0, 5.6)], lambda: [right])
+    assert verdict(wide(1.0, 5.500002), wide(1.0, 5.5), right)
     # Types and shapes; integers to the last one; results that are missing.
     assert verdict(wide(1.0, 5.5), half(1.0, 5.5), right)
     assert verdict(half(1.0), half(1.0, 5.5), right)

@@ -115,7 +115,6 @@ const Names& accumulations() {
   return names;
 }
 
-/// The type of what is computed from the operands; an `out=` argument is none of them.
 // Operators of which even integers make floating-point numbers.
 bool makes_real(std::string_view in_place, const Node& node) {
   const bool rounds = node.arguments.size() > 2 && in_place == "div_" &&
@@ -124,6 +123,7 @@ bool makes_real(std::string_view in_place, const Node& node) {
                      in_place == "xlogy_");
 }
 
+// The type of what is computed from the operands; an `out=` argument is none of them.
 DType promoted(const Graph& graph, const Node& node, bool without_mutated) {
   std::vector<const TensorMeta*> operands;
   for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {

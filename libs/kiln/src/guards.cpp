@@ -40,6 +40,11 @@ std::string autocast_text(bool is_on,
   return dtype == usual ? "" : ", autocast off" + where + " but" + to;
 }
 
+std::string keys_text(const std::string& which, std::uint64_t keys, c10::DispatchKeySet usual) {
+  const c10::DispatchKeySet other(c10::DispatchKeySet::RAW, keys ^ usual.raw_repr());
+  return other.empty() ? "" : ", unusual " + which + " keys " + c10::toString(other);
+}
+
 }  // namespace
 
 std::string ThreadGuard::text() const {
@@ -52,13 +57,8 @@ std::string ThreadGuard::text() const {
                ? std::string(", default dtype ") + c10::toString(default_dtype)
                : "";
   words += deterministic ? ", deterministic" : "";
-  const std::uint64_t more = included_keys ^ c10::default_included_set.raw_repr();
-  const std::uint64_t fewer = excluded_keys ^ c10::default_excluded_set.raw_repr();
-  if (more != 0 || fewer != 0) {
-    std::ostringstream keys;
-    keys << ", dispatch keys " << std::hex << more << " and " << fewer;
-    words += keys.str();
-  }
+  words += keys_text("included", included_keys, c10::default_included_set);
+  words += keys_text("excluded", excluded_keys, c10::default_excluded_set);
   return words;
 }
 

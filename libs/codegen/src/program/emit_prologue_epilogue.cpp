@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 
@@ -196,13 +195,7 @@ class OutputEmitter {
     const std::string base =
         borrowed ? "call.inputs[" + std::to_string(program_.buffer(location.buffer).index) + "]"
                  : emission_.owned(location.buffer);
-    const bool is_part = !is_whole(location, program_.buffer(location.buffer));
-    const auto [first, is_new] = slots_.emplace(port.value, slot);
-    if (is_part && !is_new) {
-      // The same tensor, so that whoever gets it sees by its references that another one has it.
-      emission_.declare("aoti_torch_new_tensor_handle", "Handle, Handle*");
-      text_.line("TRY(aoti_torch_new_tensor_handle(" + first->second + ", &" + slot + "));");
-    } else if (is_part) {
+    if (!is_whole(location, program_.buffer(location.buffer))) {
       emission_.declare("aoti_torch__reinterpret_tensor",
                         "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
       text_.line("TRY(aoti_torch__reinterpret_tensor(" + base + ", " +
@@ -253,7 +246,6 @@ class OutputEmitter {
   const Program& program_;
   SourceText& text_;
   std::set<BufferId> handed_over_;
-  std::map<ir::ValueId, std::string> slots_;  // Where each value was returned first.
   std::string rows_;  // Of what is handed over: the output and the buffer that it is.
 };
 
