@@ -13,6 +13,7 @@ some are as right as the original.
 import argparse
 import collections
 import concurrent.futures
+import filecmp
 import json
 import os
 import pathlib
@@ -65,6 +66,13 @@ def put(path, text):
         path.write_text(text)
 
 
+def copied(source, target):
+    """Copies a file that differs, with a new time: what was built of a mutant is built again."""
+    if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
+        shutil.copy(source, target)
+    return target
+
+
 class Tree:
     """A copy of the sources with a build of its own."""
 
@@ -74,9 +82,9 @@ class Tree:
         self.path.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, self.path / name, dirs_exist_ok=True, symlinks=True)
+                shutil.copytree(ROOT / name, self.path / name, dirs_exist_ok=True, symlinks=True, copy_function=copied)
             elif (ROOT / name).exists():
-                shutil.copy2(ROOT / name, self.path / name)
+                copied(ROOT / name, self.path / name)
         if (ROOT / ".venv").exists() and not (self.path / ".venv").exists():
             (self.path / ".venv").symlink_to(ROOT / ".venv")
         self.run(["cmake", "--preset", preset], 600, required=True)
