@@ -122,6 +122,23 @@ TEST_CASE("RT-04 a run is put into the caller's stream and does not wait for it"
   }
 }
 
+TEST_CASE("RT-04 queued calls are put into the stream of who queues them",
+          "[container-runtime][gpu]") {
+  Runner runner(test_model("affine_cuda"), {.device = "cuda"});
+  const at::Tensor x = on_gpu(at::rand({64, 4}));
+  (void)runner.run({x});
+  const c10::StreamGuard guard(new_stream());
+  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(0);
+
+  const at::Tensor unfinished = runner.run({x})[0];
+  const at::Tensor queued = runner.run_async({unfinished}).get()[0];
+  const at::Tensor several = runner.run_multiple({{unfinished}, {unfinished}})[1][0];
+
+  const at::Tensor wanted = expected(expected(x));
+  CHECK(same(queued, wanted));
+  CHECK(same(several, wanted));
+}
+
 TEST_CASE("RT-25 runs of one instance in several streams do not overlap",
           "[container-runtime][gpu]") {
   Runner runner(test_model("affine_cuda"), {.instances = 1, .device = "cuda"});

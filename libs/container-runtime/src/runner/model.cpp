@@ -1,5 +1,6 @@
 #include "model.hpp"
 
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/SmallVector.h>
 
@@ -131,9 +132,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
     }
     throw;
   }
-  queue.emplace([this](Tensors&& inputs) { return run_boxed(std::move(inputs), nullptr); },
-                instances,
-                options.queue_capacity);
+  queue.emplace(instances, options.queue_capacity);
 }
 
 Runner::Model::~Model() {
@@ -144,14 +143,27 @@ Runner::Model::~Model() {
   }
 }
 
+c10::Stream Runner::Model::current_stream() const {
+  const c10::impl::VirtualGuardImpl guard(device_.type());
+  return guard.getStream(device_.has_index() ? device_ : guard.getDevice());
+}
+
 // The stream that the caller's thread uses: AOTInductor takes none for the device's default one.
 AOTInductorStreamOpaque* Runner::Model::stream_or_current(void* stream) const {
   if (stream == nullptr && device_.type() != at::kCPU) {
-    const c10::impl::VirtualGuardImpl guard(device_.type());
-    const c10::Device device = device_.has_index() ? device_ : guard.getDevice();
-    stream = guard.getStream(device).native_handle();
+    stream = current_stream().native_handle();
   }
   return static_cast<AOTInductorStreamOpaque*>(stream);
+}
+
+RunQueue::Call Runner::Model::call_in_current_stream() {
+  if (device_.type() == at::kCPU) {
+    return [this](Tensors&& inputs) { return run_boxed(std::move(inputs), nullptr); };
+  }
+  return [this, stream = current_stream()](Tensors&& inputs) {
+    const c10::StreamGuard guard(stream);
+    return run_boxed(std::move(inputs), nullptr);
+  };
 }
 
 Tensors Runner::Model::run(const Tensors& inputs, void* stream) {

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <c10/core/Stream.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -55,6 +57,9 @@ class Runner::Model {
 
   [[nodiscard]] AOTInductorStreamOpaque* stream_or_current(void* stream) const;
 
+  /// A call for the queue that gives its work to the stream that is this thread's current one now.
+  [[nodiscard]] RunQueue::Call call_in_current_stream();
+
   [[nodiscard]] const Entries& entries() const noexcept { return library_.entries(); }
   [[nodiscard]] const Library& library() const noexcept { return library_; }
   [[nodiscard]] AOTInductorModelContainerOpaque* container() const noexcept { return container_; }
@@ -73,6 +78,7 @@ class Runner::Model {
   void describe();
   void plan_graphs(CudaGraphs wanted);
   [[nodiscard]] ReplayedModel replayed() const;
+  [[nodiscard]] c10::Stream current_stream() const;
   [[nodiscard]] Tensors run_borrowed(const Tensors& inputs, void* stream) const;
   [[nodiscard]] Tensors run_taken(Tensors&& inputs, void* stream) const;
   [[nodiscard]] Tensors run_captured(const Tensors& inputs, void* stream, void*& capture) const;

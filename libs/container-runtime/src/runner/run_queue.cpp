@@ -19,9 +19,8 @@ std::size_t useful(std::size_t concurrency) {
 
 }  // namespace
 
-RunQueue::RunQueue(Call call, std::size_t concurrency, std::size_t capacity)
-    : call_(std::move(call)),
-      capacity_(capacity == 0 ? 1 : capacity),
+RunQueue::RunQueue(std::size_t concurrency, std::size_t capacity)
+    : capacity_(capacity == 0 ? 1 : capacity),
       // TBB counts the calling thread as a worker; here it only queues.
       workers_(tbb::global_control::max_allowed_parallelism,
                std::max(useful(concurrency) + 1,
@@ -35,12 +34,12 @@ RunQueue::~RunQueue() {
   changed_.wait(lock, [&] { return tickets_ == 0; });
 }
 
-std::future<Tensors> RunQueue::push(Tensors inputs) {
+std::future<Tensors> RunQueue::push(Call call, Tensors inputs) {
   std::future<Tensors> result;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return jobs_.size() < capacity_; });
-    jobs_.push_back({std::move(inputs), {}});
+    jobs_.push_back({std::move(call), std::move(inputs), {}});
     result = jobs_.back().result.get_future();
     ++tickets_;
   }
@@ -48,13 +47,13 @@ std::future<Tensors> RunQueue::push(Tensors inputs) {
   return result;
 }
 
-std::vector<Tensors> RunQueue::run_all(const std::vector<Tensors>& inputs) {
+std::vector<Tensors> RunQueue::run_all(const Call& call, const std::vector<Tensors>& inputs) {
   std::vector<Tensors> results(inputs.size());
   arena_.execute([&] {
     tbb::parallel_for(
         std::size_t{0},
         inputs.size(),
-        [&](std::size_t i) { results[i] = counted_call(Tensors(inputs[i])); },
+        [&](std::size_t i) { results[i] = counted_call(call, Tensors(inputs[i])); },
         tbb::simple_partitioner());
   });
   return results;
@@ -93,7 +92,7 @@ void RunQueue::run_next() {
   }
   if (job) {
     try {
-      job->result.set_value(counted_call(std::move(job->inputs)));
+      job->result.set_value(counted_call(job->call, std::move(job->inputs)));
     } catch (...) {
       job->result.set_exception(std::current_exception());
     }
@@ -103,7 +102,7 @@ void RunQueue::run_next() {
   changed_.notify_all();
 }
 
-Tensors RunQueue::counted_call(Tensors&& inputs) {
+Tensors RunQueue::counted_call(const Call& call, Tensors&& inputs) {
   struct Count {
     RunQueue& queue;
     const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
@@ -120,7 +119,7 @@ Tensors RunQueue::counted_call(Tensors&& inputs) {
       queue.counts_.failed += ok ? 0 : 1;
     }
   } count(*this);
-  Tensors outputs = call_(std::move(inputs));
+  Tensors outputs = call(std::move(inputs));
   count.ok = true;
   return outputs;
 }

@@ -19,10 +19,11 @@ namespace kiln::container_runtime {
 /// Runs calls on workers, first come first served.
 class RunQueue {
  public:
+  /// Runs on a worker, not on the thread that queued it.
   using Call = std::function<Tensors(Tensors&&)>;
 
   /// At most `concurrency` calls run at once and at most `capacity` wait.
-  RunQueue(Call call, std::size_t concurrency, std::size_t capacity);
+  RunQueue(std::size_t concurrency, std::size_t capacity);
 
   /// Waits for calls that run; cancels the others.
   ~RunQueue();
@@ -30,10 +31,10 @@ class RunQueue {
   RunQueue& operator=(const RunQueue&) = delete;
 
   /// Blocks while the queue is full.
-  [[nodiscard]] std::future<Tensors> push(Tensors inputs);
+  [[nodiscard]] std::future<Tensors> push(Call call, Tensors inputs);
 
   /// Runs all of `inputs` and waits; the first failure is thrown.
-  [[nodiscard]] std::vector<Tensors> run_all(const std::vector<Tensors>& inputs);
+  [[nodiscard]] std::vector<Tensors> run_all(const Call& call, const std::vector<Tensors>& inputs);
 
   /// Makes what waits fail with "cancelled".
   std::size_t cancel();
@@ -42,14 +43,14 @@ class RunQueue {
 
  private:
   struct Job {
+    Call call;
     Tensors inputs;
     std::promise<Tensors> result;
   };
 
   void run_next();
-  Tensors counted_call(Tensors&& inputs);
+  Tensors counted_call(const Call& call, Tensors&& inputs);
 
-  const Call call_;
   const std::size_t capacity_;
   tbb::global_control workers_;
   tbb::task_arena arena_;

@@ -79,12 +79,12 @@ Tensors Runner::run_boxed(Tensors&& inputs, void* stream) {
 
 std::future<Tensors> Runner::run_async(Tensors inputs) {
   require_plain(inputs);
-  return model().queue->push(std::move(inputs));
+  return model().queue->push(model().call_in_current_stream(), std::move(inputs));
 }
 
 std::vector<Tensors> Runner::run_multiple(const std::vector<Tensors>& inputs) {
   std::for_each(inputs.begin(), inputs.end(), require_plain);
-  return model().queue->run_all(inputs);
+  return model().queue->run_all(model().call_in_current_stream(), inputs);
 }
 
 std::size_t Runner::cancel_queued() {

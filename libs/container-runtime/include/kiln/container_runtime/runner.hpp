@@ -127,10 +127,12 @@ class Runner {
   /// The same, and lets go of the inputs: what is not held elsewhere can be freed during the run.
   [[nodiscard]] Tensors run_boxed(Tensors&& inputs, void* stream = nullptr);
 
-  /// Queues a call; blocks while `queue_capacity` calls wait.
+  /// Queues a call; blocks while `queue_capacity` calls wait. On a GPU the work is queued in the
+  /// stream that is the caller's current one now, and may not be done when the future is ready.
   [[nodiscard]] std::future<Tensors> run_async(Tensors inputs);
 
-  /// Runs the model on every element, as many at once as there are instances and cores.
+  /// Runs the model on every element, as many at once as there are instances and cores. On a GPU
+  /// all of it is queued in the caller's current stream.
   [[nodiscard]] std::vector<Tensors> run_multiple(const std::vector<Tensors>& inputs);
 
   /// Makes every queued call fail and returns how many there were.
