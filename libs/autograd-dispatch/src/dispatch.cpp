@@ -11,8 +11,10 @@
 #include "autograd_node.hpp"
 #include "halves.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/ir/verify.hpp"
 #include "memory_protection.hpp"
 #include "saved_layout.hpp"
+#include "verify_results.hpp"
 #include "wrapper.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -30,8 +32,10 @@ CompiledGraph compile_as(std::string id, const Compiler& compiler, const ir::Gra
     std::string before;
     ~Restore() { current_id().swap(before); }
   };
-  const Restore restore{std::exchange(current_id(), std::move(id))};
-  return compiler(graph);
+  const Restore restore{std::exchange(current_id(), id)};
+  CompiledGraph compiled = compiler(graph);
+  return ir::verifies_passes() ? verifying_results(std::move(compiled), graph, std::move(id))
+                               : compiled;
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <thread>
 
 #include "interpreted.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/ir/verify.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
@@ -54,6 +56,32 @@ TEST_CASE("AD-14 a module's parameters get their gradients", "[autograd-dispatch
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     CHECK(torch::allclose(parameters[i].grad(), expected[i], 1e-5, 1e-6));
   }
+}
+
+TEST_CASE("AD-15 a compiled graph that returns other metadata than its graph is an error",
+          "[autograd-dispatch][dispatch]") {
+  INFO("in a release build, set KILN_VERIFY_PASSES=1 as CTest does");
+  REQUIRE(ir::verifies_passes());
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin()}; };
+  const auto returning = [&](const std::function<torch::Tensor(torch::Tensor)>& change) {
+    const Compiler compiler = [change](const ir::Graph& graph) -> CompiledGraph {
+      return [change, run = interpret(graph)](const Tensors& inputs) {
+        return Tensors{change(run(inputs)[0])};
+      };
+    };
+    return dispatch(trace_joint(function, {torch::randn({2, 3})}), {.inference = compiler});
+  };
+  const Tensors inputs{torch::randn({2, 3})};
+
+  CHECK(torch::equal(returning([](torch::Tensor y) { return y; })(inputs)[0], inputs[0].sin()));
+  CHECK_THROWS_WITH(returning([](torch::Tensor y) { return y.to(torch::kDouble); })(inputs),
+                    contains("_inference has Double elements instead of f32"));
+  CHECK_THROWS_WITH(returning([](torch::Tensor y) { return y.slice(1, 1); })(inputs),
+                    contains("size 2 instead of 3 in dimension 1"));
+  CHECK_THROWS_WITH(returning([](torch::Tensor y) { return y.t().contiguous().t(); })(inputs),
+                    contains("stride 1 instead of 3 in dimension 0"));
+  CHECK_THROWS_WITH(returning([](torch::Tensor y) { return y.flatten(); })(inputs),
+                    contains("1 dimensions instead of 2"));
 }
 
 TEST_CASE("AD-02 without gradients it is an inference graph", "[autograd-dispatch][dispatch]") {
