@@ -167,7 +167,7 @@ def test_sizes_that_a_package_does_not_have_are_refused(folder):
                         ("ids[0]=many", "NAME=N"), ("ids[0]", "NAME=N"), ("ids[0]=-1", "NAME=N")):
         message = refusal("run", package, "--size", asked, folder=folder)
         assert said in message, (asked, message)
-    assert "says of no size that it varies" in refusal("run", fixed, "--size", "n=2", folder=folder)
+    assert "declares no dynamic sizes, so --size does not apply" in refusal("run", fixed, "--size", "n=2", folder=folder)
 
 
 def test_an_archive_of_fixed_sizes_is_compiled_without_a_word(folder):

@@ -144,7 +144,7 @@ def test_the_doctor_says_which_linker_models_are_linked_with(folder):
 
 def test_a_device_or_architecture_that_is_none_is_refused(folder):
     for options, message in [(["--device", "tpu"], "there is no device 'tpu' to compile for: cpu or cuda"),
-                             (["--device", "cuda", "--option", "arch=hopper"], "'hopper' is no architecture"),
+                             (["--device", "cuda", "--option", "arch=hopper"], "'hopper' is not a GPU architecture"),
                              (["--device", "cuda", "--option", "arch=sm_999"], "does not know the architecture sm_999"),
                              (["--option", "check_indices=never"], "'check_indices' is sync or later")]:
         refused = plain("compile", MODEL, "-o", f"{folder}/out.pt2", *options, folder=folder)

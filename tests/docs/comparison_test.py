@@ -26,7 +26,7 @@ class Comparison(unittest.TestCase):
             ("200 requests, 0 of them wrong", "200 requests, 7 of them wrong"),
             ("6399 answers, 0 of a mixture", "6399 answers, 1 of a mixture"),
             ("6399 answers, 0 of a mixture", "0 answers, 0 of a mixture"),
-            ("2 nodes in 1 kernels", "2 nodes in 2 kernels"),
+            ("2 nodes: 3 kernels", "2 nodes: 4 kernels"),
             ("loss 404.229462", "loss 312.229462"),
             ("difference: 1.3e-07", "difference: 1.3e-01"),
             ("f32[1, 10]", "f32[10, 1]"),

@@ -157,7 +157,7 @@ void add_losses(std::vector<ModuleCase>& cases) {
                                     torch::tensor({6, 5}),
                                     torch::tensor({3, 2})};
                               }),
-                          "depends on its data"));
+                          "data-dependent output shape"));
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ void add_networks(Table& table) {
          return Tensors{
              dynamic_cast<AdaptiveLogSoftmaxWithLossImpl&>(module).forward(in[0], in[1]).output};
        },
-       "depends on its data"});
+       "data-dependent output shape"});
 }
 
 // Modules that only hold others: used inside a forward.

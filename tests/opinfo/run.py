@@ -13,8 +13,8 @@ Which samples of an entry are drawn depends on the seed and its name alone, so t
 that was printed, also by itself: --seed N --only NAME.
 
 With --composite only operators that libtorch makes of others are run, and memory is poisoned: what malloc gives out
-holds one pattern while a program is traced and another one while it runs. A composite operator that fills memory behind
-the dispatcher's back would be recorded without what it computes.
+holds one pattern while a program is traced and another one while it runs. A composite operator that fills memory
+without going through the dispatcher would be recorded without what it computes.
 
 usage: run.py KILN PROGRAM [--all] [--composite] [--slice N] [--samples N] [--seed N] [--only NAME...] [--shard I/N]
               [--record FILE] [--write]
@@ -42,7 +42,7 @@ def part_of(text):
     """"2/8" as numbers."""
     part, _, parts = text.partition("/")
     if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"'{text}' is no part I/N, with I from 1 to N")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a part I/N, with I from 1 to N")
     return int(part), int(parts)
 
 

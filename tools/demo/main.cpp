@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "../kiln/console.hpp"
+#include "../kiln/text.hpp"
 #include "chart.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
@@ -58,8 +59,8 @@ double compile_visibly(const Program& program, const std::filesystem::path& pack
   tool::finish_progress();
   step("compile",
        milliseconds,
-       std::to_string(report.kernels) + " kernels, " + std::to_string(report.extern_calls) +
-           " calls of libtorch");
+       tool::describe_count(report.kernels, "kernel") + ", " +
+           tool::describe_count(report.extern_calls, "libtorch call"));
   return milliseconds;
 }
 

@@ -108,7 +108,7 @@ int bench_package(const BenchArguments& arguments, bool json) {
     return run_profile(arguments, json);
   }
   if (!arguments.trace.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "--trace is the profile's; give --profile too");
+    throw Error(ErrorCode::kInvalidArgument, "--trace requires --profile");
   }
   const std::vector<at::Tensor> inputs =
       inputs_for(arguments.package, arguments.inputs, arguments.sizes);

@@ -170,7 +170,7 @@ int verify(bool as_json) {
 int evict(const std::string& limit, bool as_json) {
   const auto bytes = autograd_cache::parse_byte_count(limit);
   if (!bytes) {
-    throw Error(ErrorCode::kInvalidArgument, "'" + limit + "' is no size; try 500M or 10G");
+    throw Error(ErrorCode::kInvalidArgument, "'" + limit + "' is not a size; try 500M or 10G");
   }
   const std::uint64_t removed = Cache().evict(*bytes);
   return report(as_json, {{"removed_bytes", removed}}, size_text(removed) + " removed");

@@ -98,9 +98,9 @@ int compile_archive(const CompileArguments& arguments, bool json) {
     return 0;
   }
   std::cout << arguments.output << ": " << describe_bytes(static_cast<double>(bytes)) << ", "
-            << report.nodes << " nodes";
-  std::cout << " in " << report.kernels << " kernels and " << report.extern_calls
-            << " calls of libtorch; ";
+            << describe_count(report.nodes, "node") << ": "
+            << describe_count(report.kernels, "kernel") << ", "
+            << describe_count(report.extern_calls, "libtorch call") << "; ";
   if (report.trace_ms > 0) {
     std::cout << "traced in " << static_cast<int>(report.trace_ms) << " ms, ";
   }
@@ -109,7 +109,7 @@ int compile_archive(const CompileArguments& arguments, bool json) {
   } else {
     std::cout << "compiled in " << static_cast<int>(report.compile_ms) << " ms";
   }
-  std::cout << ", all in " << static_cast<int>(total.count()) << " ms\n";
+  std::cout << ", total " << static_cast<int>(total.count()) << " ms\n";
   return 0;
 }
 

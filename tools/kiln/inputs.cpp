@@ -54,7 +54,7 @@ at::Tensor read_npy(const std::string& path) {
                                                                {"'|b1'", at::kBool}};
   const std::string bytes = read_file(path);
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) {
-    throw Error(ErrorCode::kCorrupt, path + " is no .npy file");
+    throw Error(ErrorCode::kCorrupt, path + " is not a .npy file");
   }
   const bool long_header = bytes[6] >= 2;
   std::uint32_t length = 0;

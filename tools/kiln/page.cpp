@@ -131,17 +131,18 @@ void write_memory(std::ostream& out, const Page& page) {
 }  // namespace
 
 std::string to_html(const Page& page) {
-  const auto kernel_calls = std::count_if(page.plan.steps.begin(),
-                                          page.plan.steps.end(),
-                                          [](const Plan::Step& step) { return step.is_kernel; });
+  const auto kernel_calls = static_cast<std::size_t>(
+      std::count_if(page.plan.steps.begin(), page.plan.steps.end(), [](const Plan::Step& step) {
+        return step.is_kernel;
+      }));
   std::ostringstream out;
   out << "<!doctype html>\n<html lang=\"en\"><head><title>" << escape_markup(page.title)
       << " - Kiln</title>\n"
       << kHead << "</head><body>\n<h1>" << escape_markup(page.title) << "</h1>\n<p class=\"facts\">"
-      << page.program.nodes().size() << " nodes, " << page.plan.kernels.size() << " kernels in "
-      << kernel_calls << " calls, "
-      << static_cast<std::ptrdiff_t>(page.plan.steps.size()) - kernel_calls
-      << " calls of libtorch</p>\n";
+      << describe_count(page.program.nodes().size(), "node") << ": "
+      << describe_count(page.plan.kernels.size(), "kernel") << " in "
+      << describe_count(kernel_calls, "call") << ", "
+      << describe_count(page.plan.steps.size() - kernel_calls, "libtorch call") << "</p>\n";
   write_stages(out, page);
   write_steps(out, page);
   write_memory(out, page);

@@ -101,7 +101,7 @@ Plan read_plan(const std::string& text) {
   try {
     return parse_plan(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorrupt, std::string("this is no plan of Kiln: ") + error.what());
+    throw Error(ErrorCode::kCorrupt, std::string("not a Kiln plan: ") + error.what());
   }
 }
 

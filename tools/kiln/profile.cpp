@@ -101,8 +101,7 @@ Call one_call(Model& model, const Plan& plan, const std::vector<at::Tensor>& inp
   if (call.steps.size() != plan.steps.size()) {
     throw Error(ErrorCode::kIncompatible,
                 "the package has " + std::to_string(plan.steps.size()) +
-                    " steps, and libtorch told of " + std::to_string(call.steps.size()) +
-                    " of them");
+                    " steps but the profiler recorded " + std::to_string(call.steps.size()));
   }
   return call;
 }

@@ -97,7 +97,7 @@ std::optional<std::pair<std::string, std::int64_t>> binding_of(const DeclaredSiz
       if ((value - form->shift) % form->scale != 0) {
         throw Error(ErrorCode::kInvalidArgument,
                     "--size " + name + "=" + std::to_string(value) + " must be " +
-                        input.sizes[dim].to_string() + " with a whole " + form->symbol);
+                        input.sizes[dim].to_string() + " for an integer " + form->symbol);
       }
       return std::pair(form->symbol, (value - form->shift) / form->scale);
     }
@@ -179,7 +179,7 @@ std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
   }
   if (text.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                package.string() + " says of no size that it varies: --size has nothing to set");
+                package.string() + " declares no dynamic sizes, so --size does not apply");
   }
   const DeclaredSizes sizes = read_sizes(text);
   ir::Bindings bindings = parse_wanted(wanted, sizes);

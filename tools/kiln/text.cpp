@@ -17,4 +17,8 @@ std::string describe_bytes(double bytes) {
   return text.str();
 }
 
+std::string describe_count(std::size_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 }  // namespace kiln::tool

@@ -226,7 +226,7 @@ bool ArtifactStore::write(const fs::path& path,
       }
       ++failed_;
       if (writable_.exchange(false)) {
-        KILN_LOG(kWarning, kComponent, "nothing more will be cached: " << failure.what());
+        KILN_LOG(kWarning, kComponent, "writing to the cache is disabled: " << failure.what());
       }
       return false;
     }

@@ -82,7 +82,7 @@ struct Item {
 std::vector<Item> items_of(const MappedBlob& bundle) {
   ByteReader reader(bundle.bytes());
   if (reader.raw(kMagic.size()) != kMagic || reader.number<std::uint32_t>() != kVersion) {
-    throw Error(ErrorCode::kCorrupt, "this is no bundle of this version");
+    throw Error(ErrorCode::kCorrupt, "not a cache bundle, or one of another version");
   }
   std::vector<Item> items;
   for (auto count = reader.number<std::uint64_t>(); count > 0; --count) {
@@ -94,7 +94,7 @@ std::vector<Item> items_of(const MappedBlob& bundle) {
     items.push_back({kind == kFile ? ValueKind::kFile : ValueKind::kVariant, key, reader.text()});
   }
   if (!reader.at_end()) {
-    throw Error(ErrorCode::kCorrupt, "a bundle goes on after its end");
+    throw Error(ErrorCode::kCorrupt, "a bundle has trailing bytes");
   }
   return items;
 }

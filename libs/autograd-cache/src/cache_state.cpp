@@ -69,7 +69,7 @@ Cache::State::State(const CacheOptions& options)
     if (strict()) {
       throw;
     }
-    KILN_LOG(kWarning, kComponent, "nothing is cached: " << failure.what());
+    KILN_LOG(kWarning, kComponent, "caching is disabled: " << failure.what());
   }
 }
 

@@ -57,7 +57,7 @@ std::string serialize(const Record& record) {
 Record parse_record(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   if (reader.raw(kMagic.size()) != kMagic || reader.number<std::uint32_t>() != kVersion) {
-    throw Error(ErrorCode::kCorrupt, "these bytes are no cache record of this version");
+    throw Error(ErrorCode::kCorrupt, "not a cache record, or one of another version");
   }
 
   Record record;
@@ -78,7 +78,7 @@ Record parse_record(std::span<const std::byte> bytes) {
     insert_in_order(record.files, name, std::move(file));
   }
   if (!reader.at_end()) {
-    throw Error(ErrorCode::kCorrupt, "a cache record goes on after its end");
+    throw Error(ErrorCode::kCorrupt, "a cache record has trailing bytes");
   }
   return record;
 }

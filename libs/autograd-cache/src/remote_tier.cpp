@@ -70,7 +70,7 @@ void RemoteTier::attempt(const std::function<void(RemoteStore&)>& work) {
     KILN_LOG(kWarning,
              "autograd-cache",
              "the remote cache " << store_->description()
-                                 << " is not asked any more: " << failure.what());
+                                 << " is disabled for this process: " << failure.what());
     store_.reset();
   }
 }

@@ -77,7 +77,9 @@ std::uint64_t default_limit() {
   }
   const auto limit = parse_byte_count(*text);
   if (!limit) {
-    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE_LIMIT=" << *text << " is no size");
+    KILN_LOG(kWarning,
+             "autograd-cache",
+             "KILN_CACHE_LIMIT=" << *text << " is not a size (try 500M or 10G)");
   }
   return limit.value_or(kDefaultLimit);
 }
@@ -94,7 +96,9 @@ Mode default_mode() {
     return Mode::kStrict;
   }
   if (text != "write") {
-    KILN_LOG(kWarning, "autograd-cache", "KILN_CACHE=" << text << " is no mode");
+    KILN_LOG(kWarning,
+             "autograd-cache",
+             "KILN_CACHE=" << text << " is not a cache mode (off, read, write or strict)");
   }
   return Mode::kWrite;
 }

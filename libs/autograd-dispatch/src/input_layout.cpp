@@ -158,7 +158,7 @@ void InputLayout::merge(std::uint32_t argument) {
     }
     const bool view = base_of(member).is_same(base);
     if (!view && (member.requires_grad() || member.is_view())) {
-      throw not_one_base(argument, "argument " + std::to_string(i) + " is no view of it");
+      throw not_one_base(argument, "argument " + std::to_string(i) + " is not a view of it");
     }
     if (member.scalar_type() != base.scalar_type() || member.is_conj() != base.is_conj() ||
         member.is_neg() != base.is_neg()) {

@@ -301,8 +301,8 @@ std::optional<JointTrace> Attempt::run() {
     for (const std::string& target : recording.repeated_effects) {
       KILN_LOG(kWarning,
                "autograd-dispatch",
-               target << " has an effect and results: it ran while the function was traced, and "
-                         "runs again in the call that is being compiled");
+               target << " has a side effect and returns a value, so it ran once during tracing "
+                         "and will run again in this call");
     }
   }
   trace.graph = ir::remove_dead_code(trace.graph);

@@ -279,7 +279,7 @@ void JointProgram::require_resizable(std::uint32_t argument,
   }
   if (before.bytes != 0 && now.bytes != 0) {
     throw Error(ErrorCode::kUnsupported,
-                resized + ", which is supported from nothing and to nothing only");
+                resized + "; a storage may only be allocated (from 0 bytes) or freed (to 0 bytes)");
   }
   if (layout_.overlaps_another(argument) || now.geometry != before.geometry) {
     throw Error(ErrorCode::kUnsupported,

@@ -56,7 +56,7 @@ class Reader {
  private:
   static void require(bool condition) {
     if (!condition) {
-      throw Error(ErrorCode::kCorrupt, "the bytes are no plan of this version");
+      throw Error(ErrorCode::kCorrupt, "not a serialized plan, or one of another version");
     }
   }
   std::string_view take(std::size_t count) {

@@ -256,7 +256,7 @@ pid_t spawn(const std::vector<std::string>& command,
 
 ProcessResult run_process(const std::vector<std::string>& command, const ProcessOptions& options) {
   if (command.empty() || command.front().empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "a command names the program to run");
+    throw Error(ErrorCode::kInvalidArgument, "the command is empty");
   }
   std::optional<Clock::time_point> deadline;
   if (options.timeout) {

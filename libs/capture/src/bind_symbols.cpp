@@ -59,8 +59,8 @@ ir::Bindings bind_symbols(const ir::Graph& graph, const std::vector<at::Tensor>&
         is_integer ? input_name(graph, source.input)
                    : dimension_of(graph, source.input, static_cast<std::size_t>(source.dimension));
     if (distance % source.scale != 0) {
-      refuse_size(place + ": " + std::to_string(distance + source.shift) + " gives no whole '" +
-                  source.symbol + "'");
+      refuse_size(place + ": " + std::to_string(distance + source.shift) +
+                  " does not give an integer '" + source.symbol + "'");
     }
     const std::int64_t value = distance / source.scale;
     const auto range = graph.symbols().find(source.symbol);

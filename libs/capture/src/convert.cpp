@@ -33,7 +33,7 @@ c10::OperatorName operator_name_of(const std::string& target) {
   const std::size_t last = target.rfind('.');
   if (first == std::string::npos || first == last) {
     throw Error(ErrorCode::kInvalidArgument,
-                "'" + target + "' is no operator: expected namespace.name.overload");
+                "'" + target + "' is not an operator: expected namespace.name.overload");
   }
   const std::string overload = target.substr(last + 1);
   return {target.substr(0, first) + "::" + target.substr(first + 1, last - first - 1),

@@ -137,7 +137,7 @@ Difference first_difference(const Recording& first, const Recording& second) {
     if (!same_tensor(first.captured[i], second.captured[i]) &&
         !has_same_elements(first.captured[i], second.captured[i])) {
       return user_of(first.graph, first.graph.inputs()[inputs + i].value) +
-             ", uses another tensor that is no input, or one with other elements";
+             ", uses another tensor that is not an input, or one with other elements";
     }
   }
   return std::nullopt;

@@ -13,10 +13,11 @@ namespace kiln::capture {
 namespace {
 
 [[noreturn]] void report(const std::string& difference) {
-  throw Error(ErrorCode::kUnsupported,
-              "the program reads a tensor's value behind the dispatcher's back, as its trace on "
-              "other data shows: " +
-                  difference);
+  throw Error(
+      ErrorCode::kUnsupported,
+      "the program reads a tensor's value without going through the dispatcher (data_ptr, an "
+      "accessor), as a second trace on perturbed data shows: " +
+          difference);
 }
 
 std::string first_line(const std::exception& error) {
@@ -59,10 +60,9 @@ void refuse_hidden_reads(const Recording& first,
       return;
     }
   }
-  throw Error(ErrorCode::kUnsupported,
-              "the program throws on any other data, so that values read behind the dispatcher's "
-              "back cannot be looked for: " +
-                  reason);
+  throw Error(
+      ErrorCode::kUnsupported,
+      "cannot check for hidden value reads: the program throws on any perturbed data: " + reason);
 }
 
 }  // namespace kiln::capture

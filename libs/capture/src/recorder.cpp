@@ -44,7 +44,7 @@ bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
 }
 
 // An operator on lists of tensors, whose plain kernel calls another operator for each of them. Not
-// if it takes numbers in a tensor: it reads those behind the dispatcher's back.
+// if it takes numbers in a tensor: it reads those without dispatching.
 bool is_for_each(const c10::OperatorHandle& op) {
   const auto reads_numbers = [](const c10::Argument& argument) {
     return argument.name() == "scalars" && argument.type()->isSubtypeOf(*c10::TensorType::get());
@@ -104,7 +104,7 @@ void Recorder::check_frozen(const OperatorFacts& facts, const at::Tensor& tensor
   if (frozen_.contains(memory_of(tensor)) && !facts.in_place_view) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot mutate tensors with frozen storage: " + facts.target +
-                    " writes what an operator returned that may return its argument");
+                    " writes to a result that may alias its operator's argument");
   }
 }
 
@@ -118,7 +118,7 @@ void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& te
     if (captured.is_same(tensor)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "Can't call metadata mutations on a captured tensor: " + facts.target +
-                      " changes the shape or memory of one that is no input");
+                      " changes its shape or storage; pass the tensor as an input");
     }
   }
 }
@@ -186,8 +186,7 @@ void Recorder::refuse(const c10::OperatorHandle& op,
   const bool indexes =
       facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";
   if (facts.shape_from_data && (!indexes || has_mask(arguments, count))) {
-    throw Error(ErrorCode::kUnsupported,
-                "the shape of what " + facts.target + " returns depends on its data");
+    throw Error(ErrorCode::kUnsupported, facts.target + " has a data-dependent output shape");
   }
 }
 

@@ -1,4 +1,4 @@
-// What a recorder does about memory that is filled behind the dispatcher's back.
+// How a recorder treats memory that is filled without going through the dispatcher.
 
 #include <ATen/ops/clone.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

@@ -200,7 +200,7 @@ void Recorder::note_numbers(bool of_numbers,
   }
 }
 
-// A view that was made behind the dispatcher's back, by writing sizes and strides.
+// A view that was made without going through the dispatcher, by setting sizes and strides.
 ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
   const auto expressions = [](at::IntArrayRef integers) {
     return std::vector<ir::Expr>(integers.begin(), integers.end());

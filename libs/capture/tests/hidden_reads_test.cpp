@@ -32,7 +32,7 @@ std::string refusal_of(const TensorFunction& function, const Tensors& inputs) {
   return "nothing";
 }
 
-TEST_CASE("a literal that was read behind the dispatcher's back is reported with its place",
+TEST_CASE("a literal that was read without the dispatcher is reported with its place",
           "[capture][hidden_reads]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0].sin();
@@ -45,7 +45,7 @@ TEST_CASE("a literal that was read behind the dispatcher's back is reported with
   CHECK_NOTHROW(static_cast<void>(record(function, {x})));
 
   const std::string refusal = refusal_of(function, {x});
-  CHECK_THAT(refusal, contains("behind the dispatcher's back"));
+  CHECK_THAT(refusal, contains("without going through the dispatcher"));
   CHECK_THAT(refusal, contains("operator 1, aten.mul.Scalar at model.cpp:42 in head.scale"));
   CHECK_THAT(refusal, contains("the argument other was 0.5 and is 0.140625"));
 }
@@ -58,7 +58,7 @@ TEST_CASE("the argument that differs is named", "[capture][hidden_reads]") {
   CHECK_THAT(refusal, contains("operator 0, aten.leaky_relu.default: the argument negative_slope"));
 }
 
-TEST_CASE("a branch that was taken behind the dispatcher's back is reported",
+TEST_CASE("a branch on a value read without the dispatcher is reported",
           "[capture][hidden_reads]") {
   const auto function = [](const Tensors& in) {
     return Tensors{first_element(in[0]) > 0 ? in[0].sin() : in[0].cos()};
@@ -101,7 +101,8 @@ TEST_CASE("values read from captured tensors and from literals of the program ar
   const auto copied = [](const Tensors& in) {
     return Tensors{in[0] + torch::tensor({first_element(in[0]), 1.0F})};
   };
-  CHECK_THAT(refusal_of(copied, {torch::ones({2})}), contains("behind the dispatcher's back"));
+  CHECK_THAT(refusal_of(copied, {torch::ones({2})}),
+             contains("without going through the dispatcher"));
 }
 
 TEST_CASE("integers and booleans that are read are found, and indices stay within bounds",
@@ -207,7 +208,7 @@ TEST_CASE("each of several literals is compared", "[capture][hidden_reads]") {
   for (const bool scale_is_read : {true, false}) {
     CAPTURE(scale_is_read);
     CHECK_THAT(refusal_of(scaled_and_shifted(scale_is_read), {torch::ones({2})}),
-               contains("uses another tensor that is no input, or one with other elements"));
+               contains("uses another tensor that is not an input, or one with other elements"));
   }
 }
 

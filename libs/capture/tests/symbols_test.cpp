@@ -42,7 +42,7 @@ TEST_CASE("a graph with symbols runs at every size in their ranges", "[capture][
 }
 
 TEST_CASE("sizes that a graph with symbols does not take are named", "[capture][symbols]") {
-  CHECK_THROWS_WITH(run({6, 3}, {1, 6}, {1, 1}), contains("6 gives no whole 'n'"));
+  CHECK_THROWS_WITH(run({6, 3}, {1, 6}, {1, 1}), contains("6 does not give an integer 'n'"));
   CHECK_THROWS_WITH(run({19, 3}, {1, 19}, {1, 1}),
                     contains("input 1 'y', dimension 1: 'n' is 9, must be 2 … 8"));
   CHECK_THROWS_WITH(run({3, 3}, {1, 3}, {1, 1}), contains("'n' is 1, must be 2 … 8"));

@@ -80,7 +80,7 @@ TEST_CASE("DS-16 a symbol outside of its range is refused", "[codegen][symbols]"
   CHECK(refusal(model, {torch::randn({512, 3})}).empty());
 }
 
-TEST_CASE("DS-11 a size that no whole symbol gives is refused", "[codegen][symbols]") {
+TEST_CASE("DS-11 a size that no integer symbol gives is refused", "[codegen][symbols]") {
   LoadedModel model(graph_of(R"(graph g {
     symbol %s0 in [1, 512]
     input %x: f32[2*s0 + 4] user
@@ -89,7 +89,7 @@ TEST_CASE("DS-11 a size that no whole symbol gives is refused", "[codegen][symbo
   })"));
 
   CHECK(refusal(model, {torch::randn({9})}) ==
-        "input 0 'x', dimension 0: 9, must be '2*s0 + 4' with a whole 's0'");
+        "input 0 'x', dimension 0: 9, must be '2*s0 + 4' for an integer 's0'");
   CHECK(refusal(model, {torch::randn({4})}) ==
         "input 0 'x', dimension 0: 's0' is 0, must be 1 … 512");
   const at::Tensor x = torch::randn({10});

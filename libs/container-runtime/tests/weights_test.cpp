@@ -103,7 +103,7 @@ TEST_CASE("a package that is not finished leaves nothing behind", "[container-ru
   {
     PackageWriter writer(path, 4096, {weights});
     CHECK_THROWS_WITH(writer.finish({.library = test_model("affine")}),
-                      contains("has no place in the package"));
+                      contains("does not fit the space reserved in the package"));
   }
   CHECK(fs::is_empty(directory.path()));
 }

@@ -37,13 +37,14 @@ bool starts_with_local_header(const MappedFile& map, std::size_t offset) {
 ArchiveFile::ArchiveFile(const std::filesystem::path& path)
     : path_(path), map_(std::make_shared<const MappedFile>(path)) {
   if (!starts_with_local_header(*map_, 0)) {
-    throw Error(ErrorCode::kCorrupt, path.string() + " is no zip archive, so no .pt2");
+    throw Error(ErrorCode::kCorrupt,
+                path.string() + " is not a zip archive, so it cannot be a .pt2");
   }
   try {
     reader_ = std::make_unique<caffe2::serialize::PyTorchStreamReader>(path.string());
   } catch (const c10::Error& error) {
     throw Error(ErrorCode::kCorrupt,
-                path.string() + " is truncated, or no archive of PyTorch's: " + first_line(error));
+                path.string() + " is truncated or not a PyTorch archive: " + first_line(error));
   }
 }
 

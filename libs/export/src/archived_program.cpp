@@ -31,7 +31,8 @@ std::string only_model_of(const ArchiveFile& archive) {
                 file + " has the layout of PyTorch before 2.8: load and save it with a newer one");
   }
   if (!archive.has("archive_format") || archive.text("archive_format") != "pt2") {
-    throw Error(ErrorCode::kCorrupt, file + " is a zip archive, but none of torch.export.save");
+    throw Error(ErrorCode::kCorrupt,
+                file + " is a zip archive, but not one written by torch.export.save");
   }
   std::vector<std::string> models;
   bool is_compiled = false;
@@ -365,9 +366,8 @@ ArchivedProgram read_archive(const std::filesystem::path& path) {
   } catch (const c10::Error& error) {
     // A geometry that no tensor can have.
     const std::string message = error.what_without_backtrace();
-    throw Error(
-        ErrorCode::kCorrupt,
-        path.string() + " has a tensor that cannot be: " + message.substr(0, message.find('\n')));
+    throw Error(ErrorCode::kCorrupt,
+                path.string() + " has an invalid tensor: " + message.substr(0, message.find('\n')));
   }
 }
 

@@ -28,7 +28,7 @@ OrderedJson constant(const c10::IValue& value) {
   if (value.isDouble()) {
     if (!std::isfinite(value.toDouble())) {
       throw Error(ErrorCode::kUnsupported,
-                  "a number that is infinite or none cannot be part of a call spec, which is JSON");
+                  "a call spec is JSON and cannot hold a number that is not finite");
     }
     return value.toDouble();
   }

@@ -37,7 +37,7 @@ void check_outputs(const Tensors& outputs, std::uint32_t loss_index) {
   if (loss.numel() != 1) {
     std::ostringstream shape;
     shape << loss.sizes();
-    refuse("The loss, output " + std::to_string(loss_index) + ", is no scalar: its shape is " +
+    refuse("The loss, output " + std::to_string(loss_index) + ", is not a scalar: its shape is " +
            shape.str());
   }
 }

@@ -36,7 +36,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   const int error = errno;
   ::close(file);
   if (!is_file) {
-    throw Error(ErrorCode::kIo, "cannot read " + path.string() + ": it is no regular file");
+    throw Error(ErrorCode::kIo, "cannot read " + path.string() + ": it is not a regular file");
   }
   if (size_ == 0) {
     throw Error(ErrorCode::kCorrupt, path.string() + " is empty");

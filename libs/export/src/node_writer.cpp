@@ -205,7 +205,8 @@ Json write_node(const ir::Graph& graph, std::size_t position) {
   }
   const c10::FunctionSchema& schema = handle->schema();
   if (schema.arguments().size() != node.arguments.size()) {
-    throw Error(ErrorCode::kInvalidArgument, node.target + " has not the arguments of its schema");
+    throw Error(ErrorCode::kInvalidArgument,
+                node.target + " does not match its schema's arguments");
   }
   Json inputs = Json::array();
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {

@@ -93,7 +93,7 @@ c10::OperatorHandle find_operator(const std::string& target) {
   const std::size_t first = name.find('.');
   const std::size_t last = name.rfind('.');
   if (first == std::string_view::npos || first == last) {
-    throw Error(ErrorCode::kCorrupt, target + " is no name of an operator");
+    throw Error(ErrorCode::kCorrupt, target + " is not an operator name");
   }
   const std::string space(name.substr(0, first));
   const std::string overload(name.substr(last + 1));

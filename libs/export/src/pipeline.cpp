@@ -153,7 +153,7 @@ std::uint32_t position_of(const ir::Graph& graph, const Trace& trace, const Grad
       return i;
     }
   }
-  throw Error(ErrorCode::kInternal, "a gradient of something that is no input");
+  throw Error(ErrorCode::kInternal, "a gradient of something that is not an input");
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ ExportedProgram export_script(const std::filesystem::path& path,
     const std::string message = error.what_without_backtrace();
     throw Error(
         ErrorCode::kCorrupt,
-        path.string() + " is no TorchScript module: " + message.substr(0, message.find('\n')));
+        path.string() + " is not a TorchScript module: " + message.substr(0, message.find('\n')));
   }
   return export_script(module, example, options);
 }

@@ -210,7 +210,7 @@ class GraphRun {
          list.isNone() ? c10::ArrayRef<c10::IValue>() : list.toListRef()) {
       if (!item.isTensor()) {
         throw Error(ErrorCode::kUnsupported,
-                    "control flow with an operand that is no tensor cannot be traced");
+                    "control flow with an operand that is not a tensor cannot be traced");
       }
       result.push_back(item.toTensor());
     }

@@ -154,7 +154,7 @@ double read_double(const Json& number) {
   if (text == "NaN") {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  throw Error(ErrorCode::kCorrupt, "\"" + text + "\" is no number");
+  throw Error(ErrorCode::kCorrupt, "\"" + text + "\" is not a number");
 }
 
 Json write_double(double number) {

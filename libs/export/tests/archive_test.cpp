@@ -182,7 +182,7 @@ TEST_CASE("a file that is no archive is refused", "[export][archive]") {
   write_file_atomically(directory.path() / "text.pt2", std::string_view("this is no zip archive"));
   CHECK(code_of([&] { (void)load_program(directory.path() / "text.pt2"); }, message) ==
         ErrorCode::kCorrupt);
-  CHECK_THAT(message, testing::contains("no zip archive"));
+  CHECK_THAT(message, testing::contains("not a zip archive"));
   CHECK(code_of([&] { (void)load_program(directory.path()); }, message) == ErrorCode::kIo);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("a zip archive of another kind is refused", "[export][archive]") {
   std::string message;
 
   CHECK(code_of([&] { (void)load_program(path); }, message) == ErrorCode::kCorrupt);
-  CHECK_THAT(message, testing::contains("none of torch.export.save"));
+  CHECK_THAT(message, testing::contains("not one written by torch.export.save"));
 }
 
 TEST_CASE("a newer schema is refused", "[export][archive]") {

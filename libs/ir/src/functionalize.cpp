@@ -193,7 +193,8 @@ void Functionalizer::visit_in_place_view(NodeId id) {
                          ? std::get_if<ValueId>(&node.arguments[set ? 1 : 0])
                          : nullptr;
   if (base == nullptr || memory_ids_[base->index()] != memory_ids_[result.index()]) {
-    throw Error(ErrorCode::kUnsupported, node.target + " to memory that the graph does not know");
+    throw Error(ErrorCode::kUnsupported,
+                node.target + " uses storage that no graph input or node owns");
   }
   const TensorMeta& from = source_.tensor(*base);
   const TensorMeta& meta = source_.tensor(result);
@@ -215,7 +216,8 @@ void Functionalizer::visit_in_place_view(NodeId id) {
     value = writer_.view(
         "aten.as_strided.default", {value, meta.sizes, meta.strides, meta.offset}, meta);
   } else {
-    throw Error(ErrorCode::kUnsupported, node.target + " beyond the memory that the tensor had");
+    throw Error(ErrorCode::kUnsupported,
+                node.target + " grows the tensor beyond its original storage");
   }
   rewriter_.graph().rename(value, source_.value(result).name);
   set_made(result, value);
@@ -431,8 +433,8 @@ void Functionalizer::add_outputs() {
       if (is_expanded(source_.tensor(input))) {
         throw Error(ErrorCode::kUnsupported,
                     "%" + source_.value(input).name +
-                        " is an expanded input, one element of it written through a view: no "
-                        "result can be copied into it; pass the tensor that it was expanded from");
+                        " is an expanded input and is written through a view, so results cannot "
+                        "be copied back into it; pass the tensor it was expanded from");
       }
       graph.add_output({.value = value, .kind = OutputKind::kMutation, .input = i});
     }

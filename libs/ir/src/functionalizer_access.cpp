@@ -111,11 +111,10 @@ ValueId Functionalizer::root_value(std::uint32_t index, const TensorMeta& wanted
   }
   if (!same_kind(wanted, root) || !outer || !hold_elements(holders, wanted)) {
     const ValueId named = memory.root.valid() ? memory.root : memory.inputs[0];
-    throw Error(ErrorCode::kUnsupported,
-                "a view of %" + source_.value(named).name +
-                    " that is written and can only be had by its strides, beyond the elements of "
-                    "that tensor or"
-                    " as another type");
+    throw Error(
+        ErrorCode::kUnsupported,
+        "cannot address a strided view of %" + source_.value(named).name +
+            ", whose memory is written: it reaches outside the tensor or reinterprets its dtype");
   }
   if (!memory.root.valid()) {
     return flat_value(memory);

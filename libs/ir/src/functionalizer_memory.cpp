@@ -188,7 +188,7 @@ void Functionalizer::place_result(ValueId value, NodeId id) {
   }
   throw Error(
       ErrorCode::kUnsupported,
-      node.target + " gives a tensor in written memory beyond what the graph has seen of it");
+      node.target + " returns a view of mutated memory outside every tensor the graph knows");
 }
 
 }  // namespace kiln::ir

@@ -37,7 +37,7 @@ Guard Guard::parse(std::string_view text) {
     return {std::move(left), sign.relation, std::move(right)};
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "'" + std::string(text) + "' is no relation between two sizes");
+              "'" + std::string(text) + "' is not a relation between two sizes");
 }
 
 std::string_view Guard::sign() const {

@@ -123,7 +123,7 @@ std::vector<NodeId> topological_order(const Graph& graph) {
     }
     throw Error(ErrorCode::kInvalidArgument,
                 "node " + std::to_string(stuck) + " (" + graph.nodes()[stuck].target +
-                    ") needs, in the end, its own result");
+                    ") is in a dependency cycle or depends on one");
   }
   return order;
 }

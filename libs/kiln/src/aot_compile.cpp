@@ -202,7 +202,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
                   out,
                   options.instances);
   } catch (const std::exception& failure) {
-    KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
+    KILN_LOG(kInfo, "kiln", "ignoring an unusable cache entry: " << failure.what());
     report = {};
     return false;
   }

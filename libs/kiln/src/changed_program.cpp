@@ -125,7 +125,7 @@ std::string message_of(const std::exception_ptr& failure) {
     const std::string text = error.what();
     return text.substr(0, text.find('\n'));
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -188,8 +188,8 @@ std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
 
 void Function::State::warn_of_change(const std::string& change) {
   const std::string text =
-      "the program has changed since it was compiled, and runs eagerly from now on: " + change +
-      ". on_change = OnChange::kRecompile compiles it anew";
+      "the program has changed since it was compiled and now runs eagerly: " + change +
+      ". Set on_change = OnChange::kRecompile to recompile instead";
   if (has_warned_of_change_.exchange(true)) {
     KILN_LOG(kInfo, "kiln", text);
   } else {
@@ -219,11 +219,12 @@ std::optional<std::string> Function::State::find_change(const Version& version,
     report.retrace_ms += ms;
   });
   if (failure && !has_warned_of_failed_trace_.exchange(true)) {
-    KILN_LOG(kWarning,
-             "kiln",
-             "a function that was compiled cannot be traced again, to see whether it has changed; "
-             "what was compiled is used: "
-                 << message_of(failure));
+    KILN_LOG(
+        kWarning,
+        "kiln",
+        "the function cannot be traced again to check whether it has changed; keeping the compiled "
+        "version: "
+            << message_of(failure));
   }
   return change;
 }
@@ -271,7 +272,7 @@ Function::State::VersionPtr Function::State::recompile(const VersionPtr& version
     Version made(inputs, now, module.get());
     made.reason = change;
     budget->note_recompile(change);
-    KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << change);
+    KILN_LOG(kInfo, "kiln", "recompiling, version " << budget->used() << ": " << change);
     outputs = fill(made, inputs, /*has_identity=*/false);
     VersionPtr replaced = replace(version, std::move(made));
     if (replaced->retraces) {

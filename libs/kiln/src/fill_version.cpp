@@ -138,8 +138,9 @@ std::optional<std::vector<std::string>> Function::State::captured_names(
     KILN_LOG(kInfo,
              "kiln",
              "'" << options.identity
-                 << "' uses a tensor that is no parameter or buffer of a module it was given: it "
-                    "is traced in every process");
+                 << "' captures a tensor that is not a parameter or buffer of the compiled "
+                    "module, so it cannot be loaded by identity and is traced again in every "
+                    "process");
   }
   return names;
 }
@@ -214,9 +215,8 @@ std::optional<Tensors> Function::State::fill(Version& version,
     const bool on_cuda = codegen::device_of(traced.graph) == ir::DeviceType::kCuda;
     if (traced.differentiable() && !options.forward_compiler && on_cuda) {
       return run_eagerly(version,
-                         "a function that is to be differentiated on CUDA, which is not compiled "
-                         "yet: it runs as it is. Without gradients (torch::NoGradGuard) it is "
-                         "compiled");
+                         "differentiating a function on CUDA is not supported yet; without "
+                         "gradients (torch::NoGradGuard) it is compiled");
     }
     // A trace computes operators whose results it cannot foretell, with the indices of the call:
     // one out of range would end the GPU's context.
@@ -241,7 +241,7 @@ std::optional<Tensors> Function::State::fill(Version& version,
 }
 
 std::nullopt_t Function::State::run_eagerly(Version& version, const std::string& why) {
-  KILN_LOG(kWarning, "kiln", "not compiled: " << why);
+  KILN_LOG(kWarning, "kiln", "running eagerly, cannot be compiled: " << why);
   version.set_captured({});
   version.program = nullptr;
   version.origin = "eager";

@@ -301,7 +301,7 @@ std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
   try {
     return load_function(*entry, *captured_by(FunctionGuards(entry->guards)), options);
   } catch (const std::exception& failure) {
-    KILN_LOG(kInfo, "kiln", "what the cache has cannot be used: " << failure.what());
+    KILN_LOG(kInfo, "kiln", "ignoring an unusable cache entry: " << failure.what());
     return std::nullopt;
   }
 }

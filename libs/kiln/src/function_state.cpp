@@ -82,7 +82,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
     Version wider = *version;
     ir::Graph graph = *version->graph;
     if (sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now)) {
-      KILN_LOG(kInfo, "kiln", "a version holds for larger sizes too");
+      KILN_LOG(kInfo, "kiln", "extended the size range of a compiled version");
       wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
       note_traces(sampler, watch);
       return replace(version, std::move(wider));
@@ -123,7 +123,7 @@ Function::State::VersionPtr Function::State::make_version(const Tensors& inputs,
   made.reason = reason_for(inputs, now);
   if (!made.reason.empty()) {
     budget->note_recompile(made.reason);
-    KILN_LOG(kInfo, "kiln", "compiled again, version " << budget->used() << ": " << made.reason);
+    KILN_LOG(kInfo, "kiln", "recompiling, version " << budget->used() << ": " << made.reason);
   }
   outputs = fill(made, inputs);
   auto version = std::make_shared<const Version>(std::move(made));

@@ -68,8 +68,13 @@ SymbolicSizes::SymbolicSizes(const ir::Graph& graph,
     const ir::TensorMeta& meta = value.tensor();
     const auto order = dense_order(meta, ranges);
     if (!order || inputs[i].base) {
-      throw Error(ErrorCode::kUnsupported,
-                  c10::str("input ", inputs[i].argument, " is not dense, and its sizes vary"));
+      throw Error(
+          ErrorCode::kUnsupported,
+          c10::str("input ",
+                   inputs[i].argument,
+                   inputs[i].base
+                       ? " has dynamic sizes but shares memory with another input; pass a copy"
+                       : " has dynamic sizes but is not dense; pass a contiguous tensor"));
     }
     Argument argument{.position = inputs[i].argument, .sizes = {}, .order = *order};
     for (const ir::Expr& size : meta.sizes) {
@@ -80,7 +85,11 @@ SymbolicSizes::SymbolicSizes(const ir::Graph& graph,
       const std::optional<ir::LinearForm> form = ir::linear_form(size);
       if (!form) {
         throw Error(ErrorCode::kUnsupported,
-                    c10::str("input ", inputs[i].argument, " has a size of ", size.to_string()));
+                    c10::str("input ",
+                             inputs[i].argument,
+                             ": the size ",
+                             size.to_string(),
+                             " is not linear in one symbol"));
       }
       argument.sizes.push_back(
           {.symbol = number_of(form->symbol), .scale = form->scale, .shift = form->shift});
@@ -88,7 +97,8 @@ SymbolicSizes::SymbolicSizes(const ir::Graph& graph,
     arguments_.push_back(std::move(argument));
   }
   if (symbols_.size() > kMaxSymbols) {
-    throw Error(ErrorCode::kUnsupported, "too many sizes vary");
+    throw Error(ErrorCode::kUnsupported,
+                c10::str("too many independent dynamic sizes (at most ", kMaxSymbols, ")"));
   }
   find_sources();
   set_ranges(ranges);
@@ -311,7 +321,7 @@ SymbolicSizes SymbolicSizes::from_line(std::string_view line) {
     }
   }
   if (!text || !is_whole) {
-    throw Error(ErrorCode::kCorrupt, "these are no symbolic sizes");
+    throw Error(ErrorCode::kCorrupt, "malformed symbolic sizes in a cache entry");
   }
   sizes.find_sources();
   return sizes;

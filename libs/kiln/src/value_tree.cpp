@@ -30,7 +30,7 @@ bool is_dictionary(const json& spec) {
 std::vector<std::string> keys_of(const json& spec) {
   const json keys = json::parse(spec.at("context").get<std::string>());
   if (!std::all_of(keys.begin(), keys.end(), [](const json& key) { return key.is_string(); })) {
-    throw Error(ErrorCode::kUnsupported, "a dictionary has a key that is no string");
+    throw Error(ErrorCode::kUnsupported, "a dictionary has a key that is not a string");
   }
   return keys.get<std::vector<std::string>>();
 }

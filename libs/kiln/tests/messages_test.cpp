@@ -101,7 +101,7 @@ TEST_CASE("a function that is compiled again says which guard failed", "[kiln][m
 
   SECTION("the shape of an input") {
     CHECK_THAT(standard_error_of([&] { fast(torch::randn({5, 3}), 1); }),
-               contains("compiled again, version 2: input 0, dimension 0: 5, compiled for 2"));
+               contains("recompiling, version 2: input 0, dimension 0: 5, compiled for 2"));
     CHECK(reason() == "input 0, dimension 0: 5, compiled for 2");
   }
   SECTION("grad mode") {

@@ -32,7 +32,7 @@ Number parse_number(std::string_view text, const char* what) {
   Number number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size()) {
-    refuse(std::string("'") + std::string(text) + "' is no " + what);
+    refuse(std::string("'") + std::string(text) + "' is not a valid " + what);
   }
   return number;
 }

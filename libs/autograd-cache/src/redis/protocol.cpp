@@ -15,7 +15,7 @@ constexpr int kDeepest = 4;
 constexpr std::size_t kLongestLine = 64 << 10;
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(ErrorCode::kCorrupt, std::string("the server does not speak as Redis does: ") + what);
+  throw Error(ErrorCode::kCorrupt, std::string("invalid Redis reply: ") + what);
 }
 
 std::int64_t parse_number(std::string_view text) {

@@ -180,7 +180,8 @@ class DispatcherCall {
       return "(U64)" + std::to_string(static_cast<int>(device->type)) + " << 32 | (unsigned)" +
              std::to_string(static_cast<int>(device->index));
     }
-    throw Error(ErrorCode::kInternal, node_.target + " has an argument that no word can carry");
+    throw Error(ErrorCode::kInternal,
+                node_.target + " has an argument that does not fit a StableIValue");
   }
 
   void list(const SchemaType& type, const ir::Argument& argument, const std::string& slot) {

@@ -132,7 +132,7 @@ class SymbolEmitter {
       const std::string scale = std::to_string(source.scale) + "LL";
       refuse_if(name + " % " + scale + " != 0",
                 place + ": %lld, must be " + in_quotes(read_expr(input, source.dimension)) +
-                    " with a whole " + in_quotes(source.symbol),
+                    " for an integer " + in_quotes(source.symbol),
                 {from});
       text_.line(name + " /= " + scale + ";");
     }

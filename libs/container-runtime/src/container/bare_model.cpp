@@ -132,7 +132,7 @@ void BareModel::run(const AOTInductorArrayRefTensor* inputs, AOTInductorArrayRef
 void BareModel::hand_out(Tensor output, AOTInductorArrayRefTensor& target) {
   Geometry geometry;
   if (!read_geometry(output.get(), geometry)) {
-    throw Failure("an output is no strided tensor");
+    throw Failure("an output is not a strided tensor");
   }
   require_rank(geometry.rank);
   const std::int64_t wanted = target.numel;

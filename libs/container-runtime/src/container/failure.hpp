@@ -34,7 +34,7 @@ std::int32_t guarded(Body&& body) noexcept {
   } catch (const std::exception& error) {
     record_failure(error.what());
   } catch (...) {
-    record_failure("an exception that is no std::exception");
+    record_failure("an exception that is not a std::exception");
   }
   return 1;
 }

@@ -62,11 +62,10 @@ void verify_in_folder(const Located& located, bool with_weights) {
   const auto matches = [&](const SizedChecksum& sum) { return begins_with(file.bytes(), sum); };
   if (code && !matches(*code)) {
     throw Error(ErrorCode::kCorrupt,
-                located.library.string() + " is damaged: its code has another checksum");
+                located.library.string() + " is damaged: code checksum mismatch");
   }
   if (with_weights && (file.bytes().size() != whole->bytes || !matches(*whole))) {
-    throw Error(ErrorCode::kCorrupt,
-                located.library.string() + " is damaged: its checksum is another");
+    throw Error(ErrorCode::kCorrupt, located.library.string() + " is damaged: checksum mismatch");
   }
 }
 

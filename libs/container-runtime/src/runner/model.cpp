@@ -84,7 +84,7 @@ std::size_t instances_for(const Located& located, const RunnerOptions& options) 
       wanted > kMostInstances) {
     throw Error(ErrorCode::kCorrupt,
                 "the package says " + std::string(kInstancesKey) + " " + text +
-                    ", which is no number of instances from 1 to " +
+                    ", which is not a number of instances from 1 to " +
                     std::to_string(kMostInstances));
   }
   return wanted;

@@ -46,7 +46,7 @@ void add_metadata(std::map<std::string, std::string>& metadata,
                   const std::string& file) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) {
-    throw Error(ErrorCode::kCorrupt, file + " is no JSON object");
+    throw Error(ErrorCode::kCorrupt, file + " is not a JSON object");
   }
   for (const auto& [key, value] : json.items()) {
     metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
@@ -68,7 +68,7 @@ struct Package::Archive {
     root = members.empty() ? folder : root;
     if (folder.empty() || folder != root) {
       throw Error(ErrorCode::kCorrupt,
-                  zip.path().string() + " is no package: " + member.name +
+                  zip.path().string() + " is not a package: " + member.name +
                       " is not in the folder " + (root.empty() ? "of an archive" : root));
     }
     const std::string file = member.name.substr(root.size());
@@ -97,7 +97,7 @@ struct Package::Archive {
     }
     if (code && (code->bytes != weights.value_or(library.size()) || !begins_with(library, *code))) {
       throw Error(ErrorCode::kCorrupt,
-                  zip.path().string() + ": " + file + " is damaged: its code has another checksum");
+                  zip.path().string() + ": " + file + " is damaged: code checksum mismatch");
     }
     return weights;
   }

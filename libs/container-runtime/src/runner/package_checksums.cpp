@@ -58,7 +58,7 @@ std::optional<SizedChecksum> find_checksum(const std::map<std::string, std::stri
   }
   if (to_string(sum) != text) {
     throw Error(ErrorCode::kCorrupt,
-                "the package says " + key + " " + text + ", which is no checksum");
+                "the package says " + key + " " + text + ", which is not a checksum");
   }
   return sum;
 }

@@ -158,7 +158,9 @@ void PackageWriter::finish(const PackageContents& contents) {
   const MappedFile library(contents.library);
   if (library.bytes().size() > state_->room || contents.model_name != state_->model_name) {
     throw Error(ErrorCode::kInvalidArgument,
-                contents.library.string() + " has no place in the package that was begun");
+                contents.library.string() +
+                    " does not fit the space reserved in the package for the model '" +
+                    state_->model_name + "'");
   }
   StoredZip& zip = state_->pending.zip();
   state_->written.get();

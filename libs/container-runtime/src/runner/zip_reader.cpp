@@ -34,7 +34,7 @@ constexpr std::uint64_t kLargestRatio = 1032;
 }  // namespace
 
 void ZipReader::fail(const std::string& why) const {
-  throw Error(ErrorCode::kCorrupt, path_.string() + " is no package, or damaged: " + why);
+  throw Error(ErrorCode::kCorrupt, path_.string() + " is damaged or not a package: " + why);
 }
 
 void ZipReader::fail(const ZipMember& member, const std::string& why) const {
@@ -176,7 +176,7 @@ Bytes ZipReader::stored(const ZipMember& member) const {
 
 void ZipReader::verify(const ZipMember& member) const {
   if (checksum(0, stored(member)) != member.checksum) {
-    fail(member, "its checksum is another");
+    fail(member, "checksum mismatch");
   }
 }
 
@@ -213,7 +213,7 @@ std::string ZipReader::inflated(const ZipMember& member) const {
     fail(member, "it cannot be inflated");
   }
   if (checksum(0, std::as_bytes(std::span(result))) != member.checksum) {
-    fail(member, "its checksum is another");
+    fail(member, "checksum mismatch");
   }
   return result;
 }

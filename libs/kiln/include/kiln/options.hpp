@@ -60,9 +60,9 @@ struct CompileOptions {
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
   bool keep_mutations_in_graph = true;  ///< Graphs write inputs themselves where they can.
   bool check_inputs = true;             ///< A package checks its inputs' metadata at each call.
-  /// Before `compile` traces a function, look for values that it reads behind the dispatcher's back
-  /// (`x.data_ptr<float>()[0]`), by running it on other data, and throw where it does. Not looked
-  /// at: what its backward does, and functions that the cache knows.
+  /// Before `compile` traces a function, look for values that it reads without going through the
+  /// dispatcher (`x.data_ptr<float>()[0]`), by running it on perturbed data, and throw if there are
+  /// any. The backward is not checked, nor are functions found in the cache.
   bool check_hidden_reads = false;
   /// A function may return memory that no operator has written (`torch::empty`). Otherwise that is
   /// an error, because it is how memory looks that was filled through a raw pointer.

@@ -31,9 +31,9 @@ struct RecordOptions {
   /// still whole, and write each change of grad mode down as a node
   /// `kiln.set_grad_enabled.default`.
   bool pre_dispatch = false;
-  /// Look for values that are read behind the dispatcher's back (`x.data_ptr<float>()[0]`, an
-  /// accessor) and are fixed in the graph as a number or as the branch that was taken: record a
-  /// second time, on other data, and throw where the two graphs differ.
+  /// Look for values that are read without going through the dispatcher (`x.data_ptr<float>()[0]`,
+  /// an accessor) and so become constants of the graph, or decide which branch it has: record a
+  /// second time, on perturbed data, and throw where the two graphs differ.
   ///
   /// Other data are inputs and captured tensors of the same geometry: floating-point numbers of the
   /// other sign and size, booleans negated, integers in another order, so that an index stays

@@ -122,7 +122,7 @@ std::vector<Target> resolve_targets(const std::string& isas) {
     targets.push_back(resolve_target(name));
   }
   if (targets.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "no instruction set is named");
+    throw Error(ErrorCode::kInvalidArgument, "the ISA list is empty");
   }
   // Their kernels run the plan of the first, whose scratch is cut for its own tiles.
   const bool alike = std::ranges::all_of(

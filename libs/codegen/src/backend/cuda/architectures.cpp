@@ -11,7 +11,7 @@
 namespace kiln::codegen::cuda {
 namespace {
 
-constexpr const char* kNameOne = "name the architecture to compile for, arch=sm_90 say";
+constexpr const char* kNameOne = "name the architecture to compile for, such as arch=sm_90";
 
 // Of the driver's first device.
 std::string native_architecture() {
@@ -70,15 +70,16 @@ std::vector<std::string> resolve_architectures(const std::string& list) {
     if (!cuda::is_architecture(name)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "'" + name +
-                      "' is no architecture of a GPU: they are called sm_80, sm_90, "
-                      "sm_100 …, several with commas between, or native");
+                      "' is not a GPU architecture; use native or a comma-separated list such as "
+                      "sm_80,sm_90,sm_100");
     }
     if (std::ranges::find(result, name) == result.end()) {
       result.push_back(name);
     }
   }
   if (result.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, std::string("no architecture: ") + cuda::kNameOne);
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("the architecture list is empty: ") + cuda::kNameOne);
   }
   return result;
 }

@@ -46,8 +46,9 @@ struct ExportOptions {
   std::optional<std::uint32_t> loss_index = std::nullopt;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
-  /// Look for values that are read behind the dispatcher's back (`x.data_ptr<float>()[0]`): trace a
-  /// second time, on other data, and throw where the two differ. See
+  /// Look for values that are read without going through the dispatcher
+  /// (`x.data_ptr<float>()[0]`): trace a second time, on perturbed data, and throw where the two
+  /// differ. See
   /// `capture::RecordOptions::check_hidden_reads`.
   bool check_hidden_reads = false;
   /// Let the program return memory that no operator has written (`torch::empty`), instead of taking
