@@ -23,8 +23,8 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-// Moves the tangents behind the primals, says of every output what it is, and reads from the graph
-// how outputs are made again.
+// Moves the tangents after the primals, sets the kind of every output, and reads from the graph how
+// aliases among the outputs are recreated.
 void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
   std::stable_partition(graph.inputs().begin(), graph.inputs().end(), [](const ir::Input& input) {
     return input.kind != ir::InputKind::kTangent;
@@ -56,8 +56,8 @@ void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
   outputs.resize(first + program.gradients().size());
 }
 
-// Decides who writes each input. What autograd sees is a result that the runtime copies; the rest
-// the graph may write itself.
+// Decides who writes each mutated input: mutations visible to autograd become results the runtime
+// copies in; the graph may write the rest.
 void place_writes(ir::Graph& graph,
                   Plan& plan,
                   const std::vector<std::uint32_t>& without_memory,
@@ -112,7 +112,8 @@ void place_writes(ir::Graph& graph,
   }
 }
 
-// A write of what was there before is none in the graph, but autograd counts it.
+// A write that restores the old contents leaves no mutation in the graph, but still bumps
+// autograd's version counter.
 void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayout& layout) {
   for (const std::uint32_t argument : program.written_arguments()) {
     const std::uint32_t input = layout.input_of(argument);
@@ -124,8 +125,8 @@ void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayou
   }
 }
 
-// Where the arguments must begin whose storage the function reads by place, or that are windows on
-// a base.
+// Storage offsets that are guarded: arguments whose storage is addressed absolutely, or that are
+// views of a merged base.
 std::vector<OffsetPlan> offsets_of(const ir::Graph& graph,
                                    const Plan& plan,
                                    const InputLayout& layout) {
@@ -137,7 +138,7 @@ std::vector<OffsetPlan> offsets_of(const ir::Graph& graph,
     }
   }
   for (const std::uint32_t input : ir::placed_inputs(graph)) {
-    // What is the base of arguments has its whole geometry in the plan.
+    // The plan has the whole geometry of a merged base.
     if (input < plan.inputs.size() && !plan.inputs[input].base) {
       const ir::Expr& offset = graph.tensor(graph.inputs()[input].value).offset;
       offsets.push_back({plan.inputs[input].argument, offset.constant().value_or(0)});
@@ -154,7 +155,7 @@ bool is_made_by_the_trace(const OutputPlan& output) {
   }
 }
 
-// Whether the trace did all that a call does.
+// Whether the trace had all effects of a call, so that its outputs can be returned.
 bool is_a_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) {
   return !deferred_effects && plan.tangents.empty() && plan.writes.empty() &&
          plan.changes.empty() && !plan.grad_mode_after &&
@@ -164,8 +165,7 @@ bool is_a_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) 
          });
 }
 
-// Captured tensors that are parts of one memory, which the graph knows of: others of them may see
-// what is written to one.
+// Captured tensors that share storage: a write to one may be visible through the others.
 void relate_captured(const Tensors& captured, Plan& plan) {
   const std::uint32_t own = plan.arguments - plan.captured;
   for (std::uint32_t i = 0; i < captured.size(); ++i) {
@@ -223,7 +223,7 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
   return plan;
 }
 
-// Casts that autocast keeps are of one trace, with its history: none is found there, and none left.
+// Autocast's cast cache must not leak into or out of a trace: cached casts carry autograd history.
 struct OwnAutocastCache {
   OwnAutocastCache() { at::autocast::clear_cache(); }
   ~OwnAutocastCache() { at::autocast::clear_cache(); }
@@ -231,8 +231,8 @@ struct OwnAutocastCache {
   OwnAutocastCache& operator=(const OwnAutocastCache&) = delete;
 };
 
-// Anomaly mode looks at every gradient for NaN, which a trace has no use for: those of a compiled
-// function are looked at when it runs.
+// Anomaly mode checks every gradient for NaN, which is meaningless while tracing: a compiled
+// function's gradients are checked when it runs.
 class WithoutAnomalyMode {
  public:
   WithoutAnomalyMode() { AnomalyMode::set_enabled(false, checks_nan_); }
@@ -246,7 +246,7 @@ class WithoutAnomalyMode {
   bool checks_nan_ = AnomalyMode::should_check_nan();
 };
 
-// One run of the function, with what was learned from those before.
+// One run of the function, with what earlier attempts have found out.
 struct Attempt {
   const TensorFunction& function;
   const TraceOptions& options;

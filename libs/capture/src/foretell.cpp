@@ -21,7 +21,7 @@ namespace {
 using Results = std::optional<std::vector<at::Tensor>>;
 using Rule = Results (*)(std::span<const c10::IValue> arguments);
 
-// Rows one after the other, without memory.
+// A contiguous meta tensor.
 at::Tensor dense(at::IntArrayRef sizes, at::ScalarType type) {
   return at::empty(sizes, at::TensorOptions().dtype(type).device(at::kMeta));
 }
@@ -60,18 +60,18 @@ Results convolution(std::span<const c10::IValue> arguments) {
   std::vector<std::int64_t> sizes{input.size(0), weight.size(0)};
   for (std::size_t i = 0; i + 2 < rank; ++i) {
     const auto dimension = static_cast<std::int64_t>(i + 2);
-    const std::int64_t room = input.size(dimension) + 2 * at(padding, i) -
+    const std::int64_t span = input.size(dimension) + 2 * at(padding, i) -
                               at(dilation, i) * (weight.size(dimension) - 1) - 1;
-    if (room < 0 || at(strides, i) < 1 || at(padding, i) < 0 || at(dilation, i) < 1) {
+    if (span < 0 || at(strides, i) < 1 || at(padding, i) < 0 || at(dilation, i) < 1) {
       return std::nullopt;
     }
-    sizes.push_back(room / at(strides, i) + 1);
+    sizes.push_back(span / at(strides, i) + 1);
   }
   return std::vector{dense(sizes, input.scalar_type())};
 }
 
-// Gradient, input, weight, bias sizes, …, transposed, output padding, groups, which are wanted.
-// Whether the gradient fits is left to the forward.
+// Gradient, input, weight, bias sizes, …, transposed, output padding, groups, output mask. The
+// forward has checked that the shapes fit.
 Results convolution_backward(std::span<const c10::IValue> arguments) {
   const at::Tensor& gradient = arguments[0].toTensor();
   const at::Tensor& input = arguments[1].toTensor();
@@ -96,7 +96,7 @@ Results convolution_backward(std::span<const c10::IValue> arguments) {
   return gradients;
 }
 
-// Query, key, value, …: the result, and the logarithms of the sums that a backward would need.
+// Query, key, value, …: the result, and the logsumexp that the backward needs.
 Results attention(std::span<const c10::IValue> arguments) {
   const at::Tensor& query = arguments[0].toTensor();
   const at::Tensor& key = arguments[1].toTensor();
@@ -125,7 +125,7 @@ Results embedding_backward(std::span<const c10::IValue> arguments) {
   return std::vector{dense({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
 }
 
-// Input, weights, biases, hidden state, cell state, …, hidden size, without a gradient to come.
+// Input, weights, biases, hidden state, cell state, …, hidden size. In inference only.
 Results recurrent_layer(std::span<const c10::IValue> arguments) {
   const at::Tensor& input = arguments[0].toTensor();
   const at::Tensor& state = arguments[5].toTensor();
@@ -146,7 +146,7 @@ bool is_defined(const c10::IValue& argument) {
   return argument.isTensor() && argument.toTensor().defined();
 }
 
-// Whether `argument` is not there, or has elements of `type` one after the other.
+// Whether `argument` is absent, or contiguous and of `type`.
 bool is_dense_parameter(const c10::IValue& argument, at::ScalarType type) {
   return !is_defined(argument) ||
          (is_plain(argument.toTensor()) && argument.toTensor().is_contiguous() &&
@@ -165,8 +165,8 @@ Results relu(std::span<const c10::IValue> arguments) {
   return std::vector{at::empty_like(input, input.options().device(at::kMeta))};
 }
 
-// Input, how many dimensions are normalized, weight, bias, epsilon: the result, and mean and
-// deviation of each row.
+// input, normalized_shape, weight, bias, eps: the result, and mean and rstd (reciprocal standard
+// deviation) of each row.
 Results layer_norm(std::span<const c10::IValue> arguments) {
   const at::Tensor& input = arguments[0].toTensor();
   const std::vector<std::int64_t> normalized = arguments[1].toIntVector();
@@ -191,8 +191,8 @@ Results layer_norm(std::span<const c10::IValue> arguments) {
   return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
 }
 
-// Input, weight, bias, samples, channels, pixels, groups, epsilon: the result, and mean and
-// deviation of each group.
+// Input, weight, bias, samples, channels, pixels, groups, epsilon: the result, and mean and rstd
+// of each group.
 Results group_norm(std::span<const c10::IValue> arguments) {
   const at::Tensor& input = arguments[0].toTensor();
   const at::ScalarType type = input.scalar_type();
@@ -212,8 +212,8 @@ Results group_norm(std::span<const c10::IValue> arguments) {
   return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
 }
 
-// Input, weight, bias, running mean and variance, training, …: the result. Mean and deviation are
-// empty where they are those that are given.
+// Input, weight, bias, running mean and variance, training, …: the result. In inference save_mean
+// and save_invstd are empty.
 Results batch_norm(std::span<const c10::IValue> arguments) {
   const at::Tensor& input = arguments[0].toTensor();
   const at::ScalarType type = input.scalar_type();
@@ -247,7 +247,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return table;
 }
 
-// Those that choose what they call by the device, or look at elements where there are some.
+// Operators that choose what they call by the device, or whose other kernels read elements.
 const std::unordered_set<std::string_view>& other_on_meta() {
   static const std::unordered_set<std::string_view> names = {"aten.convolution.default",
                                                              "aten.convolution_backward.default",
@@ -263,9 +263,9 @@ const std::unordered_set<std::string_view>& other_on_meta() {
 
 }  // namespace
 
-// An operator with a kernel for the device and one for the CPU has its geometry from a function
-// that both share. One that only calls others calls the same on either. Programs' own operators may
-// look at elements, of which there are none.
+// An operator with a meta kernel and a CPU kernel computes its output geometry in a function that
+// both share. A composite one calls the same operators on either device. Custom operators are not
+// trusted: they may read elements, which a meta tensor does not have.
 bool is_same_on_meta(const c10::OperatorHandle& op, const std::string& target) {
   using c10::DispatchKey;
   if (!target.starts_with("aten.") || other_on_meta().contains(target)) {

@@ -84,8 +84,8 @@ const OperatorFacts& Recorder::facts(const c10::OperatorHandle& op) {
   return entry->second;
 }
 
-// Below autograd everything that only calls other operators is taken apart. Above it such operators
-// stay whole, unless they write or return a view: then it is the operators within that say so.
+// Below autograd all composite operators are decomposed. Above it they stay whole, unless they
+// mutate or return a view: then the operators they call say which argument.
 bool Recorder::takes_apart(const c10::OperatorHandle& op,
                            c10::DispatchKeySet below,
                            const torch::jit::Stack& stack) {
@@ -108,8 +108,8 @@ void Recorder::check_frozen(const OperatorFacts& facts, const at::Tensor& tensor
   }
 }
 
-// A captured tensor is the caller's own, also in a trace on twins: its elements can be given back,
-// its geometry cannot.
+// Captured tensors are the caller's own even when tracing on shadow inputs (`on_twins`): their
+// elements can be restored, their metadata cannot.
 void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const {
   if (!options_.on_twins || !facts.in_place_view) {
     return;
@@ -123,8 +123,8 @@ void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& te
   }
 }
 
-// What every node says of the moment that it was recorded in. A node that autograd runs says what
-// the node of the forward said that caused it.
+// A node with the current grad mode, autocast state and provenance. Nodes run by autograd take the
+// provenance of the forward node that caused them.
 ir::Node Recorder::node_here() {
   ir::Node node;
   node.grad_mode = c10::GradMode::is_enabled();
@@ -158,7 +158,7 @@ void Recorder::set_grad_mode(bool enabled) {
   graph_.add_node(std::move(node), {});
 }
 
-// In the user's words: what reads, where, and what to write instead.
+// For users: which operator reads, where, and what to write instead.
 std::string Recorder::value_read_message(const std::string& target) const {
   const bool is_item = target == "aten._local_scalar_dense.default";
   std::string text =
@@ -190,8 +190,8 @@ void Recorder::refuse(const c10::OperatorHandle& op,
   }
 }
 
-// An effect without results happens when the compiled program runs: a trace on twins is not the
-// call. An assertion says something about the data, and may as well be heard at once.
+// Tracing on shadow inputs is not the call, so effects without results are deferred to the compiled
+// program. Assertions run anyway if their operands were computed.
 void Recorder::run(const c10::OperatorHandle& op,
                    const OperatorFacts& facts,
                    c10::DispatchKeySet below,
@@ -280,8 +280,8 @@ void Recorder::call(const c10::OperatorHandle& op,
   node.effectful = known.effectful || effects;
   node.random = known.random && !(known.dropout && arguments[*known.dropout].toDouble() == 0);
 
-  // Where each argument lies, before the call: set_ makes its own see other memory. One tensor of a
-  // list is enough to tell what a result is a view of.
+  // Storages of the arguments before the call, because set_ replaces its own. One tensor of a list
+  // is enough to tell what a result is a view of.
   std::vector<const c10::StorageImpl*> memories(count);
   Tensors written;
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
@@ -341,7 +341,7 @@ void Recorder::add_results(ir::Node node,
     const auto lies_there = [&](std::uint32_t argument) {
       return memory != nullptr && memories[argument] == memory;
     };
-    // What was written is what is returned, also where it is an operand too.
+    // Prefer a mutated argument: it is what the operator returns.
     const auto written = std::find_if(node.mutates.begin(), node.mutates.end(), lies_there);
     std::uint32_t argument = written != node.mutates.end() ? *written : 0;
     while (argument < memories.size() && !lies_there(argument)) {
@@ -355,7 +355,7 @@ void Recorder::add_results(ir::Node node,
     }
     metas.emplace_back(describe(result));
   }
-  // What is written is returned as the object that it was.
+  // In-place operators return the same tensor object.
   const bool makes_objects = node.mutates.empty();
   const ir::NodeId id = graph_.add_node(std::move(node), std::move(metas));
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -363,7 +363,7 @@ void Recorder::add_results(ir::Node node,
       continue;
     }
     const ir::ValueId value = graph_.node(id).results[i];
-    // A second name for the same window on the same memory changes nothing: the first stays.
+    // A second name for the same view of the same memory changes nothing: the first stays.
     const bool is_second = values_.find(results[i]).has_value();
     if (!is_second) {
       values_.set(results[i], value);

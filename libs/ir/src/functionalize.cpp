@@ -122,8 +122,7 @@ void Functionalizer::visit(NodeId id) {
   }
 }
 
-/// Whether `node` does nothing but view memory that was written since it was recorded as the node
-/// has it.
+/// Whether `node` only views memory that has been written, so that the recorded view is stale.
 bool Functionalizer::is_stale_view(const Node& node) {
   std::size_t stale = 0;
   for (const Alias& alias : node.aliases) {
@@ -146,7 +145,7 @@ ValueId Functionalizer::read_as(ValueId old) {
   return value;
 }
 
-/// Whether `node` gives elements to a tensor of the graph's own whose memory had none.
+/// Whether `node` resizes a tensor that the graph has made and that had no elements.
 bool Functionalizer::is_made_from_nothing(const Node& node) {
   const std::string_view name = operator_name(node.target);
   const auto* base = std::get_if<ValueId>(&node.arguments[0]);
@@ -159,7 +158,7 @@ bool Functionalizer::is_made_from_nothing(const Node& node) {
          element_count(memory.geometry.sizes) == Expr(0);
 }
 
-/// `value` in memory of its own. What it holds nobody can know, so it may as well be zeros.
+/// `value` in newly allocated memory. Its contents are unspecified; zeros will do.
 void Functionalizer::place_new(ValueId value) {
   TensorMeta meta = copy_of(source_.tensor(value));
   meta.strides = contiguous_strides(meta.sizes);
@@ -186,8 +185,7 @@ void Functionalizer::visit_in_place_view(NodeId id) {
     read_as(result);
     return;
   }
-  // Nothing writes this memory: the operator is a plain view, of what it was called on or of what
-  // set_ was given.
+  // Nothing writes this memory: the operator is a plain view of self, or, for set_, of its source.
   const bool set = operator_name(node.target) == "set_";
   const auto* base = node.arguments.size() > (set ? 1 : 0)
                          ? std::get_if<ValueId>(&node.arguments[set ? 1 : 0])
@@ -209,7 +207,7 @@ void Functionalizer::visit_in_place_view(NodeId id) {
   if (step.kind != ViewStep::Kind::kStrided) {
     value = writer_.replay(step, meta, from, value);
   } else if (from.conjugate != meta.conjugate || from.negative != meta.negative) {
-    // It takes over whether its elements are to be conjugated or negated, and reads others so.
+    // The result inherits the conjugate and negative bits, and would apply them to other elements.
     throw Error(ErrorCode::kUnsupported, node.target + " on a conjugated or negated view");
   } else if (old_extent && new_extent && new_extent->begin >= old_extent->begin &&
              new_extent->end <= old_extent->end) {
@@ -398,8 +396,7 @@ void Functionalizer::visit_mutation(NodeId id) {
   }
 }
 
-/// What stands for `old` outside: in memory of its own, where copy_ had made do with another
-/// tensor's value.
+/// The value to return for `old`: cloned if copy_ let it share another tensor's storage.
 ValueId Functionalizer::returned_value(ValueId old) {
   const ValueId value = read_exactly(old);
   if (place(old).memory == kUntracked) {

@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-// Arguments that share memory and are not the same object: there are none like them of other sizes.
+// Whether distinct arguments share storage: such inputs cannot be recreated at other sizes.
 bool shares_memory(const autograd_dispatch::Plan& plan) {
   return std::ranges::any_of(plan.aliases, [&](const autograd_dispatch::AliasPlan& alias) {
     const auto position = static_cast<std::uint32_t>(&alias - plan.aliases.data());
@@ -30,8 +30,8 @@ bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
 }
 
-// With the history that an argument had when it was traced: whether it is a leaf decides what may
-// be done to it.
+// Recreates the autograd history (leaf or not) the argument had when traced; it decides which
+// in-place operations are legal.
 at::Tensor with_history(const at::Tensor& tensor, bool requires_grad, bool has_history) {
   const at::Tensor leaf = tensor.detach().set_requires_grad(requires_grad);
   if (!has_history) {
@@ -41,8 +41,8 @@ at::Tensor with_history(const at::Tensor& tensor, bool requires_grad, bool has_h
   return leaf.clone();
 }
 
-// A tensor of the sizes that were traced, at the place in its storage where that began: integers
-// are the index of something, and numbers tell arguments apart (at::equal).
+// A tensor with the traced sizes, strides and offset. Integers are 0, always a valid index; floats
+// differ per argument so that at::equal can tell them apart.
 at::Tensor of_size_traced(const Version& version, const at::Tensor& input, std::size_t number) {
   const at::NoGradGuard no_grad;
   const TensorGuard& traced = version.inputs[number];
@@ -59,16 +59,16 @@ at::Tensor of_size_traced(const Version& version, const at::Tensor& input, std::
   return result.fill_(has_fractions ? 0.25 * static_cast<double>(number + 1) : 0.0);
 }
 
-// A batch that is a slice of the data begins elsewhere in each call.
+// A batch that is a slice of the data has another storage offset in each call.
 bool begins_elsewhere(const Version& version, const at::Tensor& input, std::size_t number) {
   return input.defined() && input.has_storage() &&
          input.storage_offset() != version.program->offset(number);
 }
 
-// What a version is traced again with, so that an unchanged program has the same trace: arguments
-// that are related as they were. A version for a range of sizes is traced at those of its first
-// call: at others the program may take another path to the same results, and integers of this call
-// may be indices into what has fewer elements. Nothing if there are no such arguments.
+// Arguments to retrace `version` with, so that an unchanged program yields the same trace: they
+// alias as they did then. A version for a range of sizes is traced at those of its first call: at
+// others the program may take another path to the same results, and integers of this call may be
+// indices that are out of range there. Nothing if there are no such arguments.
 std::optional<Tensors> arguments_like_traced(const Version& version, const Tensors& inputs) {
   const autograd_dispatch::Plan& plan = version.function->plan();
   const bool has_other_sizes = !std::ranges::equal(
@@ -96,7 +96,7 @@ std::optional<Tensors> arguments_like_traced(const Version& version, const Tenso
       continue;
     }
     const bool has_history = version.program->has_history(i);
-    // Where nothing is written, tensors that were apart may share memory in a later call.
+    // If nothing is written, tensors that did not alias may do so in a later call.
     const bool is_shared =
         plan.aliases.empty() && std::ranges::any_of(before, [&](const at::Tensor& other) {
           return share_memory(other, input);
@@ -112,7 +112,7 @@ std::optional<Tensors> arguments_like_traced(const Version& version, const Tenso
       arguments[i] = with_history(input, input.requires_grad(), has_history);
     }
     if (begins_elsewhere(version, arguments[i], i)) {
-      return std::nullopt;  // A history comes with memory of its own.
+      return std::nullopt;  // Giving it a history has cloned it.
     }
   }
   return arguments;
@@ -145,10 +145,10 @@ std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
   }
   std::unique_lock lock(compile_lock_, std::try_to_lock);
   if (!lock) {
-    return version->run(inputs);  // Somebody traces, perhaps this very version.
+    return version->run(inputs);  // Another thread is tracing, perhaps this very version.
   }
   if (std::ranges::find(*versions_, version) == versions_->end()) {
-    return std::nullopt;  // Somebody has replaced it.
+    return std::nullopt;  // Another thread has replaced it.
   }
   const std::optional<std::string> change = find_change(*version, inputs);
   if (!change) {
@@ -164,7 +164,7 @@ std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
   });
   for (const VersionPtr& other : *versions_) {
     if (other->retraces) {
-      other->retraces->make_due();  // They are of the same program.
+      other->retraces->make_due();  // All versions trace the same program.
     }
   }
   if (options.on_change == OnChange::kThrow) {
@@ -229,7 +229,7 @@ std::optional<std::string> Function::State::find_change(const Version& version,
   return change;
 }
 
-// Without values, as long as the program does not look at any.
+// Without computing values, unless the program reads some.
 autograd_dispatch::JointTrace Function::State::trace_again(const Tensors& inputs) {
   autograd_dispatch::TraceOptions how = trace_options();
   how.graph_only = true;

@@ -39,7 +39,7 @@ std::string from_hexadecimal(std::string_view text) {
   return bytes;
 }
 
-// What a plan says of how its arguments are related, and nothing else. Empty if it asks nothing.
+// The plan's constraints on how arguments alias, serialized; empty if there are none.
 std::string relations_of(const Plan& plan) {
   bool any = !plan.aliases.empty() || !plan.writes.empty() || !plan.changes.empty() ||
              !plan.offsets.empty() || !plan.backward_writes.empty();
@@ -77,7 +77,7 @@ std::vector<std::string> fixed_inputs_of(const SymbolicSizes& sizes, const Tenso
   return lines;
 }
 
-// The guards of a function, taken apart. Lines of graphs are theirs to read.
+// The parsed guard lines of a function. Lines not recognized here belong to its graphs.
 struct FunctionGuards {
   std::string graphs;
   std::vector<std::string> captured;  // Names.
@@ -102,7 +102,7 @@ struct FunctionGuards {
     }
   }
 
-  // Whether a call has the sizes that the function is for, if its key does not say them.
+  // Whether a call has the sizes the function was compiled for, if its key leaves them open.
   [[nodiscard]] bool sizes_hold(const Tensors& inputs) const {
     return !sizes || (sizes->has_ranks_of(inputs) && sizes->holds(inputs) &&
                       fixed_inputs == fixed_inputs_of(*sizes, inputs));
@@ -182,8 +182,7 @@ std::string tracing_options(const CompileOptions& options) {
          ", memory budget " + std::to_string(options.memory_budget);
 }
 
-// Both halves are loaded: when the backward runs, a file may have gone that nobody could make
-// again.
+// Loads forward and backward now: the backward's file may be evicted before it first runs.
 FoundFunction load_function(const Entry& entry, Tensors captured, const CompileOptions& options) {
   Plan plan = autograd_dispatch::plan_from_bytes(entry.blobs.at("plan"));
   FoundFunction found{.function = {},

@@ -13,7 +13,7 @@ namespace {
 
 using Unary = Formula (*)(Formula);
 
-// Arithmetic on bools means something else in ATen than on numbers.
+// In ATen, arithmetic on bools has other semantics than on numbers.
 bool is_number(DType dtype) {
   return dtype != DType::kBool;
 }
@@ -29,7 +29,7 @@ Lower unary_of(ScalarOp op) {
   };
 }
 
-// Ops that have no meaning on integers: those are computed by libtorch.
+// Operators that are lowered for floating point only; other types are left to libtorch.
 Lower floating_unary_of(Unary function) {
   return [function](Lowering& l) {
     const DType type = l.meta(0).dtype;
@@ -91,8 +91,8 @@ Lower scaled_of(ScalarOp op, bool reversed) {
   };
 }
 
-// Powers of two, up to those that are no number in the type or whose reciprocal is subnormal or
-// none: to multiply by it is exact, and much cheaper than a division.
+// A power of two that is, like its reciprocal, a normal number in `type`'s compute type:
+// multiplying by the reciprocal is exact and much cheaper than dividing.
 bool has_exact_reciprocal(double value, DType type) {
   const int most = type == DType::kFloat64 ? std::numeric_limits<double>::max_exponent
                                            : std::numeric_limits<float>::max_exponent;
@@ -241,7 +241,7 @@ Formula power(Formula x, double exponent) {
 
 bool lower_power_scalar(Lowering& l) {
   const DType type = l.meta(0).dtype;
-  // An element too, on a CPU.
+  // On a CPU, ATen rounds the exponent to the tensor's type.
   const bool on_cpu = l.device().type == ir::DeviceType::kCpu;
   const double exponent = on_cpu ? ir::round_to(l.real(1), type) : l.real(1);
   if (!is_number(type) || (!ir::is_floating_point(type) && exponent != 2 && exponent != 3)) {
@@ -249,8 +249,8 @@ bool lower_power_scalar(Lowering& l) {
   }
   l.define(0, [&](Indices i) {
     const Formula x = l.operand(0, i, type);
-    // On a CPU, ATen takes roots of all types but this one, whose power of -0 is 0, and of minus
-    // infinity infinity.
+    // On a CPU, ATen uses sqrt and rsqrt for exponents ±0.5 except in float16, where it calls pow:
+    // pow(-0, 0.5) is 0 and pow(-inf, 0.5) is inf.
     const bool is_root = std::abs(exponent) == 0.5;
     return on_cpu && type == DType::kFloat16 && is_root
                ? binary(ScalarOp::kPower, x, x.number(exponent))
@@ -301,8 +301,8 @@ bool lower_lerp(Lowering& l) {
   return ir::is_floating_point(type);
 }
 
-// Result 0 is argument `source` in another type. Where that has fewer digits, they are lost here
-// and now, even if nothing is stored.
+// Result 0 is argument `source` in another type. A narrowing conversion rounds here, even if the
+// result is never stored.
 void define_converted(Lowering& l, std::size_t source) {
   const DType type = l.meta(0).dtype;
   const TensorId tensor = l.tensor(source);
@@ -353,8 +353,8 @@ void add_unary(Lowerings& table) {
   table["aten.bitwise_not.default"] = lower_bitwise_not;
 }
 
-// What is added up place by place, as an embedding's gradient, is added to the other operand: the
-// zeros that it begins with are as large, and mostly stay zeros.
+// A scatter-add into zeros (an embedding's gradient) that is then added to another tensor: scatter
+// into that tensor instead of into a full-size tensor of zeros.
 bool lower_add_to_updates(Lowering& l) {
   const ir::TensorMeta& meta = l.meta(0);
   if (!l.is_tensor(0) || !l.is_tensor(1) || l.real(2, 1) != 1 || l.tensor(0) == l.tensor(1) ||
@@ -369,7 +369,7 @@ bool lower_add_to_updates(Lowering& l) {
       continue;
     }
     if (std::optional<Updates> updates = l.sole_updates(i)) {
-      // With a zero, as elsewhere: the sum of -0 and 0 is 0.
+      // Adding 0 turns -0 into 0, as adding the scatter's zeros would.
       const auto start = [&](Indices k) {
         const Formula operand = l.operand(1 - i, k, meta.dtype);
         return operand + operand.number(0);

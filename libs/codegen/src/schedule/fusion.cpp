@@ -153,7 +153,7 @@ class Fuser {
     }
   }
 
-  // Fixes the group's rows and columns to what a reduction wants, if nothing has fixed them yet.
+  // Sets the group's loop extents from a reduction, unless already fixed.
   void shape_for(FusionGroup& group, TensorId id) const {
     const Tensor& tensor = program_[id];
     if (group.fixed) {
@@ -182,9 +182,10 @@ class Fuser {
     }
   }
 
-  // Rows for a reduction of everything: trailing dims, or a divisor of a long single dim.
+  // Row length for a full reduction: the trailing static dims if sizes are symbolic, else a divisor
+  // of the number of elements.
   static void split_evenly(FusionGroup& group, const Tensor& tensor) {
-    constexpr std::int64_t kRow = 4096;
+    constexpr std::int64_t kMaxRow = 4096;
     const Expr all = element_count(tensor.reduced);
     if (!all.is_constant()) {
       group.inner = trailing_dims(tensor.reduced);
@@ -193,8 +194,8 @@ class Fuser {
     }
     const std::int64_t total = *all.constant();
     std::int64_t inner = total;
-    if (total > kRow) {
-      for (std::int64_t candidate = kRow; candidate >= 64; --candidate) {
+    if (total > kMaxRow) {
+      for (std::int64_t candidate = kMaxRow; candidate >= 64; --candidate) {
         if (total % candidate == 0) {
           inner = candidate;
           break;
@@ -205,7 +206,7 @@ class Fuser {
     group.outer = total > 0 ? total / inner : 1;
   }
 
-  // As many of the last dims as do not vary, if they are worth a row.
+  // The product of the trailing static dims, if it is long enough for a row; else of all dims.
   static Expr trailing_dims(const std::vector<Expr>& sizes) {
     constexpr std::int64_t kShortestRow = 64;
     Expr row = 1;
@@ -225,7 +226,7 @@ class Fuser {
     if (group.fixed && std::ranges::any_of(group.members, pieced)) {
       return false;
     }
-    // Loops over nothing would leave out what others in the group have to do once.
+    // With empty extents the loops would not run, but other members must still be computed.
     if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
       return false;
     }
@@ -256,8 +257,7 @@ class Fuser {
     return true;
   }
 
-  // A copy into another order of the dims can be visited in the order of what it copies, row by
-  // row.
+  // A permuting copy can be visited in its source's order, row by row.
   bool fits_reordered(const FusionGroup& group, TensorId tensor) {
     std::vector<std::size_t>& order = plan_.loop_orders.at(tensor).dims;
     const auto& members = group.members;
@@ -282,7 +282,7 @@ class Fuser {
     return false;
   }
 
-  // Two kernels become one where a third tied them together only later.
+  // Merges kernels that became fusable only after a later tensor connected them.
   void merge_groups() {
     for (int later = static_cast<int>(plan_.steps.size()) - 1; later >= 0; --later) {
       const PlannedStep& step = plan_.steps[static_cast<std::size_t>(later)];

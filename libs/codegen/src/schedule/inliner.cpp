@@ -121,7 +121,7 @@ ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, Iteratio
   return result;
 }
 
-// Whether it rounds what was loaded from memory of that type, or rounded before.
+// Whether `scalar` is a rounding of a value that already has that precision.
 bool Inliner::changes_nothing(const Scalar& scalar) const {
   const std::optional<ir::DType> type = rounded_type(scalar.op);
   if (!type) {
@@ -134,8 +134,8 @@ bool Inliner::changes_nothing(const Scalar& scalar) const {
   return program_[kernel_.operands[static_cast<std::size_t>(operand.integer)].tensor].dtype == type;
 }
 
-// What another operator has multiplied is rounded before it is added, as in eager mode: x * x - y *
-// y is 0 where x is y. Within a lowering a compiler may contract the two.
+// A product computed by another operator is rounded before it is added, as in eager mode, so that
+// x * x - y * y is 0 for x == y. Within one lowering the compiler may contract to an FMA.
 ScalarId Inliner::fenced(ScalarId original, ScalarId rewritten) {
   const Scalar& read = program_.pool[original];
   const bool is_result = read.op == ScalarOp::kRead && program_[read.tensor].value.valid();
@@ -261,7 +261,7 @@ ScalarId Inliner::expand_pointwise(TensorId id) {
   throw Failure{};
 }
 
-// The updates have loops of their own: what was made for the others' extents is not for them.
+// Updates have their own loop nest: reads cached for the outer extents do not apply.
 void Inliner::add_updates(TensorId id) {
   const Updates& updates = *program_[id].updates;
   const std::span<const Expr> sizes = updates.sizes;
@@ -301,7 +301,7 @@ void Inliner::add_member(TensorId id, const std::unordered_set<TensorId>& kept) 
     value = expand_pointwise(id);
   }
   if (kept.contains(id)) {
-    // A store rounds by itself; what a scan adds up is not what it stores.
+    // A store rounds by itself, but a scan accumulates the rounded value.
     const Scalar& rounding = program_.pool[value];
     const bool is_stored = tensor.kind != Tensor::Kind::kScan;
     if (is_stored && rounded_type(rounding.op) == tensor.dtype) {
@@ -337,7 +337,7 @@ std::optional<LoopNest> Inliner::expand(const std::unordered_set<TensorId>& kept
   } catch (const Failure&) {
     return std::nullopt;
   }
-  // What is neither an element nor a row's is written after the rows, if there is such a place.
+  // Per-column and scalar results are stored in the epilogue, if there is one.
   const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
     return reduce.result == IterationDomain::kColumn;
   });

@@ -121,7 +121,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
                                    const FusionGroup& group,
                                    const FusionLimits& limits) {
   // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
-  // along the three channels of a picture, costs less than dividing every element's number.
+  // along the three channels of an image, costs less than dividing every element's number.
   constexpr std::int64_t kShortest = 8;
   // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
   constexpr std::int64_t kShortestGather = 32;

@@ -11,7 +11,7 @@ namespace {
 
 // Above this many operations a value is kept: about what a store and two loads cost.
 constexpr int kWorthKeeping = 4;
-// Bytes of scratch a row may have; it is on the stack and should stay in the first two caches.
+// Bytes of scratch a row may have; it is on the stack and should stay in L1 and L2.
 constexpr std::int64_t kScratchBytes = 256 << 10;
 
 class Chooser {

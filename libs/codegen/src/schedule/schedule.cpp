@@ -98,7 +98,7 @@ class Scheduler {
     return *buffer;
   }
 
-  // The value behind `value` that an operator copies (view_copy), though it is a view for us.
+  // The result of the copying operator (view_copy) behind `value`, which lowering treats as a view.
   std::optional<ir::ValueId> find_copy(ir::ValueId value) const {
     for (;;) {
       const std::optional<TensorId> tensor = program_.of_value[value.index()];
@@ -122,8 +122,8 @@ class Scheduler {
     }
   }
 
-  // What a copy is returned as must not share the memory of an input, or of another result. What is
-  // saved for the backward may: nobody writes to that.
+  // A returned copy must not share memory with an input or another result. Values saved for the
+  // backward may: nothing writes to them.
   void separate_returned_copies() {
     struct Returned {
       std::optional<ir::ValueId> copy;
@@ -250,8 +250,7 @@ class Scheduler {
     schedule_.steps.emplace_back(std::move(call));
   }
 
-  // Ops in program order, each once: a kernel is found again by its text, so no layer's name is in
-  // it.
+  // Operators in program order, each once. Kernels are deduplicated by source, so no layer names.
   void name_ops(const FusionGroup& group, LoopNest& kernel) const {
     for (const ir::NodeId node : nodes_of(group)) {
       std::string op = graph_.node(node).target;
@@ -263,7 +262,7 @@ class Scheduler {
     }
   }
 
-  // Every node whose results are computed in the group's kernel, those put in place included.
+  // Every node whose results are computed in the group's kernel, including inlined ones.
   std::vector<ir::NodeId> nodes_of(const FusionGroup& group) const {
     std::vector<bool> seen(program_.tensors.size());
     std::vector<TensorId> stack = group.members;

@@ -12,11 +12,11 @@ using ir::Expr;
 
 namespace {
 
-// Shorter sides are not worth turning.
+// Shorter sides are not worth transposing.
 constexpr std::int64_t kShortestSide = 8;
-// So are few bytes: they are in the cache anyway.
+// Nor are so few elements: they are in the cache anyway.
 constexpr std::int64_t kFewElements = 1 << 12;
-// More squares do not stay in the first cache beside what is written.
+// More tiles do not stay in L1 along with the output.
 constexpr std::size_t kMostTurned = 4;
 
 void collect_loads(const ScalarPool& pool,

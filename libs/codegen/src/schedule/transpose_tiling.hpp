@@ -1,4 +1,4 @@
-// Transposes: two loops visited in squares that stay in the first cache.
+// Transposes: two loops visited in square tiles that stay in L1.
 
 #pragma once
 

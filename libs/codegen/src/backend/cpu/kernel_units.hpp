@@ -15,14 +15,14 @@
 namespace kiln::codegen {
 
 /// Names each kernel by the digest of its text and groups the distinct ones. `mark` tells the
-/// functions and units from those for other instruction sets. Kernels behind the first `often` fold
-/// constants: they run once, so they are compiled in less time.
+/// functions and units from those for other instruction sets. Kernels after the first `often` fold
+/// constants: they run once, so they are compiled with less optimization.
 [[nodiscard]] KernelUnits group_kernels(std::span<const KernelSource> kernels,
                                         const Target& target,
                                         const std::string& mark = {},
                                         std::size_t often = SIZE_MAX);
 
-/// The units of every kernel that is told its shape at run time, as `group_kernels` makes them.
+/// The units of all shape-generic kernels, as `group_kernels` makes them.
 [[nodiscard]] std::vector<Unit> shape_generic_units(const Target& target);
 
 }  // namespace kiln::codegen

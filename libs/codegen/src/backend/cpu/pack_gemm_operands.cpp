@@ -67,7 +67,7 @@ class GemmOperandPacker {
     }
   }
 
-  // Whether a product whose weight is worth turning can be a product of panels (packed_gemm.hpp).
+  // Whether a product whose weight is worth packing can be a packed GEMM (packed_gemm.hpp).
   [[nodiscard]] bool is_packable(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     const ir::TensorMeta& result = graph_.tensor(node.results[0]);

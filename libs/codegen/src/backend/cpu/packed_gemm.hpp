@@ -1,8 +1,8 @@
-// Matrix products as kernels: some rows by a panel of columns at a time.
+// Matching matrix products as packed GEMMs.
 //
-// Few rows want the right side packed beforehand, [panels, depth, width]. `pack_gemm_operands` writes
-// such products as batches whose left sides are all the same matrix. With more rows the kernel packs
-// panels of the right side itself, for one product or a batch.
+// With few rows the rhs must be packed beforehand, [panels, depth, width]. `pack_gemm_operands`
+// rewrites such products as batches that share one lhs. With more rows the kernel packs panels of
+// the rhs itself, for one product or a batch.
 
 #pragma once
 
@@ -19,22 +19,22 @@
 
 namespace kiln::codegen {
 
-/// Where the elements of a product lie, in elements; columns of a panel are side by side.
+/// Sizes and strides of a product, in elements; the columns of a panel are contiguous.
 struct GemmLayout {
   ir::Expr batches = 1;
-  ir::Expr lhs_batch = 0;  ///< Zero if all have the same left side, which is packed once.
+  ir::Expr lhs_batch = 0;  ///< Zero if all batches share one lhs, which is packed once.
   ir::Expr rhs_batch = 0;
   ir::Expr added_batch = 0;
   ir::Expr result_batch = 0;
-  ir::Expr m = 0;          ///< Rows of the left side and of the result.
-  ir::Expr k = 0;          ///< Columns of the left side, rows of the right one.
+  ir::Expr m = 0;          ///< Rows of the lhs and of the result.
+  ir::Expr k = 0;          ///< Columns of the lhs, rows of the rhs.
   std::int64_t width = 8;  ///< Columns of a panel.
   std::int64_t panels = 0;
   std::int64_t tail = 0;  ///< Columns beyond the last panel; only if `packs_rhs`.
   ir::Expr lhs_row = 0;
   ir::Expr lhs_k = 0;
-  ir::Expr packs_lhs = 1;  ///< 1 if rows are packed first, 0 if they are read where they are.
-  bool packs_rhs = false;  ///< Whether the right side does not lie in panels.
+  ir::Expr packs_lhs = 1;  ///< 1 if rows are packed first, 0 if they are read in place.
+  bool packs_rhs = false;  ///< Whether the kernel packs the rhs, because it is not in panels.
   ir::Expr rhs_n = 0;
   ir::Expr rhs_k = 0;
   bool adds = false;  ///< Whether a matrix, or one row for all, is added.
@@ -43,32 +43,32 @@ struct GemmLayout {
   std::int64_t result_panel = 0;
   std::int64_t result_row = 0;
 
-  /// Left sides that differ.
+  /// How many distinct left sides there are.
   [[nodiscard]] ir::Expr lhs_batches() const { return lhs_batch == ir::Expr(0) ? 1 : batches; }
 };
 
-/// A product of panels in a program.
+/// A packed GEMM in a program.
 struct PackedGemm {
-  std::vector<StridedView>
-      operands;  ///< Left, right, what is added if anything is, and the result.
+  /// Lhs, rhs, the addend if there is one, and the result.
+  std::vector<StridedView> operands;
   GemmLayout layout;
 };
 
-/// Whether panels of a right side are worth packing for `batches` products with so many rows, and
-/// the left sides not too much to pack; where these vary, at a size that they usually have.
+/// Whether panels of the rhs are worth packing for `batches` products with so many rows, and the
+/// left sides small enough to pack; symbolic sizes are estimated by a typical size.
 [[nodiscard]] bool packs_panels(const ir::Expr& batches,
                                 const ir::Expr& rows,
                                 const ir::Expr& depth,
                                 const GemmTuning& tuning);
 
-/// `node`, which was not lowered, as a product of panels; nothing if it is none, or one that is
-/// better left to `target`'s libtorch.
+/// `node`, which was not lowered, as a packed GEMM; nothing if it cannot be one, or is better left
+/// to `target`'s libtorch.
 [[nodiscard]] std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
                                                           const LoopProgram& program,
                                                           const ir::Node& node,
                                                           const Target& target);
 
-/// The call, which takes the operands and then room for the left side, if that is packed.
+/// The call, which takes the operands and then workspace for the packed lhs, if it is packed.
 [[nodiscard]] LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target);
 
 }  // namespace kiln::codegen

@@ -19,23 +19,21 @@ namespace kiln::codegen {
   return lanes == 16;
 }
 
-/// Products that are kernels of ours. Rows "mlp", "norm-mlp" and "recommender".
+/// Products that Kiln's own kernels compute. Rows "mlp", "norm-mlp" and "recommender".
 struct GemmTuning {
   std::int64_t min_rows = 8;  ///< With fewer, packing a panel takes as long as multiplying by it.
   std::int64_t max_rows = 1024;   ///< The packed rows stay in the cache.
   std::int64_t max_depth = 4096;  ///< A panel is on the stack.
-  /// Elements of a left side that stays in the first cache while it is multiplied. AVX-512 need not
-  /// pack it then.
+  /// Elements of an lhs that stays in L1 while it is multiplied, so that AVX-512 need not pack it.
   std::int64_t small_lhs = 4096;
-  /// Elements of a right side that is packed in no time, if libtorch would be called for many.
+  /// Elements of an rhs that is cheap to pack, compared with calling libtorch for many batches.
   std::int64_t small_rhs = 4096;
   std::int64_t many_batches = 8;
-  /// Elements of the packed rows of all batches, 16 MiB; where there would be more, libtorch
-  /// multiplies.
+  /// Elements of the packed lhs of all batches, 16 MiB; larger products are left to libtorch.
   std::int64_t max_packed = 4 << 20;
-  /// Depth of a part: 32 KiB of a panel, half of the first cache, through which the rows pass.
+  /// Depth of a part: 32 KiB of a panel, half of L1, through which the rows stream.
   std::int64_t kc = 1024;
-  /// Of the panels of a group together, 128 KiB: they are on the stack, and in the second cache.
+  /// Of all panels of a group together, 128 KiB: they are on the stack, and in L2.
   std::int64_t kc_of_group = 4096;
   std::int64_t min_tasks = 24;  ///< That must be left for other threads.
 };
@@ -98,7 +96,7 @@ struct LoopTuning {
   double bytes_per_nanosecond = 5;    ///< Of what is beyond one core's own caches.
   /// Elements that one thread takes at a time where rows are not the unit of work.
   std::int64_t block = 4096;
-  /// Columns of a running total that one thread takes: their totals stay in the first cache.
+  /// Columns of a running total that one thread takes: their totals stay in L1.
   std::int64_t block_columns = 256;
   std::int64_t parallel_updates = 1 << 14;  ///< That are worth threads.
 };

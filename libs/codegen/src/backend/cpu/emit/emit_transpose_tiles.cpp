@@ -13,8 +13,8 @@ static std::string least(const std::string& a, const std::string& b) {
   return a + " < " + b + " ? " + a + " : " + b;
 }
 
-// Elements along a tile's side: few enough that all of them stay in the first cache, beside what is
-// written, and that there is something to do for several threads.
+// Elements along a tile's side: few enough that all tiles stay in L1 along with the output, and
+// that there is work for several threads.
 std::int64_t KernelEmitter::tile_side() const {
   constexpr std::int64_t kSmall = 32, kLarge = 64, kBytes = 16 << 10, kManyRows = 256;
   std::int64_t bytes = 0;

@@ -109,7 +109,7 @@ __attribute__((noinline)) static void tile(const Job& at) {
     Vector column[kVectors];
     for (int v = 0; v < kVectors; ++v) column[v] = *(const LooseVector*)(right + v * kLanes);
 #if defined(__aarch64__)
-    // Rows come from the second or third cache, where the processor looks for them too late.
+    // Rows come from L2 or L3, and the hardware prefetcher is too late.
     __builtin_prefetch(left + (k + 20) * row_width(rows), 0, 3);
 #else
     // A packed panel is the larger side: the next one is fetched, a line in each step.

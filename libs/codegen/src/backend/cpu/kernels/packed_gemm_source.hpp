@@ -1,4 +1,4 @@
-// The text of products by panels, which is told everything about a product but how wide a panel is.
+// Source of the packed GEMM; only the panel width is a compile-time constant.
 
 #pragma once
 
@@ -11,9 +11,9 @@ namespace kiln::codegen {
 /// how long an addition takes. AVX-512 takes factors from memory, and has registers for more.
 [[nodiscard]] std::int64_t most_tile_rows(std::int64_t lanes);
 
-/// The kernel for panels of `width` columns in vectors of `lanes`, as `KernelSource::source` is. It
-/// takes left side, right side, what is added if anything is, result, and room for the left side if
-/// that is packed; and the sizes that `plan_packed_gemm` says.
+/// The kernel for panels of `width` columns in vectors of `lanes`, in the form of
+/// `KernelSource::source`. It takes lhs, rhs, the addend if there is one, result, and workspace for
+/// the packed lhs if it is packed; and the sizes that `plan_packed_gemm` lists.
 [[nodiscard]] std::string packed_gemm_source(std::int64_t lanes, std::int64_t width);
 
 }  // namespace kiln::codegen

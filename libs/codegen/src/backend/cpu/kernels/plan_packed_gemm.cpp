@@ -26,7 +26,7 @@ Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
 }
 
 // Panels that are packed together because they share lines of the cache, while enough is left for
-// other threads. Rows that meet several panels are in the first cache from the second one on.
+// other threads. Rows that are multiplied by several panels are in L1 from the second one on.
 std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning) {
   if (!layout.packs_rhs || !(layout.rhs_n == Expr(1))) {
     return 1;
