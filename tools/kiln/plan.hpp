@@ -17,7 +17,7 @@ struct Plan {
     std::vector<std::string> flags;
   };
   struct Buffer {
-    std::string memory;  ///< input, constant, arena, fresh, returned
+    std::string memory;  ///< input, constant, arena, allocated, callee_allocated
     std::string dtype;
     std::vector<std::int64_t> sizes, strides;
     std::int64_t bytes = 0;

@@ -36,8 +36,8 @@ const char* name_of(Memory memory) {
     case Memory::kInput: return "input";
     case Memory::kConstant: return "constant";
     case Memory::kArena: return "arena";
-    case Memory::kAllocated: return "fresh";
-    case Memory::kCalleeAllocated: return "returned";
+    case Memory::kAllocated: return "allocated";
+    case Memory::kCalleeAllocated: return "callee_allocated";
   }
   return "";
 }
