@@ -48,7 +48,7 @@ std::vector<Line> all_lines() {
   return lines;
 }
 
-// What eager refuses is no case.
+// What eager refuses is not a case.
 std::optional<Case> make_case(const Line& line, const Profile& profile) {
   Draw draw(profile);
   try {

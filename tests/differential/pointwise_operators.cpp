@@ -151,7 +151,7 @@ std::vector<Line> binary_lines() {
        kRounded,
        [](Draw& d) {
          const at::Tensor x = d.x();
-         // Powers of two, up to some that are no float or whose reciprocal is none.
+         // Powers of two, up to some that are not finite in float32 or whose reciprocal is not.
          return Tensors{x.div(d.number()),
                         x.div(-8),
                         x.div(std::ldexp(1.0, 126)),

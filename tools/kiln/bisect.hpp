@@ -44,7 +44,7 @@ struct BisectResult {
 /// the interpreter says its operands are, and stops at the first whose results differ. Then runs
 /// the program as a whole.
 ///
-/// Throws `Error` if the folder is no dump, or its source cannot be compiled.
+/// Throws `Error` if the folder is not a dump, or its source cannot be compiled.
 [[nodiscard]] BisectResult bisect(const std::filesystem::path& dump, const BisectOptions& options);
 
 }  // namespace kiln::tool

@@ -64,7 +64,8 @@ struct Plan {
   [[nodiscard]] bool is_whole(const Location& location) const;
 };
 
-/// Reads the JSON. Throws `Error`: `kCorrupt` if it is no plan, `kUnsupported` for symbolic sizes.
+/// Reads the JSON. Throws `Error`: `kCorrupt` if it is not a plan, `kUnsupported` for symbolic
+/// sizes.
 [[nodiscard]] Plan read_plan(const std::string& text);
 
 /// The text of the kernel `name` in the sources of `folder`, or nothing.

@@ -16,7 +16,7 @@ namespace kiln::autograd_cache {
 /// second.
 [[nodiscard]] Digest content_digest(std::span<const std::byte> bytes);
 
-/// Of the plain file `path`, which is no link; nothing if it cannot be read.
+/// Of the plain file `path`, which is not a link; nothing if it cannot be read.
 ///
 /// It is read piece by piece: to map a file costs a fault for every page, which for a library takes
 /// longer than its digest.

@@ -39,7 +39,7 @@ bool is_real_directory(const fs::directory_entry& entry) {
   return entry.symlink_status(failure).type() == fs::file_type::directory;
 }
 
-// Fills in size and time. False if it is no plain file (a link may point outside the store).
+// Fills in size and time. False if it is not a plain file (a link may point outside the store).
 bool inspect(const fs::directory_entry& entry, StoredFile& file) {
   std::error_code failure;
   if (entry.symlink_status(failure).type() != fs::file_type::regular) {

@@ -39,7 +39,7 @@ class InputLayout {
     Tensors inputs;     ///< For each graph input: the tensor that stands for it there.
   };
   /// From twins of `sources()`: tensors related to each other by memory and autograd as the
-  /// arguments are. What is no leaf has a history that ends at its twin.
+  /// arguments are. What is not a leaf has a history that ends at its twin.
   [[nodiscard]] Twins twins(const Tensors& sources) const;
 
   [[nodiscard]] std::uint32_t input_of(std::uint32_t argument) const { return input_of_[argument]; }

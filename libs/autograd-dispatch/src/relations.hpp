@@ -19,7 +19,7 @@ namespace kiln::autograd_dispatch {
 
 /// What autograd knows of `tensor` beyond the memory it shares.
 enum class Link {
-  kNone,            ///< It is no view.
+  kNone,            ///< It is not a view.
   kView,            ///< A differentiable view.
   kOneOfSeveral,    ///< Likewise, of an operator that returns several: it may not be written.
   kNoGrad,          ///< A view that was made with grad mode off.

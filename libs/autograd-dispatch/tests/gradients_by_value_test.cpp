@@ -68,7 +68,7 @@ std::vector<Reduction> reductions() {
   };
 }
 
-// Three rows of four: without anything special, with zeros and ties, and with what is no number.
+// Three rows of four: without anything special, with zeros and ties, and with what is not a number.
 std::vector<at::Tensor> elements() {
   const auto matrix = [](std::vector<double> numbers) {
     return at::tensor(numbers, at::kDouble).view({3, 4});

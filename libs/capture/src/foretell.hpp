@@ -1,4 +1,4 @@
-// What operators return, as far as it is known without computing it.
+// The results of operators as meta tensors, as far as they are known without computing them.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace kiln::capture {
 
-/// Whether `op` called `target` runs on tensors without memory (device meta) as it does on the CPU,
-/// so that sizes, strides and types of its results can be read off such a run.
+/// Whether `op`, named `target`, gives the same sizes, strides and types on the meta device as on
+/// the CPU, so that they can be read off such a run.
 bool is_same_on_meta(const c10::OperatorHandle& op, const std::string& target);
 
-/// The results of `target` on `arguments` as tensors without memory, by a rule of our own; nothing
-/// where there is none, as for operands that libtorch would refuse.
+/// The results of `target` on `arguments` as meta tensors, by a meta rule of Kiln's; nothing if
+/// there is no rule for them, as for operands that libtorch would refuse.
 std::optional<std::vector<at::Tensor>> foretell(const std::string& target,
                                                 std::span<const c10::IValue> arguments);
 

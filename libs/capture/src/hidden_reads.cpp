@@ -25,7 +25,7 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-// On data that the program does not take there is no recording.
+// Nothing if the program throws on the perturbed data.
 std::optional<Recording> trace_on(OtherData kind,
                                   const Recording& first,
                                   const Tensors& inputs,

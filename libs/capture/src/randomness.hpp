@@ -33,7 +33,7 @@ class PrivateGenerator {
 };
 
 /// The default generator as it was: a program on twins draws from a private one, and changes it
-/// only by seeding it, which is no operator.
+/// only by seeding it, which is not an operator.
 class UnseededGenerator {
  public:
   UnseededGenerator();

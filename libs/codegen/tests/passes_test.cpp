@@ -99,7 +99,7 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
   const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, true);
   ir::verify(turned);
   CHECK(count(pack_gemm_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
-  // Two products share one; the third weight is too large, the fourth is no constant.
+  // Two products share one; the third weight is too large, the fourth is not a constant.
   CHECK(count(turned, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
   CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %ut)"));

@@ -18,7 +18,7 @@ bool turns(const KernelResult& result) {
 
 TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]") {
   const std::vector<KernelCase> cases{
-      // Sides that are no multiples of anything.
+      // Sides that are not multiples of anything.
       {R"(graph g {
   input %a: f32[70, 131] user
   input %b: f32[131, 70] user

@@ -21,7 +21,7 @@ class MappedFile;
 /// An open archive.
 class ArchiveFile {
  public:
-  /// Throws `kIo` if the file cannot be read and `kCorrupt` if it is no archive of PyTorch's.
+  /// Throws `kIo` if the file cannot be read and `kCorrupt` if it is not an archive of PyTorch's.
   explicit ArchiveFile(const std::filesystem::path& path);
   ~ArchiveFile();
 

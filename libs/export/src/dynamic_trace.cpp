@@ -234,7 +234,7 @@ class DynamicTracer {
     };
     for (const ir::Guard& guard : shapes_.guards) {
       if (!is_known(guard, program_.hint())) {
-        continue;  // Of a size that is no symbol's alone, which does not vary.
+        continue;  // Of a size that is not a symbol's alone, which does not vary.
       }
       ir::Guard mine{own(guard.left), guard.relation, own(guard.right)};
       if (!mine.is_constant()) {

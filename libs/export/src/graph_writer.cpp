@@ -9,7 +9,7 @@
 namespace kiln::exporter {
 namespace {
 
-// A leaf that is no tensor, as a union of schema.py's `ConstantValue` (and `Argument`).
+// A leaf that is not a tensor, as a union of schema.py's `ConstantValue` (and `Argument`).
 Json write_constant(const std::string& text) {
   Json constant = Json::parse(text);
   if (constant.is_null()) {

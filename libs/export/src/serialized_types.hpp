@@ -42,7 +42,7 @@ inline constexpr int kSchemaMinor = 20;
 [[nodiscard]] double read_double(const Json& number);
 [[nodiscard]] Json write_double(double number);
 
-/// The only member of a union: its tag and its value. Throws `kCorrupt` if `object` is no union.
+/// The only member of a union: its tag and its value. Throws `kCorrupt` if `object` is not a union.
 struct Union {
   std::string tag;
   const Json& value;

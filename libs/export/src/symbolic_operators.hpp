@@ -13,7 +13,7 @@
 
 namespace kiln::exporter {
 
-/// The value of `target` on `arguments`, or nothing if it is no operator on numbers or sizes.
+/// The value of `target` on `arguments`, or nothing if it is not an operator on numbers or sizes.
 ///
 /// Throws `kUnsupported` if the operands do not fit, and `kInvalidArgument` if an assertion of the
 /// program fails.

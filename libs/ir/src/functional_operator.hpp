@@ -10,7 +10,7 @@
 namespace kiln::ir {
 
 /// The functional form of a mutating call: the same arguments, and the mutated ones come back as
-/// results, after the results that are no mutated argument.
+/// results, after the results that are not a mutated argument.
 struct FunctionalOperator {
   std::string target;
   /// An `out=` call: the functional form has no such arguments.

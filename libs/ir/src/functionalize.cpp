@@ -313,7 +313,7 @@ void Functionalizer::visit_mutation(NodeId id) {
   const FunctionalOperator functional = functional_operator(source_, node);
   Node made = node;
   made.target = functional.target;
-  // An operator of its own, such as batch norm's, has arguments and results of its own.
+  // A separate functional operator, such as batch norm's, has its own arguments and results.
   if (std::string signature = made_signature(made.target); !signature.empty()) {
     made.signature = std::move(signature);
   } else if (functional.drops_mutated) {
@@ -330,7 +330,7 @@ void Functionalizer::visit_mutation(NodeId id) {
     }
   }
 
-  // Results that are no mutated argument, then the mutated arguments.
+  // Results that are not a mutated argument, then the mutated arguments.
   std::vector<std::optional<ValueMeta>> metas;
   std::vector<std::string> names;
   std::vector<ValueId> kept;

@@ -67,8 +67,8 @@ ValueId Functionalizer::flat_value(Memory& memory) {
   return memory.current;
 }
 
-/// What a view by geometry can be addressed in if not in the root, whose elements are of another
-/// type (real numbers of a complex one): the nearest base that has its type, dense and around it.
+/// What a strided view can be addressed in if the root has elements of another type (real parts of
+/// complex ones): the nearest dense base that has the view's type and contains it.
 ValueId Functionalizer::base_of_kind(ValueId view) {
   const TensorMeta& wanted = source_.tensor(view);
   if (same_kind(wanted, memories_[place(view).memory].geometry)) {
@@ -84,7 +84,7 @@ ValueId Functionalizer::base_of_kind(ValueId view) {
   return {};
 }
 
-/// What `view`, a view by geometry, is addressed in, and at which offset.
+/// The value that `view`, a strided view, is addressed in, and its offset there.
 std::pair<ValueId, Expr> Functionalizer::addressed(ValueId view, ValueId base) {
   const TensorMeta& meta = source_.tensor(view);
   const std::uint32_t index = place(view).memory;
@@ -119,7 +119,7 @@ ValueId Functionalizer::root_value(std::uint32_t index, const TensorMeta& wanted
   if (!memory.root.valid()) {
     return flat_value(memory);
   }
-  // The root has gaps. They are filled with zeros, which nobody will see.
+  // The root has gaps, which nothing reads: they are filled with zeros.
   TensorMeta flat = root;
   flat.sizes = {outer->end - outer->begin};
   flat.strides = {1};

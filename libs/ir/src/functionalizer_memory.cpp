@@ -62,8 +62,8 @@ bool Functionalizer::place_at(ValueId value, std::uint32_t memory, ValueId paren
 }
 
 void Functionalizer::place_inputs() {
-  // Inputs of one storage overlap only where their stretches of memory do: the parameters in one
-  // flat buffer are strangers to each other.
+  // Inputs of one storage alias only if their extents overlap: parameters in one flat buffer do
+  // not.
   std::unordered_map<std::uint32_t, std::vector<ValueId>> by_memory;
   std::vector<std::uint32_t> order;
   for (const Input& input : source_.inputs()) {
@@ -172,7 +172,7 @@ void Functionalizer::place_result(ValueId value, NodeId id) {
       return;
     }
   }
-  // Its storage is known although no view leads to it: by geometry.
+  // Its storage is known although no view leads to it: it is addressed by its strides.
   const auto found = memories_of_.find(memory_ids_[value.index()]);
   if (found == memories_of_.end()) {
     new_memory(value);

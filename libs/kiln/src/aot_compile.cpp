@@ -159,7 +159,7 @@ void warn_of_specialisations(const fs::path& out, const std::vector<std::string>
   }
 }
 
-// A library may have a file beside it, and a package has not.
+// A library may have a file next to it; a package does not.
 void note_product(autograd_cache::Cache& cache,
                   const autograd_cache::Key& key,
                   const fs::path& out) {
@@ -188,7 +188,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
   read_report(*entry, report);
   report.specialisations = lines_of(specialisations->second);
   if (cache.is_product(out, key)) {
-    return true;  // A build that is run again: nothing is to be done.
+    return true;  // A repeated build: there is nothing to do.
   }
   const TemporaryDirectory scratch("kiln-aot");
   try {

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   for (const at::Tensor& input : inputs) copies.push_back(input.clone());
 
   const std::vector<at::Tensor> all = kiln::capture::Interpreter(graph).run(copies);
-  std::vector<at::Tensor> expected;  // An updated input is no output of a library.
+  std::vector<at::Tensor> expected;  // An updated input is not an output of a library.
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (graph.outputs()[i].kind != kiln::ir::OutputKind::kMutation) expected.push_back(all[i]);
   }

@@ -218,13 +218,13 @@ std::optional<Tensors> Function::State::fill(Version& version,
                          "differentiating a function on CUDA is not supported yet; without "
                          "gradients (torch::NoGradGuard) it is compiled");
     }
-    // A trace computes operators whose results it cannot foretell, with the indices of the call:
-    // one out of range would end the GPU's context.
+    // A trace runs operators that have no meta rule, with the indices of the call: one out of range
+    // would destroy the CUDA context.
     if (options.retrace != Retrace::kNever && !on_cuda && !has_effects_in_trace(traced.graph)) {
       version.program = std::make_shared<const TracedProgram>(traced, inputs, module.get());
     }
     let_sizes_vary(version, traced, inputs);
-    // A dump is to show a run of the compiled graph.
+    // A dump must show a run of the compiled graph.
     std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
     fill_from_trace(version, std::move(traced), call_key, inputs);
     if (version.program) {

@@ -88,7 +88,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
       return replace(version, std::move(wider));
     }
     if (sampler.traces() > 0) {
-      // Not to be tried at every call.
+      // Do not try again at every call.
       note_traces(sampler, watch);
       Version closed = *version;
       closed.graph = nullptr;
@@ -162,7 +162,7 @@ void Function::State::note_traces(const FunctionSampler& sampler, const Stopwatc
 }
 
 Tensors Function::State::call(const Tensors& inputs) {
-  // Forward-mode gradients are eager's.
+  // Forward-mode AD runs eagerly.
   if (capture::is_recording() || torch::autograd::ForwardADLevel::try_get_by_idx(0)) {
     return function(inputs);
   }
@@ -185,7 +185,7 @@ Tensors Function::State::call(const Tensors& inputs) {
   std::optional<Tensors> outputs;
   const VersionPtr version = obtain(inputs, now, outputs);
   if (version && version->retraces) {
-    static_cast<void>(version->retraces->count_call());  // What it was just made from.
+    static_cast<void>(version->retraces->count_call());  // The call it was just made from.
   }
   if (outputs) {
     return std::move(*outputs);

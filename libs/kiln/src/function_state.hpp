@@ -113,7 +113,7 @@ struct Function::State {
   std::optional<FoundFunction> look_up(const autograd_cache::Key& key,
                                        const Tensors& inputs,
                                        const Tensors* captured = nullptr);
-  // How the tensors that a function uses and that are no arguments are found in another process.
+  // How the tensors that a function uses and that are not arguments are found in another process.
   [[nodiscard]] std::optional<std::vector<std::string>> captured_names(
       const Tensors& captured) const;
 

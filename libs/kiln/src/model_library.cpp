@@ -23,14 +23,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Outputs that have a value. The others (an input without a gradient) are no outputs of the
+// Outputs that have a value. The others (an input without a gradient) are not outputs of the
 // library.
 ir::Graph without_absent_outputs(ir::Graph graph) {
   std::erase_if(graph.outputs(), [](const ir::Output& output) { return !output.value.valid(); });
   return graph;
 }
 
-// By output that is no update: '1' if it has a value.
+// By output that is not an update: '1' if it has a value.
 std::string present_outputs(const ir::Graph& graph) {
   std::string present;
   for (const ir::Output& output : graph.outputs()) {

@@ -1,4 +1,4 @@
-// What a trace found of a program, kept to be compared with what a later one finds.
+// The trace of a program, kept to be compared with a later one.
 
 #pragma once
 
@@ -25,13 +25,13 @@ class TracedProgram {
                 const std::vector<at::Tensor>& inputs,
                 const torch::nn::Module* module);
 
-  /// Whether an input of that call was computed by something that autograd knows.
+  /// Whether an input of that call had autograd history.
   [[nodiscard]] bool has_history(std::size_t input) const { return has_history_[input]; }
-  /// Where in its storage an input of that call began; the trace has it of the input and its views.
+  /// The storage offset of an input of that call, which the trace has of the input and its views.
   [[nodiscard]] std::int64_t offset(std::size_t input) const { return offsets_[input]; }
 
-  /// What of it is not in `now`, a trace of the same call, in one sentence that says what to do
-  /// about it; nothing if the program is the same.
+  /// How `now`, a trace of the same call, differs, in one sentence that says what to do about it;
+  /// nothing if the program is the same.
   [[nodiscard]] std::optional<std::string> change_in(
       const autograd_dispatch::JointTrace& now) const;
 
@@ -48,14 +48,14 @@ class TracedProgram {
 
   ir::Graph graph_;
   std::vector<at::Tensor> captured_;
-  std::vector<std::string> captured_names_;  // Empty where there is none.
+  std::vector<std::string> captured_names_;  // An unnamed one is empty.
   std::vector<bool> has_history_;            // By input.
   std::vector<std::int64_t> offsets_;        // By input.
   std::string plan_;                         // As bytes.
 };
 
-/// Whether a trace of the program makes something happen, beside what it records, that must not
-/// happen once more: operators with an effect that had to be called for their results.
+/// Whether tracing the program has side effects that must not be repeated: operators with an effect
+/// that had to be called for their results.
 [[nodiscard]] bool has_effects_in_trace(const ir::Graph& graph);
 
 }  // namespace kiln

@@ -1,7 +1,7 @@
 // Structured values taken apart into tensors and what they are nested in, and put together again.
 //
 // The structure is JSON in the form of PyTorch's `treespec_dumps`. Beside PyTorch's own leaves
-// (`"type": null`), those that are no tensors may say what they are (`"constant"`).
+// (`"type": null`), those that are not tensors may say what they are (`"constant"`).
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct FlatValue {
   nlohmann::json structure;
 };
 
-/// Takes `value` apart. Leaves that are no tensors are in the structure, by their values.
+/// Takes `value` apart. Leaves that are not tensors are in the structure, by their values.
 ///
 /// Throws `Error` with `kUnsupported` for what is neither a tensor, a finite number, a string, None
 /// nor a tuple, list or dictionary (by strings) of such.

@@ -23,7 +23,7 @@ struct Version {
   /// For calls like this one; `module` may be null.
   Version(const Tensors& arguments, const ThreadGuard& now, const torch::nn::Module* of);
 
-  /// Adds the tensors that the function uses and that are no arguments.
+  /// Adds the tensors that the function uses and that are not arguments.
   void set_captured(Tensors tensors);
 
   /// Whether a call is like the one that this was made for, but for how its tensors are related.

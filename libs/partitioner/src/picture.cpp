@@ -86,7 +86,7 @@ class Half {
     return is_drawn ? prefix_ + "i" + std::to_string(base.index()) : std::string();
   }
 
-  // Calls `use(operand, user's vertex)` for every use by a node that is no view.
+  // Calls `use(operand, user's vertex)` for every use by a node that is not a view.
   template <class Use>
   void for_each_use(const Use& use) const {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {

@@ -153,7 +153,7 @@ TEST_CASE("PT-14 a value that fusion keeps out of memory costs twice", "[partiti
 
 TEST_CASE("PT-15 unlisted operators and what the backward needs in memory are not recomputed",
           "[partitioner][min_cut]") {
-  // The backward multiplies by %gelu, and %softmax is no pointwise operator.
+  // The backward multiplies by %gelu, and %softmax is not a pointwise operator.
   const ir::Graph joint = ir::parse(R"(graph g {
   input %x: f32[64, 64] parameter
   input %w: f32[64, 64] parameter grad

@@ -90,7 +90,8 @@ void for_each_root(const Tensor& tensor, const Visit& visit) {
 struct LoopProgram {
   ScalarPool pool;
   std::vector<Tensor> tensors;
-  std::vector<std::optional<TensorId>> of_value;  ///< By `ValueId`; nothing for what is no tensor.
+  std::vector<std::optional<TensorId>>
+      of_value;  ///< By `ValueId`; nothing for what is not a tensor.
   /// By `NodeId`: for a node that is left to libtorch, how many tensors there were before it.
   std::vector<std::optional<std::uint32_t>> extern_at;
   ir::Ranges symbols = {};  ///< Values that sizes may have.

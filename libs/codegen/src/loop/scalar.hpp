@@ -97,7 +97,7 @@ enum class ScalarOp : std::uint8_t {
 /// The type that elements of `dtype` are computed in: float for half and bfloat16.
 [[nodiscard]] ir::DType compute_type(ir::DType dtype);
 
-/// The type that `op` rounds a float to; nothing if it is no such op.
+/// The type that `op` rounds a float to; nothing if it is not such an op.
 [[nodiscard]] std::optional<ir::DType> rounded_type(ScalarOp op);
 
 /// One expression. Which fields count depends on `op`.

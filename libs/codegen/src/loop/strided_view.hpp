@@ -18,7 +18,7 @@ struct StridedView {
 };
 
 /// The window that `tensor` is on what its views look at; nothing if no strides describe it, then
-/// `tensor` must be materialised itself. A tensor that is no view is a window on itself.
+/// `tensor` must be materialised itself. A tensor that is not a view is a window on itself.
 [[nodiscard]] std::optional<StridedView> find_strided_view(const LoopProgram& program,
                                                            TensorId tensor);
 

@@ -25,7 +25,7 @@ bool takes_complex_number(const ir::Node& node) {
          node.signature.find(kParameter) != std::string::npos;
 }
 
-// The number that an operator fills a complex tensor with; nothing if it is no such operator.
+// The number that an operator fills a complex tensor with; nothing if it is not such an operator.
 std::optional<std::complex<double>> fill_value(const ir::Graph& graph, const ir::Node& node) {
   const bool is_new = node.target == "aten.new_full.default";
   const bool fills =

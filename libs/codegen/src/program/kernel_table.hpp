@@ -14,7 +14,7 @@ namespace kiln::codegen {
 /// How a step uses a kernel.
 struct KernelUse {
   std::uint32_t kernel = 0;          ///< Position among those of each target.
-  std::vector<ir::Expr> sizes = {};  ///< What it is told at run time.
+  std::vector<ir::Expr> sizes = {};  ///< Run-time arguments.
 };
 
 /// Kernels for every target of a backend. Steps whose kernels are equal for all of them share one.

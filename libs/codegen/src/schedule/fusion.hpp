@@ -43,8 +43,8 @@ struct Requirements {
                               const Requirements& requirements,
                               const FusionLimits& limits);
 
-/// Tensors that kernels must compute as such: reductions, what is required, and what several
-/// tensors read and is too dear to compute again in each.
+/// Tensors that kernels must compute as such: reductions, required ones, and those that several
+/// tensors read and that are too expensive to recompute in each.
 [[nodiscard]] std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
                                                              const Requirements& requirements,
                                                              const FusionLimits& limits);

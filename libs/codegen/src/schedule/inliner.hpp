@@ -1,4 +1,4 @@
-// The loop nest of a fusion group: bodies of tensors put into one another.
+// The loop nest of a fusion group: bodies of tensors inlined into one another.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace kiln::codegen {
 
-/// Makes kernel expressions of tensors' bodies: reads become loads, reductions' results, or are put
-/// in place.
+/// Makes kernel expressions of tensors' bodies: reads become loads or results of reductions, or are
+/// inlined.
 class Inliner {
  public:
   /// `materialized` are the tensors that some kernel computes as such; outside the group they are
@@ -25,7 +25,7 @@ class Inliner {
           std::vector<ir::Expr> extents,
           const std::unordered_set<TensorId>& materialized);
 
-  /// The whole kernel; nothing if a member cannot be computed beside the others. Members in `kept`
+  /// The whole kernel; nothing if a member cannot be computed with the others. Members in `kept`
   /// are written to memory.
   [[nodiscard]] std::optional<LoopNest> expand(const std::unordered_set<TensorId>& kept);
 

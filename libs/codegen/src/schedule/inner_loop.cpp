@@ -78,7 +78,7 @@ std::vector<Expr> candidates(const LoopProgram& program,
   return lengths;
 }
 
-// The dims round the one that is scanned.
+// The dims around the scanned one.
 std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   std::vector<Expr> extents{1, tensor.sizes[tensor.scanned], 1};
   std::size_t part = kOuter;
@@ -121,7 +121,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
                                    const FusionGroup& group,
                                    const FusionLimits& limits) {
   // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
-  // along the three channels of an image, costs less than dividing every element's number.
+  // along the three channels of an image, costs less than dividing every element's index.
   constexpr std::int64_t kShortest = 8;
   // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
   constexpr std::int64_t kShortestGather = 32;
@@ -148,7 +148,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     if (typical_size(length) < kShortest && group.fixed) {
       break;
     }
-    // Without reductions the rest of a row is rows; with them it is a loop of its own.
+    // Without reductions the rest of a row becomes rows; with them it is a separate loop.
     const Expr rest = *exact_quotient(group.inner, length);
     std::vector<Expr> extents{group.outer, rest, length};
     FusionGroup reshaped = group;

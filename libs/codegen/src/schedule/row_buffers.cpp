@@ -35,7 +35,7 @@ class Chooser {
     if (phases < 2) {
       return {};
     }
-    // Rows whose length varies have room for as much as they are, which is bounded.
+    // A row of symbolic length gets a buffer of its actual length; the budget assumes the longest.
     const std::int64_t longest =
         (kernel_.extents[kMiddle] * kernel_.extents[kInner]).bounds(program_.symbols).high;
     budget_ = kScratchBytes / std::max<std::int64_t>(longest, 1);

@@ -1,9 +1,9 @@
 // The plan between a graph and its program: which buffers there are, which kernels fill them, and
 // which nodes are left to libtorch, in order.
 //
-// `schedule()` (lowering, fusion, loop orders) makes it, for a device that it knows as a `Backend`
-// only. It holds no text: a backend writes each kernel for each of its targets, and the program
-// emitter what is around them.
+// `schedule()` (lowering, fusion, loop orders) makes it, for a device that it sees only as a
+// `Backend`. It holds no source: a backend emits each kernel for each of its targets, and the
+// program emitter the code around them.
 
 #pragma once
 
@@ -34,15 +34,15 @@ struct Buffer {
   Kind kind = Kind::kTemporary;           ///< Whose it is.
   std::uint32_t index = 0;                ///< Position among the model's inputs or constants.
   ir::DType dtype = ir::DType::kFloat32;  ///< Of its elements.
-  ir::Device device = {};                 ///< Where it lies.
+  ir::Device device = {};                 ///< Where it is allocated.
   std::vector<ir::Expr> sizes = {};       ///< As allocated.
   std::vector<ir::Expr> strides = {};     ///< Dense for what we allocate.
 };
 using BufferId = Id<Buffer>;
 
-/// A value as a strided window on a buffer.
+/// A value as a strided view of a buffer.
 struct Location {
-  BufferId buffer;                     ///< What it looks at.
+  BufferId buffer;                     ///< What it is a view of.
   ir::Expr offset = 0;                 ///< In elements, from the buffer's first element.
   std::vector<ir::Expr> sizes = {};    ///< One per dimension.
   std::vector<ir::Expr> strides = {};  ///< One per dimension.
@@ -57,7 +57,7 @@ struct KernelCall {
     bool written = false;  ///< Whether the kernel writes there.
   };
   std::variant<LoopNest, LibraryCall> computation = LoopNest();  ///< What it computes.
-  std::vector<Operand> operands = {};  ///< In the order of the kernel, scratch behind them.
+  std::vector<Operand> operands = {};  ///< In the order of the kernel, then workspace.
   std::vector<ir::NodeId> nodes = {};  ///< What it computes, for people.
   Cost cost = {};                      ///< Of this call.
 };
@@ -82,7 +82,7 @@ struct Schedule {
 /// to the backend's own kernels and to libtorch. Graph inputs whose kind is parameter, buffer or
 /// constant are constants if `bind_constants`.
 ///
-/// An output of kind `kMutation` is written into the input it mutates by a last step and is no
+/// An output of kind `kMutation` is written into the input it mutates by a last step and is not an
 /// output of the model. Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported`
 /// for a device.
 [[nodiscard]] Schedule schedule(const ir::Graph& graph,

@@ -76,8 +76,7 @@ bool is_package(const fs::path& path) {
     throw Error(ErrorCode::kIo, path.string() + " cannot be read");
   }
   file.read(magic.data(), magic.size());
-  // A library that is not one is told apart later, with a better sentence than a package could
-  // give.
+  // A file that is neither is refused when it is loaded as a library, with a better message.
   return std::string_view(magic.data(), magic.size()) == "PK\x03\x04" || path.extension() == ".pt2";
 }
 

@@ -33,7 +33,7 @@ struct LibraryChecksums {
 [[nodiscard]] std::string to_string(const SizedChecksum& sum);
 
 /// What `metadata` says under `key`; nothing if it does not. Throws `Error` with `kCorrupt` if that
-/// is no checksum.
+/// is not a checksum.
 [[nodiscard]] std::optional<SizedChecksum> find_checksum(
     const std::map<std::string, std::string>& metadata, const std::string& key);
 

@@ -165,7 +165,7 @@ auto compile_module(const std::shared_ptr<Impl>& module, CompileOptions options)
 /// - a `TensorFunction`, from a list of tensors to one: a `Function`, `fast({x, y})[0]`;
 /// - a `ValueFunction`, of `c10::IValue`: a `StructuredFunction`.
 ///
-/// Tensors that the function uses and that are no arguments are read anew at each call and get
+/// Tensors that the function uses and that are not arguments are read anew at each call and get
 /// their gradients.
 template <class F>
 [[nodiscard]] auto compile(F&& fn, CompileOptions options = default_options()) {

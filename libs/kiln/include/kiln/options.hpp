@@ -1,4 +1,4 @@
-// What a compile may be told, and what it tells.
+// Options of a compile, and what it reports.
 
 #pragma once
 
@@ -140,7 +140,7 @@ struct VersionReport {
   /// Tensors that the function uses with hooks on their gradients, which autograd runs as in eager
   /// mode: after the compiled backward.
   std::vector<std::string> hooks = {};
-  /// Tensors that the function uses and that are no arguments: "'fc.weight', f32[10, 64]", or by
+  /// Tensors that the function uses and that are not arguments: "'fc.weight', f32[10, 64]", or by
   /// the operator that uses them first.
   std::vector<std::string> captured = {};
   /// Numbers that the trace has fixed, by operator: "aten.mul at train.cpp:42: 0.5".

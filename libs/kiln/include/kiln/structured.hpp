@@ -17,7 +17,7 @@ using NamedValues = std::map<std::string, c10::IValue>;
 
 /// Calls a model as the program that it was compiled from was called: arguments are taken apart by
 /// its call spec, named ones in the spec's order whatever theirs is, and the result is put together
-/// again. Arguments that are no tensors were fixed when it was compiled, and are not passed on.
+/// again. Arguments that are not tensors were fixed when it was compiled, and are not passed on.
 ///
 /// Throws `Error` with `kInvalidArgument`, saying where, if the arguments are nested in another way
 /// than the spec says.

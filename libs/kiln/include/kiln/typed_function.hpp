@@ -35,7 +35,7 @@ void prepare(const autograd_dispatch::FlatFunction& function,
 /// `std::string`, `std::optional`, `std::vector`, `std::tuple`, `std::pair` and `std::map` of them,
 /// and types with `ValueTraits`. Copies share what they compiled; callable from many threads.
 ///
-/// What is no tensor is guarded by its value: another number is another version, of which there
+/// What is not a tensor is guarded by its value: another number is another version, of which there
 /// may be `CompileOptions::max_versions`. A default argument may be left out where the type of `F`
 /// keeps it, as a module's forward and a lambda do, and a function does not.
 template <class F>

@@ -64,7 +64,7 @@ class RedisStore : public RemoteStore {
   std::unique_ptr<Connection> connection_;
 };
 
-/// The remote store at `address`. Throws `Error` with `kInvalidArgument` if that is no address.
+/// The remote store at `address`. Throws `Error` with `kInvalidArgument` if that is not an address.
 [[nodiscard]] std::shared_ptr<RemoteStore> open_remote(const std::string& address);
 
 }  // namespace kiln::autograd_cache

@@ -32,7 +32,7 @@ struct Specialization {
 using FunctionCompiler = std::function<TensorFunction(TensorFunction, const Specialization&)>;
 
 /// A function of values taken apart. It is compiled once for each structure of its arguments:
-/// whatever is no tensor may be used to compute with, and is fixed in what was compiled.
+/// whatever is not a tensor may be used to compute with, and is fixed in what was compiled.
 class FlatFunction {
  public:
   /// How the function is called with arguments of certain types. One object for each list of types,

@@ -18,7 +18,7 @@ struct JointTrace {
   /// one of kind `kGradient` for each input that requires grad. Without differentiable results
   /// there are neither tangents nor gradients.
   ir::Graph graph;
-  Tensors captured;  ///< What it touched that is no argument, by identity.
+  Tensors captured;  ///< What it touched that is not an argument, by identity.
   Plan plan;         ///< What the runtime does round the graph.
   /// What the function returned, where it was computed and a call returns just that: nothing is
   /// differentiable, written, drawn at random or shared with an argument.

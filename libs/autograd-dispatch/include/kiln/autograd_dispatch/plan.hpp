@@ -70,8 +70,8 @@ struct OutputPlan {
 /// Where a graph input comes from.
 struct InputPlan {
   std::uint32_t argument = 0;  ///< Its position among the arguments.
-  /// The input is not the argument but the tensor that it is a view of (or, if it is no view, the
-  /// argument: others are views of it), with this window on its storage.
+  /// The input is not the argument but the tensor that it is a view of (or, if it is not a view,
+  /// the argument: others are views of it), with this window on its storage.
   std::optional<Geometry> base = {};
 };
 

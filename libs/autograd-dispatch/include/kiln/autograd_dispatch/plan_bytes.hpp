@@ -12,7 +12,7 @@ namespace kiln::autograd_dispatch {
 /// All of `plan`. The same plan gives the same bytes on every machine.
 [[nodiscard]] std::string to_bytes(const Plan& plan);
 
-/// The inverse. Throws `Error` with `kCorrupt` if `bytes` are no plan of this version.
+/// The inverse. Throws `Error` with `kCorrupt` if `bytes` are not a plan of this version.
 [[nodiscard]] Plan plan_from_bytes(std::string_view bytes);
 
 }  // namespace kiln::autograd_dispatch

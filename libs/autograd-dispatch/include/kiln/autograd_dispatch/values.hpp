@@ -27,7 +27,7 @@ namespace kiln::autograd_dispatch {
 ///   static T unflatten(Part0 part0, Part1 part1, …);           // from the same parts
 ///
 /// A part is any value: a tensor, another wrapper, a number or a string that belongs to the type
-/// and is no data. `unflatten` must take undefined tensors too.
+/// and is not data. `unflatten` must take undefined tensors too.
 template <class T>
 struct ValueTraits;
 

@@ -1,4 +1,4 @@
-// Where the operands of a node lie, for kernels that are told so in numbers.
+// Operands of a node as strided views, for kernels that take offsets and strides as arguments.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace kiln::codegen {
 
-/// Places operands one after the other, and notes whether all that is asked of them holds.
+/// Collects operands one after the other, and notes whether all requirements on them hold.
 class OperandMatcher {
  public:
   OperandMatcher(const ir::Graph& graph, const LoopProgram& program)

@@ -85,7 +85,7 @@ class GemmOperandPacker {
            added.strides.back() == Expr(1);
   }
 
-  // left[m, k] * weight[k, n] as a batch over the panels of n, which lies as the product would.
+  // left[m, k] * weight[k, n] as a batch over the panels of n, with the layout of the product.
   void pack(NodeId id) {
     const ir::Node& node = graph_.node(id);
     const bool added = node.target == "aten.addmm.default";
@@ -140,7 +140,7 @@ class GemmOperandPacker {
                        {width_, strides[0], 1});
   }
 
-  // The weight whose transpose is `value`, cut into panels of columns that lie one after the other.
+  // The weight whose transpose is `value`, as consecutive panels of columns.
   ValueId packed(ValueId value, const ir::Node& origin) {
     if (const auto found = packed_.find(value); found != packed_.end()) {
       return found->second;
@@ -161,7 +161,7 @@ class GemmOperandPacker {
     return copy;
   }
 
-  // Whether `value` is a weight that lies transposed.
+  // Whether `value` is a weight that is stored transposed.
   [[nodiscard]] bool is_transposed_weight(ValueId value) const {
     const NodeId view = value.valid() ? graph_.value(value).producer : NodeId();
     if (!view.valid() || graph_.node(view).target != "aten.t.default") {
@@ -179,7 +179,7 @@ class GemmOperandPacker {
            !(meta.strides[2] == Expr(1)) && !(meta.sizes[2] == Expr(1));
   }
 
-  // Whether a batch will be a kernel that turns panels itself.
+  // Whether a batch will be a kernel that packs panels itself.
   [[nodiscard]] bool is_batch_of_panels(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     const bool added = node.target == "aten.baddbmm.default";
@@ -199,7 +199,7 @@ class GemmOperandPacker {
            meta.sizes.back() == graph_.tensor(result).sizes.back();
   }
 
-  // The argument of a product that is worth turning, if there is one and room for it.
+  // The argument of a product that is worth packing, if there is one and it fits the budget.
   std::optional<std::size_t> turnable(NodeId id) {
     const std::string_view target = graph_.node(id).target;
     const bool added = target == "aten.addmm.default" || target == "aten.baddbmm.default";
@@ -267,7 +267,7 @@ class GemmOperandPacker {
   std::int64_t width_;  // Of a panel.
   bool turns_;
   std::vector<bool> fixed_;
-  std::vector<bool> known_;  // By value: made of what is fixed.
+  std::vector<bool> known_;  // By value: computed from constants alone.
   ir::Rewriter rewriter_;
   std::unordered_map<ValueId, ValueId> turned_;
   std::unordered_map<ValueId, ValueId> packed_;

@@ -33,7 +33,7 @@ ValueId unrepeated(const ir::Graph& graph, ValueId value) {
 
 // The operands of a product.
 struct Sides {
-  ValueId lhs;  // The matrix itself if the right side lies in panels.
+  ValueId lhs;  // The matrix itself if the rhs is in panels.
   ValueId rhs;
   ValueId added;  // May be invalid.
   bool in_panels = false;
@@ -129,7 +129,7 @@ class GemmMatcher : OperandMatcher {
       require(false);
       return;
     }
-    // The stride of a single panel may vary with the rows; nothing is ever reached by it.
+    // The stride of a single panel may vary with the rows; it is never used.
     const bool steps = sides_.in_panels && layout_.panels > 1;
     panel = steps ? number(view.strides[0]) : layout_.width;
     row = number(stride(2));

@@ -1,4 +1,4 @@
-// Numbers that a call is told, made of sizes: where those vary, they are computed when it is made.
+// Arguments of a call that depend on sizes: symbolic ones are computed when the call is made.
 
 #pragma once
 

@@ -20,7 +20,7 @@ constexpr const char* kLevel4 =
     "avx512dq "
     "avx512vl";
 
-// What a compiler may use in kernels when it is told "native", of either architecture.
+// Features that a compiler may use in kernels with -march=native, of either architecture.
 constexpr std::array<std::string_view, 31> kUsedFeatures = {
     "popcnt",   "sse4_1",   "sse4_2",      "ssse3",      "avx",        "avx2",        "bmi1",
     "bmi2",     "f16c",     "fma",         "movbe",      "avx512f",    "avx512bw",    "avx512cd",
@@ -92,7 +92,7 @@ Target resolve_target(const std::string& isa) {
             .blas_packs_slowly = true};
   }
   if (isa == "sve") {
-    // Vectors of a fixed width: the compiler is told the width that the text assumes.
+    // Vectors of a fixed width: the flag sets the width that the source assumes.
     return {.isa = isa,
             .vector_bytes = 32,
             .compiler_flags = "-march=armv8.2-a+sve -msve-vector-bits=256",
@@ -124,7 +124,7 @@ std::vector<Target> resolve_targets(const std::string& isas) {
   if (targets.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "the ISA list is empty");
   }
-  // Their kernels run the plan of the first, whose scratch is cut for its own tiles.
+  // All kernels run the plan of the first target, whose workspace is sized for its own tiles.
   const bool alike = std::ranges::all_of(
       targets, [&](const Target& target) { return target.panel_width == targets[0].panel_width; });
   for (Target& target : targets) {

@@ -1,4 +1,4 @@
-// Where one way to compute becomes better than another on a CPU, in numbers.
+// Thresholds at which one way to compute becomes faster than another on a CPU.
 //
 // They were found with `./dev bench` (docs/performance.md) on AVX-512 (Sapphire Rapids) and NEON
 // (Neoverse-N1). They are data of a target, so that another machine can have others.
@@ -54,20 +54,20 @@ struct WeightTuning {
   std::int64_t max_total_bytes = 64 << 20;  ///< Of all.
 };
 
-/// Biases that are added by the kernel behind a product and not by libtorch.
+/// Biases that are added by the kernel after a product and not by libtorch.
 struct BiasTuning {
   std::int64_t min_bytes = 1 << 20;  ///< Of the result: libtorch writes and reads it once more.
   std::int64_t min_rows = 64;        ///< Of a product that is libtorch's.
 };
 
-/// Convolutions that are kernels of ours: row "resnet18".
+/// Convolutions that Kiln's own kernels compute: row "resnet18".
 struct ConvolutionTuning {
   /// Products of a sum with 1x1 taps: with fewer the kernel was at 0.9x of libtorch's.
   std::int64_t min_products = 128;
   std::int64_t min_panels =
       4;  ///< Of a group: what is done once for each task takes too much else.
-  /// Pixels of a band, by which all panels of a group are multiplied: they stay in the second
-  /// cache, and panels are read again for each band.
+  /// Pixels of a band, by which all panels of a group are multiplied: they stay in L2, and panels
+  /// are read again for each band.
   std::int64_t band_pixels = 128;
   std::int64_t max_places = 8192;  ///< Of the taps of a band, on the stack: 64 KiB.
   std::int64_t min_tasks = 16;
@@ -115,7 +115,7 @@ struct Tuning {
       .operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
   /// Operations of a hand-written kernel that are worth threads, as in loops 40 microseconds.
   std::int64_t parallel_operations = 1'200'000;
-  std::int64_t max_threads = 64;  ///< That have workspace of their own, where they need any.
+  std::int64_t max_threads = 64;  ///< That have their own workspace, if they need any.
 };
 
 /// The numbers for `target`. Today all machines share them.

@@ -79,7 +79,7 @@ struct UnpackOptions {
 /// its checksum, and of a model library with weights behind it at least the code.
 class Package {
  public:
-  /// Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is no package.
+  /// Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is not a package.
   explicit Package(const std::filesystem::path& path);
   ~Package();
   Package(Package&&) noexcept;             ///< Leaves the other empty.

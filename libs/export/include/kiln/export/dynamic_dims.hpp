@@ -43,8 +43,8 @@ struct DynamicShapes {
 
 /// What `dims` say of inputs like `example`, which are called `names` where they have a name.
 ///
-/// Throws `Error` with `kInvalidArgument` for one that is no dimension of an input, has a name that
-/// is no expression of one symbol, or that the example's size contradicts.
+/// Throws `Error` with `kInvalidArgument` for one that is not a dimension of an input, has a name
+/// that is not an expression of one symbol, or that the example's size contradicts.
 [[nodiscard]] DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
                                               const std::vector<at::Tensor>& example,
                                               std::span<const std::string> names);

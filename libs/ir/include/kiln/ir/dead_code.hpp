@@ -1,4 +1,4 @@
-// Leaves out what nobody would miss.
+// Removes nodes whose results are unused.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace kiln::ir {
 
 /// What counts as dead.
 struct DeadCodeOptions {
-  /// Keep draws that nobody uses, so that the generator goes on as it did in eager.
+  /// Keep unused draws of random numbers, so that the generator advances as in eager.
   bool keep_random = true;
 };
 

@@ -20,7 +20,8 @@ struct Guard {
 
   /// Reads "2*s0 + 1 < s1"; >, >=, ==, != and <= are the other relations.
   ///
-  /// Throws `Error` with `kInvalidArgument` if it is none, or a side is no expression.
+  /// Throws `Error` with `kInvalidArgument` if it is not a relation, or a side is not an
+  /// expression.
   [[nodiscard]] static Guard parse(std::string_view text);
   /// As `parse` reads it.
   [[nodiscard]] std::string to_string() const;

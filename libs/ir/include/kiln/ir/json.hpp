@@ -14,7 +14,7 @@ namespace kiln::ir {
 
 /// The inverse.
 ///
-/// Throws `Error` with `kInvalidArgument`: with line and column where the text is no JSON, else
+/// Throws `Error` with `kInvalidArgument`: with line and column where the text is not JSON, else
 /// with the path of what is wrong ("nodes[3].target: expected a string").
 [[nodiscard]] Graph from_json(std::string_view text);
 

@@ -12,8 +12,8 @@
 
 namespace kiln::codegen {
 
-/// Writes `kernel` in vector extensions. `sizes` are the symbolic numbers that it is told; those
-/// that are missing are added.
+/// Writes `kernel` in vector extensions. `sizes` are the symbolic run-time arguments; missing ones
+/// are appended.
 [[nodiscard]] KernelSource emit_kernel(const LoopProgram& program,
                                        const LoopNest& kernel,
                                        const Target& target,

@@ -307,7 +307,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
       return "1 / sqrt(" + operands[0] + ")";
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum:
-      // A bound that is no NaN needs no second test.
+      // A bound that is not NaN needs no second test.
       if (const Scalar& bound = context_.scalar(scalar.operands[1]);
           bound.op == ScalarOp::kConstant && !std::isnan(bound.real)) {
         return operands[0] + (scalar.op == ScalarOp::kMaximum ? " < " : " > ") + operands[1] +

@@ -6,7 +6,7 @@ namespace kiln::codegen {
 
 namespace {
 
-// The rows and columns of a tile whose sides are no multiple of a vector's, and other types.
+// The rows and columns of a tile whose sides are not a multiple of a vector's, and other types.
 constexpr std::string_view kEach =
     R"(static inline void turn_each($T* to, Index side, const $T* from, Index stride, Index top, Index bottom, Index begin, Index end) {
   for (Index j = begin; j < end; ++j)

@@ -19,8 +19,7 @@ struct ConvolutionTasks {
   ir::Expr groups = 1;
 };
 
-/// Pixels that are computed together, at least: with fewer an addition would wait for the one
-/// before it.
+/// Pixels that are computed together, at least: fewer would not hide the latency of an addition.
 inline constexpr std::int64_t kFewestPixels = 4;
 
 /// Pixels that are computed together, at most, by panels of `width` channels.
@@ -32,13 +31,13 @@ inline constexpr std::int64_t kFewestPixels = 4;
                                                  std::int64_t enough,
                                                  const ConvolutionTuning& tuning);
 
-/// What kernels of convolutions are told at run time.
+/// The run-time arguments of convolution kernels.
 [[nodiscard]] std::vector<ir::Expr> convolution_parameters(const ConvolutionLayout& layout,
                                                            const ConvolutionTasks& tasks,
                                                            const Target& target);
 
-/// What the source of a convolution is specialised for. Shapes are not among it: a program has many
-/// convolutions, and a text is compiled once.
+/// Compile-time parameters of a convolution's source. Shapes are not among them: a program has many
+/// convolutions, and a source is compiled once.
 struct ConvolutionVariant {
   std::int64_t width = 0;   ///< Channels of a panel.
   std::int64_t pixels = 0;  ///< That are computed together.

@@ -1,6 +1,6 @@
-// The kernels of the CPU that are written by hand: packed GEMM, convolutions, attention.
+// The hand-written kernels of the CPU: packed GEMM, convolutions, attention.
 //
-// They are told shapes and strides at run time, so one source serves every model.
+// Shapes and strides are run-time arguments, so one source serves every model.
 
 #pragma once
 

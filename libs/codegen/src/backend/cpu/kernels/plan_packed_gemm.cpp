@@ -13,20 +13,20 @@ using ir::Expr;
 
 namespace {
 
-// How deep the parts of a product are: all alike, but for the last one.
+// Depth of the parts of a product: equal, except for the last one.
 Expr kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
   const bool is_one_part = layout.k.is_constant() && *layout.k.constant() <= tuning.kc;
   return is_one_part ? layout.k : rounded_up(even_part(layout.k, tuning.kc), 4);
 }
 
-// Rows of a block: all alike, but for the last one.
+// Rows of a block: equal, except for the last one.
 Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
   const std::int64_t most = most_tile_rows(lanes);
   return is_avx512(lanes) ? even_part(layout.m, most) : Expr(most);
 }
 
-// Panels that are packed together because they share lines of the cache, while enough is left for
-// other threads. Rows that are multiplied by several panels are in L1 from the second one on.
+// Panels that are packed together because they share cache lines, while enough is left for other
+// threads. Rows that are multiplied by several panels are in L1 from the second one on.
 std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning) {
   if (!layout.packs_rhs || !(layout.rhs_n == Expr(1))) {
     return 1;
@@ -40,7 +40,7 @@ std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning
   return together;
 }
 
-// Few rows take as long as it takes to read the right side, many as long as it takes to multiply.
+// With few rows the time is that of reading the rhs, with many that of multiplying.
 Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
   const Tuning& tuning = tuning_of(target);
   const Expr rhs = layout.k * Expr(layout.panels * layout.width + layout.tail);

@@ -10,9 +10,8 @@
 
 namespace kiln::codegen::cuda {
 
-/// Writes `nest` as kernels that include nothing and the host's function that launches them one
-/// after the other. `sizes` are the symbolic numbers that it is told; those that are missing are
-/// added.
+/// Writes `nest` as kernels that include nothing, and the host function that launches them one
+/// after the other. `sizes` are the symbolic run-time arguments; missing ones are appended.
 [[nodiscard]] KernelSource emit_nest(const LoopProgram& program,
                                      const LoopNest& nest,
                                      std::vector<ir::Expr>& sizes);

@@ -19,7 +19,7 @@ struct NestText {
   const LoopProgram& program;
   const LoopNest& nest;
   SourceText& out;
-  std::vector<ir::Expr>& sizes;  ///< Numbers that a kernel is told: `sizes[i]` in it.
+  std::vector<ir::Expr>& sizes;  ///< Run-time arguments: `sizes[i]` in the kernel.
   /// Quotients and exponentials may be a few units of a float off: whatever is stored has 16 bits,
   /// and nothing on the way there leaps.
   bool is_approximate = false;
