@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 namespace kiln::autograd_cache {
 
@@ -21,6 +23,16 @@ bool still_named(const FileDescriptor& file, const std::filesystem::path& path) 
 }
 
 }  // namespace
+
+FileLock::FileLock(FileDescriptor file) : file_(std::move(file)), holder_(::getpid()) {}
+
+FileLock::~FileLock() {
+  // To close the file is not enough: a process that was forked meanwhile has it open, and the lock
+  // with it. For the same reason such a process must not unlock what its parent holds.
+  if (file_.open() && holder_ == ::getpid()) {
+    ::flock(file_.number(), LOCK_UN);
+  }
+}
 
 std::optional<FileLock> FileLock::acquire(const std::filesystem::path& path,
                                           std::chrono::milliseconds timeout) {

@@ -2,10 +2,11 @@
 
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <utility>
 
 #include "kiln/base/file_descriptor.hpp"
 
@@ -19,12 +20,17 @@ class FileLock {
   [[nodiscard]] static std::optional<FileLock> acquire(const std::filesystem::path& path,
                                                        std::chrono::milliseconds timeout);
 
+  /// Lets go, unless this is a child of the process that holds it.
+  ~FileLock();
+  FileLock(FileLock&&) noexcept = default;
+
   [[nodiscard]] int descriptor() const { return file_.number(); }
 
  private:
-  explicit FileLock(FileDescriptor file) : file_(std::move(file)) {}
+  explicit FileLock(FileDescriptor file);
 
   FileDescriptor file_;
+  pid_t holder_;
 };
 
 }  // namespace kiln::autograd_cache
