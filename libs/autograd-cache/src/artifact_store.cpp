@@ -190,6 +190,10 @@ bool ArtifactStore::put_variant(const Digest& key, std::span<const std::byte> va
                             options_.durability);
 }
 
+void ArtifactStore::drop_variant(const Digest& key, std::span<const std::byte> variant) {
+  remove(path_of(root_, Kind::kVariant, key) / digest(variant).hex());
+}
+
 std::optional<MappedBlob> ArtifactStore::load(const fs::path& path, const Digest& key) const {
   const std::optional<MappedBlob> file = MappedBlob::map(path);
   if (!file) {
@@ -210,8 +214,8 @@ std::optional<MappedBlob> ArtifactStore::load(const fs::path& path, const Digest
 bool ArtifactStore::write(const fs::path& path,
                           std::span<const std::byte> bytes,
                           Durability durability) {
-  if (bytes.size() > options_.max_bytes) {
-    return false;
+  if (bytes.size() > bytes_after_eviction()) {
+    return false;  // The eviction that it brings about would take it away again.
   }
   // Another process that clears the cache may take the directory away between two of our steps.
   constexpr int kAttempts = 3;

@@ -1,6 +1,8 @@
 #include "cache_state.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "kiln/autograd_cache/redis_store.hpp"
@@ -34,6 +36,11 @@ std::shared_ptr<RemoteStore> remote_for(const CacheOptions& options) {
     KILN_LOG(kWarning, kComponent, "there is no remote cache: " << failure.what());
     return nullptr;
   }
+}
+
+bool is_there(const std::pair<const std::string, fs::path>& file) {
+  std::error_code failure;
+  return fs::exists(file.second, failure);
 }
 
 }  // namespace
@@ -270,6 +277,12 @@ bool Cache::State::store_entry(const Key& key,
   const std::span<const std::byte> variant = std::as_bytes(std::span(bytes));
   remote.put_variant(key.digest(), variant);
   if (!store->put_variant(key.digest(), variant)) {
+    return false;
+  }
+  if (!std::ranges::all_of(placed, is_there)) {
+    // It is so large that its parts have pushed each other out, or somebody evicts.
+    KILN_LOG(kInfo, kComponent, "an entry was evicted while it was saved: " << key.digest().hex());
+    store->drop_variant(key.digest(), variant);
     return false;
   }
   journal.remember_saved(key);

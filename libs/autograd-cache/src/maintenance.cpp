@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -73,16 +74,15 @@ VerifyReport ArtifactStore::verify() {
 }
 
 void ArtifactStore::stay_within_limit(std::uint64_t added) {
-  SizeLedger ledger(root_);
-  std::optional<std::uint64_t> sum = ledger.add(static_cast<std::int64_t>(added));
-  if (!sum) {
-    sum = total_bytes(all_files(root_));
-    ledger.set(*sum);
+  const auto count = [&] { return total_bytes(all_files(root_)); };
+  if (SizeLedger(root_).add(static_cast<std::int64_t>(added), count) > options_.max_bytes) {
+    remove_oldest(bytes_after_eviction(), std::chrono::seconds(0));
   }
-  if (*sum > options_.max_bytes) {
-    // A tenth below the limit, or else the next write would begin it all again.
-    remove_oldest(options_.max_bytes - options_.max_bytes / 10, std::chrono::seconds(0));
-  }
+}
+
+std::uint64_t ArtifactStore::bytes_after_eviction() const {
+  // A tenth below the limit, or else the next write would begin it all again.
+  return options_.max_bytes - options_.max_bytes / 10;
 }
 
 std::uint64_t ArtifactStore::evict(std::uint64_t max_bytes) {
@@ -97,7 +97,7 @@ std::uint64_t ArtifactStore::remove_oldest(std::uint64_t max_bytes,
     return 0;
   }
   SizeLedger ledger(root_);
-  const std::uint64_t believed = ledger.read().value_or(0);
+  const std::optional<std::uint64_t> believed = ledger.read();
   std::vector<StoredFile> files = all_files(root_);
   const std::uint64_t found = total_bytes(files);
   // Used in a time to come: the clock has been set back since, and beside such a file everything
@@ -122,8 +122,14 @@ std::uint64_t ArtifactStore::remove_oldest(std::uint64_t max_bytes,
       ++evicted_;
     }
   }
-  // As a change, not as a new sum: others went on writing while we counted.
-  ledger.add(static_cast<std::int64_t>(found - removed) - static_cast<std::int64_t>(believed));
+  const auto count = [&] { return total_bytes(all_files(root_)); };
+  if (believed) {
+    // As a change, not as a new sum: others went on writing while we counted.
+    ledger.add(static_cast<std::int64_t>(found - removed) - static_cast<std::int64_t>(*believed),
+               count);
+  } else {
+    ledger.recount(count);
+  }
   remove_abandoned_temporaries(root_);
   return removed;
 }
@@ -137,7 +143,7 @@ void ArtifactStore::clear() {
   }
   remove_abandoned_temporaries(root_);
   remove_empty_directories(root_);
-  SizeLedger(root_).set(total_bytes(all_files(root_)));
+  SizeLedger(root_).recount([&] { return total_bytes(all_files(root_)); });
 }
 
 }  // namespace kiln::autograd_cache

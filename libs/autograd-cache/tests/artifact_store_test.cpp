@@ -205,6 +205,7 @@ TEST_CASE("what is larger than the limit is not stored", "[autograd-cache][artif
   ArtifactStore store(directory.path(), {.max_bytes = 1'000});
   store.put(digest("small"), bytes_of("x"));
   CHECK_FALSE(store.put(digest("large"), bytes_of(noise(2'000))));
+  CHECK_FALSE(store.put(digest("nearly"), bytes_of(noise(880))));  // An eviction leaves 900 bytes.
   CHECK(store.writable());
   CHECK(store.find(digest("small")).has_value());
 }

@@ -202,6 +202,24 @@ TEST_CASE("CA-18 a sum of sizes that is nonsense is counted anew", "[autograd-ca
   CHECK(store.stats().blobs == 3);
 }
 
+TEST_CASE("CA-18 the limit holds whatever the sum of sizes says", "[autograd-cache][fault]") {
+  const TemporaryDirectory directory;
+  const std::string sum = GENERATE(std::string(8, '\0'),
+                                   std::string(16, '\0'),
+                                   std::string(8, '\xff'),
+                                   std::string(16, '\xff'),
+                                   std::string(8, '\xff') + std::string(8, '\0'));
+  ArtifactStore store(directory.path(), {.max_bytes = 100'000});
+  for (int i = 0; i < 9; ++i) {
+    store.put(digest(std::to_string(i)), bytes_of(noise(10'000)));
+  }
+  overwrite(directory.path() / "size", sum);
+  CHECK(store.put(digest("9"), bytes_of(noise(10'000))));
+  CHECK(store.put(digest("10"), bytes_of(noise(10'000))));
+  CHECK(store.stats().bytes <= 100'000);
+  CHECK(store.stats().blobs > 0);
+}
+
 TEST_CASE("a mapped blob survives eviction", "[autograd-cache][fault]") {
   const TemporaryDirectory directory;
   ArtifactStore store(directory.path());

@@ -24,7 +24,8 @@ namespace kiln::autograd_cache {
 
 /// How a store behaves.
 struct StoreOptions {
-  /// What the files may take together; the least recently used go first.
+  /// What the files may take together; the least recently used go first. Nothing is stored that
+  /// would itself take more than nine tenths of it, which is what an eviction leaves.
   std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max();
   bool read_only = false;     ///< Nothing is written, touched or removed.
   bool allow_shared = false;  ///< Accept a directory that other users own or can write to.
@@ -107,6 +108,8 @@ class ArtifactStore {
       const Digest& key, const std::function<Verdict(std::span<const std::byte>)>& judge) const;
   /// Stores `variant` in addition to the others under `key`. Returns whether it was stored.
   bool put_variant(const Digest& key, std::span<const std::byte> variant);
+  /// Removes `variant` from those under `key`, if it is there.
+  void drop_variant(const Digest& key, std::span<const std::byte> variant);
 
   /// One stored variant, as `visit_variants` shows it.
   struct Variant {
@@ -148,6 +151,7 @@ class ArtifactStore {
   void drop(const std::filesystem::path& path) const;
   void remove(const std::filesystem::path& path) const;
   void stay_within_limit(std::uint64_t added);
+  [[nodiscard]] std::uint64_t bytes_after_eviction() const;
   std::uint64_t remove_oldest(std::uint64_t max_bytes, std::chrono::milliseconds patience);
 
   std::filesystem::path root_;
