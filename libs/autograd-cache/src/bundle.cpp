@@ -9,9 +9,14 @@
 //
 // Numbers are little-endian. The files of an entry come before it.
 
+#include <unistd.h>
+
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -72,6 +77,35 @@ class BundleWriter {
   std::uint64_t items_ = 0;
 };
 
+// A file beside `target` that no other export writes to; it is removed unless it becomes `target`.
+class PendingBundle {
+ public:
+  explicit PendingBundle(const fs::path& target) : target_(target), path_(target) {
+    static std::atomic<unsigned> counter{0};
+    path_ += ".part." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  }
+  ~PendingBundle() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  PendingBundle(const PendingBundle&) = delete;
+  PendingBundle& operator=(const PendingBundle&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+  void commit() {
+    std::error_code failure;
+    fs::rename(path_, target_, failure);
+    if (failure) {
+      throw Error(ErrorCode::kIo, "cannot write " + target_.string() + ": " + failure.message());
+    }
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+};
+
 struct Item {
   ValueKind kind;
   Digest key;
@@ -111,8 +145,8 @@ MappedBlob opened(const Item& item, std::string_view secret) {
 
 std::uint64_t Cache::export_bundle(const fs::path& path, std::span<const Digest> keys) const {
   const std::set<Digest> wanted(keys.begin(), keys.end());
-  const fs::path temporary = path.string() + ".part";
-  BundleWriter writer(temporary, state_->secret);
+  PendingBundle pending(path);
+  BundleWriter writer(pending.path(), state_->secret);
   std::set<FileReference> written;
   std::uint64_t entries = 0;
   const auto add = [&](const ArtifactStore::Variant& variant) {
@@ -137,12 +171,7 @@ std::uint64_t Cache::export_bundle(const fs::path& path, std::span<const Digest>
     state_->store->visit_variants(add);
   }
   writer.finish();
-  std::error_code failure;
-  fs::rename(temporary, path, failure);
-  if (failure) {
-    fs::remove(temporary, failure);
-    throw Error(ErrorCode::kIo, "cannot write " + path.string());
-  }
+  pending.commit();
   return entries;
 }
 

@@ -1,5 +1,8 @@
 // Entries in one file, for machines that have no compiler.
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -27,6 +30,15 @@ void fill(Cache& cache, const fs::path& scratch) {
   cache.put(key_of("a"), {.guards = "4", .blobs = {{"m", "a"}}, .files = {{"library", shared}}});
   cache.put(key_of("a"), {.guards = "8", .blobs = {{"m", "b"}}, .files = {{"library", shared}}});
   cache.put(key_of("c"), {.guards = "", .blobs = {}, .files = {{"x", scratch / "own.json"}}});
+}
+
+// How many files there are beside `path`, itself included, whose names begin with its name.
+int files_beginning_with(const fs::path& path) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
+    count += entry.path().filename().string().starts_with(path.filename().string()) ? 1 : 0;
+  }
+  return count;
 }
 
 ErrorCode failure_of(Cache& cache, const fs::path& bundle) {
@@ -58,7 +70,38 @@ TEST_CASE("CA-13 a bundle carries entries and their files to another store",
   CHECK(found->files.at("library").extension() == ".so");
   CHECK(read_file(found->files.at("library")) == noise(20'000, "shared"));
   CHECK(second.find(key_of("c"))->files.at("x").extension() == ".json");
-  CHECK_FALSE(fs::exists(bundle.string() + ".part"));
+  CHECK(files_beginning_with(bundle) == 1);
+}
+
+TEST_CASE("an export that fails leaves nothing behind", "[autograd-cache][bundle]") {
+  const TemporaryDirectory directory;
+  const fs::path bundle = directory.path() / "bundle";
+  Cache cache(options_for(directory.path() / "cache"));
+  fill(cache, directory.path());
+  // Another process, for the limit on what it may write cannot be lifted again.
+  const int failed = count_successful_processes(1, [&](int) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      static_cast<void>(cache.export_bundle(bundle, {}));
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::kIo;
+    }
+    return false;
+  });
+  CHECK(failed == 1);
+  CHECK(files_beginning_with(bundle) == 0);
+}
+
+TEST_CASE("an export does not write to another one's file", "[autograd-cache][bundle]") {
+  const TemporaryDirectory directory;
+  const fs::path bundle = directory.path() / "bundle";
+  Cache cache(options_for(directory.path() / "cache"));
+  fill(cache, directory.path());
+  write_file_atomically(bundle.string() + ".part", "theirs");
+  CHECK(cache.export_bundle(bundle, {}) == 3);
+  CHECK(read_file(bundle.string() + ".part") == "theirs");
 }
 
 TEST_CASE("a bundle holds the entries that were asked for", "[autograd-cache][bundle]") {
