@@ -48,6 +48,11 @@ TEST_CASE("CA-19 an address says where the server is and how it is spoken to",
   CHECK(full.certificate == "b");
   CHECK(full.key == "c");
 
+  const RedisOptions signs = parse_redis_address("redis://:a%2Fb%3Fc@host/1?prefix=d%40");
+  CHECK(signs.password == "a/b?c");
+  CHECK(signs.prefix == "d@");
+  CHECK(signs.database == 1);
+
   const RedisOptions six = parse_redis_address("redis://:secret@[::1]:7000");
   CHECK(six.host == "::1");
   CHECK(six.port == 7000);
@@ -64,6 +69,12 @@ TEST_CASE("CA-19 what is no address is refused, and no password is repeated",
                               "redis://:hidden@host/x",
                               "redis://:hidden@host?color=red",
                               "redis://:hid%zzden@host",
+                              "redis://:x/hidden@host",
+                              "redis://:x?hidden@host",
+                              "redis://:1?prefix=hidden@host",
+                              "redis://user:hidden",
+                              "redis://host?hidden",
+                              "redis://host?timeout=hidden",
                               "redis://:hidden@[::1"}) {
     try {
       static_cast<void>(parse_redis_address(address));

@@ -10,7 +10,8 @@ namespace kiln::autograd_cache {
 
 namespace {
 
-// Not with the address itself: it may hold a password.
+// Not with the address or any part of it: where one is not what it should be, it may be a part of a
+// password.
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument,
               why + "; a remote cache is redis://[[user]:password@]host[:port][/database]");
@@ -32,7 +33,7 @@ Number parse_number(std::string_view text, const char* what) {
   Number number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size()) {
-    refuse(std::string("'") + std::string(text) + "' is not a valid " + what);
+    refuse(std::string("the ") + what + " is not a number, or too large a one");
   }
   return number;
 }
@@ -71,7 +72,7 @@ void apply_setting(std::string_view setting, RedisOptions& options) {
   } else if (name == "key") {
     options.key = percent_decoded(value);
   } else {
-    refuse("there is no setting '" + std::string(name) + "'");
+    refuse("a setting is not one of timeout, prefix, ca, cert and key");
   }
 }
 
@@ -108,6 +109,12 @@ RedisOptions parse_redis_address(std::string_view address) {
     refuse("the address does not begin with redis:// or rediss://");
   }
   address.remove_prefix(address.find("//") + 2);
+  // Whether such an address has a password with a '/' in it or a setting with an '@' cannot be
+  // told.
+  if (const std::size_t at = address.rfind('@');
+      at != std::string_view::npos && address.find_first_of("/?") < at) {
+    refuse("an '@' follows a '/' or a '?': write %2F and %3F in a password, or %40 in a setting");
+  }
 
   std::string_view settings = address;
   if (const auto before = take_until(settings, '?')) {
