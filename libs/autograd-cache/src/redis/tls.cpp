@@ -105,6 +105,7 @@ class TlsTransport : public Transport {
   template <class Step>
   void complete(const Step& step, Deadline deadline) {
     while (true) {
+      ::ERR_clear_error();  // Of whoever used OpenSSL in this thread: SSL_get_error looks at it.
       const int result = step();
       const int wanted = result > 0 ? SSL_ERROR_NONE : ::SSL_get_error(session_.get(), result);
       flush(deadline);
