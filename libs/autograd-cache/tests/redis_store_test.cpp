@@ -112,6 +112,25 @@ TEST_CASE("CA-19 replies of every kind are read, in whatever pieces they come",
   CHECK(server.connections() == 1);
 }
 
+TEST_CASE("CA-19 a connection that the server closed is opened again, once",
+          "[autograd-cache][redis_store]") {
+  const bool comes_back = GENERATE(true, false);
+  int commands = 0;
+  ScriptedServer server([&](const std::string&) -> std::string {
+    ++commands;
+    return commands == 1 || (comes_back && commands > 2) ? "$1\r\nx\r\n" : ScriptedServer::kHangUp;
+  });
+  RedisStore store(server.options());
+  CHECK(store.load("a") == "x");
+  if (comes_back) {
+    CHECK(store.load("a") == "x");
+    CHECK(store.load("a") == "x");
+  } else {
+    CHECK_THROWS_AS(store.load("a"), Error);
+  }
+  CHECK(server.connections() == 2);
+}
+
 TEST_CASE("CA-19 a reply that no server should give is an error, not a crash or a great allocation",
           "[autograd-cache][redis_store]") {
   const std::string reply = GENERATE(as<std::string>(),

@@ -128,6 +128,7 @@ void ReplyReader::receive(Deadline deadline) {
   std::array<char, 64 << 10> chunk;
   const std::size_t count = transport_.read(chunk, deadline);
   received_ += count;
+  received_in_all_ += count;
   if (received_ > largest_) {
     refuse("a reply that is too large");
   }

@@ -36,6 +36,9 @@ class ReplyReader {
   /// Throws `Error`: `kIo` where the transport does, `kCorrupt` where the server talks nonsense.
   [[nodiscard]] RedisReply read(Deadline deadline);
 
+  /// How many bytes of replies have arrived so far.
+  [[nodiscard]] std::uint64_t received() const { return received_in_all_; }
+
  private:
   RedisReply parse(int depth, Deadline deadline);
   std::string line(Deadline deadline);
@@ -45,6 +48,7 @@ class ReplyReader {
   Transport& transport_;
   std::size_t largest_;
   std::size_t received_ = 0;  // For the reply being read.
+  std::uint64_t received_in_all_ = 0;
   std::string buffer_;
   std::size_t position_ = 0;  // In `buffer_`: what is before it has been read.
 };

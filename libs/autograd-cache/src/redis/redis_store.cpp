@@ -52,14 +52,24 @@ RedisStore::~RedisStore() = default;
 RedisStore::Reply RedisStore::call(std::initializer_list<std::string_view> command) {
   const Deadline deadline = std::chrono::steady_clock::now() + options_.timeout;
   // Parent and child of a fork must not share one conversation.
-  if (!connection_ || connection_->process != ::getpid()) {
-    connection_ = std::make_unique<Connection>(options_, deadline);
-  }
-  try {
-    return {connection_->exchange(command, deadline)};
-  } catch (...) {
-    connection_.reset();  // Whatever still comes would be taken for the next answer.
-    throw;
+  bool is_reused = connection_ && connection_->process == ::getpid();
+  while (true) {
+    if (!is_reused) {
+      connection_ = std::make_unique<Connection>(options_, deadline);
+    }
+    const std::uint64_t before = connection_->reader->received();
+    try {
+      return {connection_->exchange(command, deadline)};
+    } catch (...) {
+      const bool is_answered = connection_->reader->received() != before;
+      connection_.reset();  // Whatever still comes would be taken for the next answer.
+      // Servers, and what stands before them, close connections that were idle for long. Each of
+      // our commands may be sent twice.
+      if (!is_reused || is_answered || std::chrono::steady_clock::now() >= deadline) {
+        throw;
+      }
+      is_reused = false;
+    }
   }
 }
 

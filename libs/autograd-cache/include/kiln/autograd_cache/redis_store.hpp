@@ -40,7 +40,7 @@ struct RedisOptions {
 /// Throws `Error` with `kInvalidArgument`.
 [[nodiscard]] RedisOptions parse_redis_address(std::string_view address);
 
-/// One connection, opened when it is first needed.
+/// One connection, opened when it is first needed, and again where the server closed it meanwhile.
 class RedisStore : public RemoteStore {
  public:
   explicit RedisStore(RedisOptions options);  ///< Connects at the first use.
