@@ -38,20 +38,36 @@ void create_private_directory(const fs::path& path) {
   }
 }
 
-void require_usable(const fs::path& path, const StoreOptions& options) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) {
-    throw Error(ErrorCode::kIo,
-                "cannot open " + path.string() + ": " + std::generic_category().message(errno));
-  }
-  if (!S_ISDIR(status.st_mode)) {
-    throw Error(ErrorCode::kIo, path.string() + " is not a directory");
-  }
-  const bool shared =
-      (status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & 022) != 0;
-  if (shared && !options.allow_shared) {
+void require_own(const fs::path& path, const struct stat& status) {
+  if ((status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & 022) != 0) {
     throw Error(ErrorCode::kIo,
                 path.string() + " holds machine code and other users can write to it");
+  }
+}
+
+void require_usable(const fs::path& root, const StoreOptions& options) {
+  struct stat status{};
+  if (::stat(root.c_str(), &status) != 0) {
+    throw Error(ErrorCode::kIo,
+                "cannot open " + root.string() + ": " + std::generic_category().message(errno));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    throw Error(ErrorCode::kIo, root.string() + " is not a directory");
+  }
+  if (options.allow_shared) {
+    return;
+  }
+  require_own(root, status);
+  // What lies in a directory that nobody else can enter is out of reach.
+  if ((status.st_mode & 011) == 0) {
+    return;
+  }
+  for (const Kind kind : kKinds) {
+    const fs::path folder = root / folder_of(kind);
+    struct stat found{};
+    if (::stat(folder.c_str(), &found) == 0) {
+      require_own(folder, found);
+    }
   }
 }
 
@@ -222,7 +238,7 @@ bool ArtifactStore::write(const fs::path& path,
   for (int attempt = 1;; ++attempt) {
     try {
       // Everything is checked when it is read, so a file torn by a power cut is only a miss.
-      write_file_atomically(path, bytes, durability);
+      write_file_atomically(path, bytes, durability, writers());
       break;
     } catch (const std::exception& failure) {
       if (attempt < kAttempts) {

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <system_error>
 #include <utility>
 
 #include "cache_state.hpp"
 #include "file_lock.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
 
 namespace kiln::autograd_cache {
@@ -89,8 +89,11 @@ Flight Cache::begin_flight(const Key& key, std::chrono::milliseconds timeout) co
     return Flight(nullptr);
   }
   const fs::path path = directory() / "flights" / key.digest().hex();
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
+  try {
+    create_directories(path.parent_path(), state_->store->writers());
+  } catch (const Error&) {
+    return Flight(nullptr);
+  }
   std::optional<FileLock> lock = FileLock::acquire(path, timeout);
   if (!lock) {
     return Flight(nullptr);

@@ -73,7 +73,8 @@ void shorten(const fs::path& path) {
     start = file->bytes().size() - (next_frame(reader) ? reader.rest() : 0);
   }
   try {
-    write_file_atomically(path, file->bytes().subspan(start), Durability::kEventual);
+    write_file_atomically(
+        path, file->bytes().subspan(start), Durability::kEventual, Writers::kOwnerOnly);
   } catch (const Error&) {
     ::unlink(path.c_str());
   }

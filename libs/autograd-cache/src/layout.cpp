@@ -14,15 +14,6 @@ constexpr std::size_t kShardCharacters = 2;
 // How write_file_atomically() names its temporaries.
 constexpr std::string_view kTemporaryPrefix = ".kiln.";
 
-const char* folder_of(Kind kind) {
-  switch (kind) {
-    case Kind::kBlob: return "blobs";
-    case Kind::kFile: return "files";
-    case Kind::kVariant: return "variants";
-  }
-  return "";
-}
-
 // Calls `visit` for each entry that is still there. A directory that vanishes meanwhile ends it.
 template <class Visit>
 void for_each_entry(const fs::path& directory, const Visit& visit) {
@@ -113,6 +104,15 @@ void remove_old_temporaries_in(const fs::path& directory, fs::file_time_type lim
 }
 
 }  // namespace
+
+const char* folder_of(Kind kind) {
+  switch (kind) {
+    case Kind::kBlob: return "blobs";
+    case Kind::kFile: return "files";
+    case Kind::kVariant: return "variants";
+  }
+  return "";
+}
 
 fs::path path_of(const fs::path& root, Kind kind, const Digest& key) {
   const std::string name = key.hex();

@@ -27,6 +27,9 @@ enum class Kind { kBlob, kFile, kVariant };
 
 inline constexpr std::array kKinds = {Kind::kBlob, Kind::kFile, Kind::kVariant};
 
+/// The folder below the root that holds all of a kind.
+[[nodiscard]] const char* folder_of(Kind kind);
+
 /// The blob's file, or the directory of the key's files or variants.
 [[nodiscard]] std::filesystem::path path_of(const std::filesystem::path& root,
                                             Kind kind,

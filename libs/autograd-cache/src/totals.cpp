@@ -82,7 +82,7 @@ void add_to_totals(const fs::path& root, const Counters& counters) {
     }
   }
   try {
-    write_file_atomically(root / kName, serialize(sum), Durability::kEventual);
+    write_file_atomically(root / kName, serialize(sum), Durability::kEventual, Writers::kOwnerOnly);
   } catch (const Error&) {
     return;  // The cache works without its statistics.
   }

@@ -248,6 +248,13 @@ TEST_CASE("a store is not opened where it cannot be or must not be",
   fs::permissions(shared, fs::perms::all);
   CHECK_THROWS_WITH(ArtifactStore(shared), testing::contains("other users can write"));
   CHECK_NOTHROW(ArtifactStore(shared, {.allow_shared = true}));
+
+  fs::create_directory(shared / "blobs");
+  fs::permissions(shared / "blobs", fs::perms::all);
+  fs::permissions(shared, fs::perms(0755));
+  CHECK_THROWS_WITH(ArtifactStore(shared), testing::contains("blobs holds machine code"));
+  fs::permissions(shared, fs::perms(0700));  // Nobody else gets as far as the folder.
+  CHECK_NOTHROW(ArtifactStore(shared));
 }
 
 TEST_CASE("a store opened for reading changes nothing", "[autograd-cache][artifact_store]") {

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kiln/base/error.hpp"
@@ -242,28 +241,6 @@ TEST_CASE("the list names every entry and what is in it", "[autograd-cache][cach
   CHECK(entries[1].key == key_of("h").digest());
   CHECK(entries[1].files == std::vector<std::string>{"forward"});
   CHECK(entries[0].bytes_on_disk > 64);
-}
-
-TEST_CASE("an entry that the limit has no room for keeps the files it was made of",
-          "[autograd-cache][cache]") {
-  const TemporaryDirectory directory;
-  // Alone more than an eviction leaves, or only together with the rest of its entry.
-  const auto [file, blob] = GENERATE(std::pair(95'000, 10), std::pair(88'000, 13'000));
-  write_file_atomically(directory.path() / "forward.so", noise(static_cast<std::size_t>(file)));
-  CacheOptions options = options_for(directory);
-  options.max_bytes = 100'000;
-  Cache cache(options);
-  const Entry entry{.guards = "",
-                    .blobs = {{"x", noise(static_cast<std::size_t>(blob))}},
-                    .files = {{"forward", directory.path() / "forward.so"}}};
-
-  const auto obtained = cache.obtain(key_of("g"), {}, [&] { return entry; });
-
-  CHECK(fs::exists(obtained.entry.files.at("forward")));
-  CHECK(cache.stats().bytes <= options.max_bytes);
-  for (const EntrySummary& summary : cache.list()) {
-    CHECK(summary.file_bytes > 0);
-  }
 }
 
 TEST_CASE("evict brings the cache down to the size asked for", "[autograd-cache][cache]") {

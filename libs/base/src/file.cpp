@@ -34,8 +34,12 @@ fs::path temporary_beside(const fs::path& path) {
 }
 
 // Returns 0, or the errno of the first step that failed.
-int write_new_file(const fs::path& path, std::span<const std::byte> bytes, Durability durability) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+int write_new_file(const fs::path& path,
+                   std::span<const std::byte> bytes,
+                   Durability durability,
+                   Writers writers) {
+  const mode_t mode = writers == Writers::kOwnerOnly ? mode_t{0644} : mode_t{0666};
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!file.open()) {
     return errno;
   }
@@ -82,23 +86,36 @@ std::string read_file(const fs::path& path) {
   return content;
 }
 
-void write_file_atomically(const fs::path& path, std::string_view bytes, Durability durability) {
-  write_file_atomically(path, std::as_bytes(std::span(bytes)), durability);
+void create_directories(const fs::path& path, Writers writers) {
+  std::error_code failure;
+  if (path.empty() || fs::is_directory(path, failure)) {
+    return;
+  }
+  create_directories(path.parent_path(), writers);
+  const mode_t mode = writers == Writers::kOwnerOnly ? mode_t{0755} : mode_t{0777};
+  if (::mkdir(path.c_str(), mode) != 0) {
+    const int code = errno;
+    // Another process may have created it meanwhile, which is as good.
+    if (!fs::is_directory(path, failure)) {
+      fail("create", path, code);
+    }
+  }
+}
+
+void write_file_atomically(const fs::path& path,
+                           std::string_view bytes,
+                           Durability durability,
+                           Writers writers) {
+  write_file_atomically(path, std::as_bytes(std::span(bytes)), durability, writers);
 }
 
 void write_file_atomically(const fs::path& path,
                            std::span<const std::byte> bytes,
-                           Durability durability) {
-  if (path.has_parent_path()) {
-    std::error_code failure;
-    fs::create_directories(path.parent_path(), failure);
-    if (failure) {
-      fail("create", path.parent_path(), failure.value());
-    }
-  }
-
+                           Durability durability,
+                           Writers writers) {
+  create_directories(path.parent_path(), writers);
   const fs::path temporary = temporary_beside(path);
-  int code = write_new_file(temporary, bytes, durability);
+  int code = write_new_file(temporary, bytes, durability, writers);
   if (code == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
     code = errno;
   }

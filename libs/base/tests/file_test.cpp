@@ -74,6 +74,17 @@ TEST_CASE("a written file has the mode that the umask allows", "[base][file]") {
   CHECK((status.st_mode & 0777) == 0640);
 }
 
+TEST_CASE("what is created for its owner alone to write to is so under any umask", "[base][file]") {
+  const TemporaryDirectory directory;
+  const fs::path folder = directory.path() / "a" / "b";
+  const mode_t before = ::umask(0);
+  write_file_atomically(folder / "file", "x", Durability::kEventual, Writers::kOwnerOnly);
+  ::umask(before);
+  for (const fs::path& path : {folder.parent_path(), folder, folder / "file"}) {
+    CHECK((fs::status(path).permissions() & fs::perms(0022)) == fs::perms::none);
+  }
+}
+
 TEST_CASE("a file without a size of its own is read whole", "[base][file]") {
   CHECK_THAT(read_file("/proc/self/status"), testing::contains("Pid:"));
 }

@@ -74,7 +74,8 @@ class ArtifactStore {
   /// Opens `root`, creating it (for its owner alone) if it is absent.
   ///
   /// Throws `Error` with `kIo` if `root` cannot be used. Blobs hold machine code, so a directory
-  /// that others can write to is refused unless `options.allow_shared`.
+  /// that others can write to, or to whose folders they can, is refused unless
+  /// `options.allow_shared`.
   explicit ArtifactStore(std::filesystem::path root, StoreOptions options = {});
   ArtifactStore(const ArtifactStore&) = delete;
   ArtifactStore& operator=(const ArtifactStore&) = delete;
@@ -134,6 +135,10 @@ class ArtifactStore {
 
   /// The directory.
   [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
+  /// Who may write to what it creates: others than the owner only if it is to be shared.
+  [[nodiscard]] Writers writers() const noexcept {
+    return options_.allow_shared ? Writers::kByUmask : Writers::kOwnerOnly;
+  }
   /// Whether writes are still tried.
   [[nodiscard]] bool writable() const noexcept { return writable_; }
 

@@ -19,15 +19,26 @@ enum class Durability {
   kEventual,  ///< Leave it torn. Far quicker; for files that are checked when they are read.
 };
 
+/// Who may write to a file or a directory that is created.
+enum class Writers {
+  kByUmask,    ///< Whomever the process's umask lets.
+  kOwnerOnly,  ///< Its owner alone, whatever the umask.
+};
+
+/// Creates `path` and its missing parents. Throws `Error` with `kIo`.
+void create_directories(const std::filesystem::path& path, Writers writers);
+
 /// Writes `bytes` to a temporary next to `path` and renames it to `path`.
 ///
 /// Creates missing parent directories. Throws `Error` with `kIo`; `path` is then as it was.
 void write_file_atomically(const std::filesystem::path& path,
                            std::string_view bytes,
-                           Durability durability = Durability::kFlushed);
+                           Durability durability = Durability::kFlushed,
+                           Writers writers = Writers::kByUmask);
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::byte> bytes,
-                           Durability durability = Durability::kFlushed);
+                           Durability durability = Durability::kFlushed,
+                           Writers writers = Writers::kByUmask);
 
 /// Removes `path` and all it holds, as far as it can. Links are removed, not followed.
 ///
