@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <random>
 #include <string>
 
@@ -51,6 +53,20 @@ std::optional<unsigned> exponent_of(std::string_view suffix) {
     return std::nullopt;
   }
   return static_cast<unsigned>(position) + 1;
+}
+
+// A secret that nobody else has, and so refuses everything, in the place of the file `path`. The
+// same for the life of the process: caches are told apart by their secrets.
+std::string stand_in_for(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& secret = known[path];
+  std::random_device random;
+  while (secret.size() < kRandomSecret) {
+    secret += static_cast<char>(random());
+  }
+  return secret;
 }
 
 }  // namespace
@@ -130,15 +146,8 @@ std::string default_secret() {
   } catch (const Error& failure) {
     KILN_LOG(kWarning, "autograd-cache", failure.what());
   }
-  // Whoever asked for signatures must not get unsigned code because a file is missing: a secret
-  // that nobody else has refuses everything.
-  if (secret.empty()) {
-    std::random_device random;
-    while (secret.size() < kRandomSecret) {
-      secret += static_cast<char>(random());
-    }
-  }
-  return secret;
+  // Whoever asked for signatures must not get unsigned code because a file is missing.
+  return secret.empty() ? stand_in_for(*path) : secret;
 }
 
 std::optional<std::uint64_t> parse_byte_count(std::string_view text) {

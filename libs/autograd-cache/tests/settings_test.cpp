@@ -132,7 +132,12 @@ TEST_CASE("CA-19 a secret that cannot be read is no reason to take unsigned code
   }
   const Variable file("KILN_CACHE_SECRET_FILE", path.c_str());
   CHECK(default_secret().size() == 32);
-  CHECK(default_secret() != default_secret());
+  const std::string stand_in = default_secret();
+  CHECK(default_secret() == stand_in);
+  {
+    const Variable other("KILN_CACHE_SECRET_FILE", (path + " 2").c_str());
+    CHECK(default_secret() != stand_in);
+  }
   write_file_atomically(path, "from a file\nand more");
   CHECK(default_secret() == "from a file");
   const Variable given("KILN_CACHE_SECRET", "given");

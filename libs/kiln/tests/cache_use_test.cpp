@@ -1,5 +1,6 @@
 #include "cache_use.hpp"
 
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
@@ -118,6 +119,19 @@ TEST_CASE("CA-14 an entry fits the compiler that made it, and a machine without 
   codegen::Options without;
   without.compiler = "/no/such/compiler";
   CHECK(guards_hold(replaced("stamp ", "stamp x", guards), without));
+}
+
+TEST_CASE("CA-19 a secret that cannot be read does not open a cache for each function",
+          "[kiln][cache_use]") {
+  const TemporaryDirectory directory;
+  CompileOptions options;
+  options.cache_directory = directory.path() / "cache";
+  ::setenv("KILN_CACHE_SECRET_FILE", (directory.path() / "none").c_str(), 1);
+  const auto first = open_cache(options);
+  const auto second = open_cache(options);
+  ::unsetenv("KILN_CACHE_SECRET_FILE");
+  CHECK(first != nullptr);
+  CHECK(first == second);
 }
 
 TEST_CASE("CA-08 custom operators are guards by their identities", "[kiln][cache_use]") {

@@ -41,7 +41,8 @@ enum class Mode {
 [[nodiscard]] std::string default_remote();
 
 /// $KILN_CACHE_SECRET, else the first line of the file $KILN_CACHE_SECRET_FILE, else nothing. If
-/// that file cannot be read: a random one, with which everything remote is refused.
+/// that file cannot be read: a random one, the same for the life of the process, with which
+/// everything remote is refused.
 [[nodiscard]] std::string default_secret();
 
 /// Reads "1048576", "500M", "10G" (K, M, G and T are powers of 1024; a following "B" or "iB" and
