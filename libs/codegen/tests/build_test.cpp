@@ -104,6 +104,22 @@ TEST_CASE("objects are found again by what went into them", "[codegen][build]") 
   CHECK(read_file(directory.path() / "a.so") == read_file(directory.path() / "b.so"));
 }
 
+TEST_CASE("flags in the compiler's command make other objects", "[codegen][build]") {
+  const TemporaryDirectory directory;
+  const std::string compiler = fake_compiler(directory.path(), "exit 1");
+  const Unit unit{.name = "unit", .source = "int x;", .flags = {"-O2"}};
+  const auto key = [&](const std::string& command) {
+    return object_key(find_compiler(command, std::chrono::seconds(10)), unit);
+  };
+  CHECK(key(compiler + " -ffast-math") != key(compiler));
+  CHECK(key(compiler + " -ffast-math") != key(compiler + " -O0"));
+  CHECK(key("env " + compiler) == key(compiler));  // Not a flag: a program like ccache.
+
+  Options options = test_options();
+  options.compiler = compiler + " -ffast-math";
+  CHECK(compiler_version(options) == "fake 1 -ffast-math");
+}
+
 TEST_CASE("progress counts the units and the link", "[codegen][build]") {
   const TemporaryDirectory directory;
   std::vector<std::string> seen;

@@ -121,6 +121,16 @@ TEST_CASE("CA-14 an entry fits the compiler that made it, and a machine without 
   CHECK(guards_hold(replaced("stamp ", "stamp x", guards), without));
 }
 
+TEST_CASE("CA-14 an entry fits the compiler with the flags that made it", "[kiln][cache_use]") {
+  const ir::Graph graph = ir::parse(kGraph);
+  codegen::Options plain, fast;
+  plain.compiler = "g++";
+  fast.compiler = "g++ -ffast-math";
+  CHECK(guards_hold(guards_of(graph, fast), fast));
+  CHECK_FALSE(guards_hold(guards_of(graph, fast), plain));
+  CHECK_FALSE(guards_hold(guards_of(graph, plain), fast));
+}
+
 TEST_CASE("CA-19 a secret that cannot be read does not open a cache for each function",
           "[kiln][cache_use]") {
   const TemporaryDirectory directory;

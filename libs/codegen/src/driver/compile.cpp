@@ -134,7 +134,7 @@ std::string describe(const ir::Graph& program, const Options& options) {
 }
 
 std::string compiler_version(const Options& options) {
-  return find_compiler(options.compiler, options.compiler_timeout).version;
+  return find_compiler(options.compiler, options.compiler_timeout).identity();
 }
 
 std::string linker_name(const Options& options) {

@@ -245,7 +245,7 @@ class Build {
 
 Digest object_key(const Compiler& compiler, const Unit& unit) {
   Hasher hasher;
-  hasher.update("kiln object 2\n").update(compiler.version).update("\n");
+  hasher.update("kiln object 2\n").update(compiler.identity()).update("\n");
   hasher.update(unit.machine).update("\n");
   for (const std::string& flag : unit.flags) {
     hasher.update(flag).update("\n");

@@ -57,6 +57,17 @@ std::vector<std::string> choose_command(const std::string& wanted) {
               "there is no C++ compiler: install g++ or clang++, or name one in $KILN_CXX");
 }
 
+// What is not a program in a command like "ccache g++ -ffast-math".
+std::string flags_in(const std::vector<std::string>& command) {
+  std::string flags;
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (!find_program(command[i])) {
+      flags += (flags.empty() ? "" : " ") + command[i];
+    }
+  }
+  return flags;
+}
+
 Compiler try_compiler(std::vector<std::string> command, std::chrono::milliseconds timeout) {
   std::vector<std::string> ask = command;
   ask.emplace_back("--version");
@@ -66,7 +77,10 @@ Compiler try_compiler(std::vector<std::string> command, std::chrono::millisecond
                 "the C++ compiler " + command[0] + " does not work: " +
                     (version.timed_out ? "it hangs" : first_lines(version.error, 3)));
   }
-  return {.command = std::move(command), .version = first_lines(version.output, 1)};
+  std::string flags = flags_in(command);
+  return {.command = std::move(command),
+          .version = first_lines(version.output, 1),
+          .flags = std::move(flags)};
 }
 
 }  // namespace

@@ -14,6 +14,12 @@ namespace kiln::codegen {
 struct Compiler {
   std::vector<std::string> command;  ///< Program and what must follow it, as in "ccache g++".
   std::string version;               ///< The first line of --version.
+  std::string flags;  ///< Those in `command`, with blanks between them: "-ffast-math".
+
+  /// What tells its objects from those of another, wherever either is installed.
+  [[nodiscard]] std::string identity() const {
+    return version + (flags.empty() ? "" : " ") + flags;
+  }
 };
 
 /// Finds `wanted`, or what $KILN_CXX or $CXX names, or g++ or clang++. Each is tried once per

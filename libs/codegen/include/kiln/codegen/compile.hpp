@@ -175,7 +175,8 @@ class WeightsImage {
 /// know of them.
 [[nodiscard]] std::vector<std::uint64_t> weight_offsets(std::span<const ConstantData> constants);
 
-/// The compiler that `options` lead to, by what it says of its version: a part of any cache key.
+/// The compiler that `options` lead to, by what it says of its version and the flags that are part
+/// of its command ($KILN_CXX="g++ -ffast-math"): a part of any cache key.
 ///
 /// Throws `Error` with `kIo` if there is none.
 [[nodiscard]] std::string compiler_version(const Options& options);
