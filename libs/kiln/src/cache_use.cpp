@@ -9,9 +9,11 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <vector>
 
 #include "dump.hpp"
 #include "kiln/autograd_cache/identity.hpp"
+#include "kiln/base/cpu_features.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/close_caches.hpp"
@@ -124,7 +126,7 @@ autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
     }
   }
   autograd_cache::KeyBuilder builder;
-  builder.add("kiln", "3")
+  builder.add("kiln", "4")
       .add("generator", kGeneratorDigest)
       .add("runtime", runtime_digest(options, device))
       .add("libtorch", TORCH_VERSION)
@@ -156,10 +158,17 @@ autograd_cache::Key key_of(const ir::Graph& graph,
       .build();
 }
 
-// One line each: "stamp …", "version …", "operator NAME IDENTITY".
+// One line each: "stamp …", "version …", "features …" (of the CPU), "operator NAME IDENTITY".
 std::string guards_of(const ir::Graph& graph, const codegen::Options& options) {
   std::string guards = "stamp " + codegen::compiler_stamp(options).value_or("") + "\nversion " +
                        codegen::compiler_version(options) + "\n";
+  if (codegen::device_of(graph) == ir::DeviceType::kCpu) {
+    // Other names stand for the same everywhere. Of several a model needs the first.
+    const codegen::Target target = codegen::resolve_targets(options.isa).front();
+    if (target.isa == "native" && !target.cpu_features.empty()) {
+      guards += "features " + target.cpu_features + "\n";
+    }
+  }
   for (const std::string& name : custom_operators(graph)) {
     guards += "operator " + name + " " + autograd_cache::identity_of(name).value_or("") + "\n";
   }
@@ -181,6 +190,11 @@ bool guards_hold(std::string_view guards, const codegen::Options& options) {
       // Moved or installed anew it has another stamp. To ask it costs milliseconds, so this is
       // last.
       same_compiler = same_compiler || rest == codegen::compiler_version(options);
+    } else if (kind == "features") {
+      static const std::vector<std::string> present = cpu_features();
+      if (!missing_cpu_features(rest, present).empty()) {
+        return false;
+      }
     } else if (kind == "operator") {
       const std::size_t end = rest.find(' ');
       same_operators = same_operators &&

@@ -29,8 +29,8 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
                                          const codegen::Options& options,
                                          const std::string& identity);
 
-/// The guards of an entry that is made here and now from `graph`: the compiler, and the custom
-/// operators with their identities.
+/// The guards of an entry that is made here and now from `graph`: the compiler, what the CPU must
+/// have, and the custom operators with their identities.
 [[nodiscard]] std::string guards_of(const ir::Graph& graph, const codegen::Options& options);
 
 /// Whether guards hold here and now.

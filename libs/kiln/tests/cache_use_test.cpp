@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "kiln/autograd_cache/identity.hpp"
+#include "kiln/base/cpu_features.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/codegen/target.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -129,6 +131,20 @@ TEST_CASE("CA-14 an entry fits the compiler with the flags that made it", "[kiln
   CHECK(guards_hold(guards_of(graph, fast), fast));
   CHECK_FALSE(guards_hold(guards_of(graph, fast), plain));
   CHECK_FALSE(guards_hold(guards_of(graph, plain), fast));
+}
+
+TEST_CASE("CA-14 an entry fits a CPU that has what it was compiled for", "[kiln][cache_use]") {
+  const codegen::Options options;
+  const std::string guards = guards_of(ir::parse(kGraph), options);
+  const std::string needed = codegen::resolve_target("native").cpu_features;
+  CHECK((guards.find("features " + needed) != std::string::npos) == !needed.empty());
+  CHECK_FALSE(guards_hold(guards + "features of_another_machine\n", options));
+  codegen::Options portable;  // Compiled for a machine that need not be this one.
+  portable.isa = "neon,sve";
+  CHECK(guards_of(ir::parse(kGraph), portable).find("features ") == std::string::npos);
+  const std::vector<std::string> present = cpu_features();
+  REQUIRE_FALSE(present.empty());
+  CHECK(guards_hold(guards + "features " + present.front() + "\n", options));
 }
 
 TEST_CASE("CA-19 a secret that cannot be read does not open a cache for each function",
