@@ -102,8 +102,13 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
   }
 }
 
+// For an archive whose own device is to be taken, the CPU: before it is read, nobody knows.
 ir::DeviceType device_of(const CompileOptions& options) {
   return options.device == "cuda" ? ir::DeviceType::kCuda : ir::DeviceType::kCpu;
+}
+
+const char* name_of(ir::DeviceType device) {
+  return device == ir::DeviceType::kCuda ? "cuda" : "cpu";
 }
 
 codegen::Options generator_for(const CompileOptions& options, autograd_cache::Cache* cache) {
@@ -146,7 +151,7 @@ Product compile_program(const ExportedProgram& program,
           pickled_samples(program),
           join(program.specialisations, "\n"),
           declared_sizes(program.graph),
-          wanted == ir::DeviceType::kCuda ? "cuda" : "cpu"};
+          name_of(wanted)};
 }
 
 // Once for each compile, found in the cache or not.
@@ -198,7 +203,7 @@ bool write_cached_product(autograd_cache::Cache& cache,
                    entry->blobs.at("sample_inputs"),
                    specialisations->second,
                    entry->blobs.at("sizes"),
-                   options.device},
+                   name_of(device_of(options))},
                   out,
                   options.instances);
   } catch (const std::exception& failure) {
@@ -244,10 +249,7 @@ fs::path aot_compile(const fs::path& archive,
   GraphReport done;
   std::optional<autograd_cache::Key> key;
   if (cache) {
-    key = environment_key(generator, options.identity, device_of(options))
-              .add("archive", cache->digest_of_file(archive).hex())
-              .add("instances", std::to_string(options.instances))
-              .build();
+    key = key_of_archive(cache->digest_of_file(archive), options, generator, device_of(options));
   }
   if (!key || !write_cached_product(*cache, *key, generator, archive, out, options, done)) {
     const TemporaryDirectory scratch("kiln-aot");
@@ -261,8 +263,11 @@ fs::path aot_compile(const fs::path& archive,
     WeightsAhead ahead(out, weights.data);
     const Product product =
         compile_program(program, weights, options, cache.get(), scratch.path(), done);
-    const auto places =
-        product.library.entry ? locate_weights(archive, product.constants) : std::nullopt;
+    // The key is that of code for another device where the archive itself is for a GPU.
+    const bool is_as_keyed = product.device == name_of(device_of(options));
+    const auto places = product.library.entry && is_as_keyed
+                            ? locate_weights(archive, product.constants)
+                            : std::nullopt;
     if (places) {
       autograd_cache::Entry entry = *product.library.entry;
       entry.blobs.emplace("sample_inputs", product.sample_inputs);

@@ -158,6 +158,17 @@ autograd_cache::Key key_of(const ir::Graph& graph,
       .build();
 }
 
+autograd_cache::Key key_of_archive(const Digest& archive,
+                                   const CompileOptions& options,
+                                   const codegen::Options& generator,
+                                   ir::DeviceType device) {
+  return environment_key(generator, options.identity, device)
+      .add("device", options.device)
+      .add("archive", archive.hex())
+      .add("instances", std::to_string(options.instances))
+      .build();
+}
+
 // One line each: "stamp …", "version …", "features …" (of the CPU), "operator NAME IDENTITY".
 std::string guards_of(const ir::Graph& graph, const codegen::Options& options) {
   std::string guards = "stamp " + codegen::compiler_stamp(options).value_or("") + "\nversion " +

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kiln/autograd_cache/cache.hpp"
+#include "kiln/base/digest.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "kiln/ir/graph.hpp"
 #include "kiln/options.hpp"
@@ -28,6 +29,14 @@ std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options)
 [[nodiscard]] autograd_cache::Key key_of(const ir::Graph& graph,
                                          const codegen::Options& options,
                                          const std::string& identity);
+
+/// The key of what an archive, by the digest of its file, is compiled to: the program is not read.
+/// `device` is what code is generated for. Where `options` name none and the archive turns out to
+/// be for another one, what is made of it must not be kept under this key.
+[[nodiscard]] autograd_cache::Key key_of_archive(const Digest& archive,
+                                                 const CompileOptions& options,
+                                                 const codegen::Options& generator,
+                                                 ir::DeviceType device);
 
 /// The guards of an entry that is made here and now from `graph`: the compiler, what the CPU must
 /// have, and the custom operators with their identities.

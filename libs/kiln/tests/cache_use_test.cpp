@@ -92,6 +92,21 @@ TEST_CASE("CA-05 a change of any field of any key component is a miss", "[kiln][
   }
 }
 
+TEST_CASE("CA-05 whatever an archive is compiled with is in its key", "[kiln][cache_use]") {
+  const codegen::Options generator;
+  const CompileOptions original;
+  CompileOptions for_cpu, many, named;
+  for_cpu.device = "cpu";  // Unlike no device at all, which is the archive's own.
+  many.instances = original.instances + 1;
+  named.identity = "model 2";
+  const auto key = [&](const CompileOptions& options, const char* archive = "a") {
+    return key_of_archive(digest(archive), options, generator, ir::DeviceType::kCpu).digest();
+  };
+  const std::set<Digest> keys = {
+      key(original), key(for_cpu), key(many), key(named), key(original, "b")};
+  CHECK(keys.size() == 5);
+}
+
 TEST_CASE("CA-05 names are no part of a key", "[kiln][cache_use]") {
   const Situation original;
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
