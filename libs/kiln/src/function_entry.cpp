@@ -219,8 +219,10 @@ Key key_of_arguments(const CompileOptions& options,
                      const std::string& arguments,
                      const ThreadGuard& thread,
                      const torch::nn::Module* module) {
-  const bool on_gpu = std::ranges::any_of(
-      inputs, [](const at::Tensor& input) { return input.defined() && input.is_cuda(); });
+  const bool on_gpu =
+      std::ranges::any_of(
+          inputs, [](const at::Tensor& input) { return input.defined() && input.is_cuda(); }) ||
+      (module != nullptr && has_cuda_tensor(*module));
   return environment_key(graph_options(options),
                          options.identity,
                          on_gpu ? ir::DeviceType::kCuda : ir::DeviceType::kCpu)

@@ -88,6 +88,15 @@ std::string description_of(const torch::nn::Module& module) {
   return text;
 }
 
+bool has_cuda_tensor(const torch::nn::Module& module) {
+  bool found = false;
+  visit_tensors(module, [&](const std::string&, const at::Tensor& tensor) {
+    found = tensor.defined() && tensor.is_cuda();
+    return found;
+  });
+  return found;
+}
+
 std::optional<std::vector<at::Tensor>> tensors_named(const std::vector<std::string>& names,
                                                      const torch::nn::Module& module) {
   std::unordered_map<std::string, at::Tensor> all;

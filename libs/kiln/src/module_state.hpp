@@ -32,6 +32,9 @@ class ModuleState {
 /// what another process can compare.
 [[nodiscard]] std::string description_of(const torch::nn::Module& module);
 
+/// Whether a parameter or buffer of `module` is on a GPU.
+[[nodiscard]] bool has_cuda_tensor(const torch::nn::Module& module);
+
 /// The parameters and buffers of `names`, or nothing if `module` does not have one of them.
 [[nodiscard]] std::optional<std::vector<at::Tensor>> tensors_named(
     const std::vector<std::string>& names, const torch::nn::Module& module);

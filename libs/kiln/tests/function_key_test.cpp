@@ -9,6 +9,7 @@
 #include "function_cache.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "module_state.hpp"
 
 namespace kiln {
 namespace {
@@ -93,6 +94,18 @@ TEST_CASE("CA-05 whatever a call runs under is in the key of a function with an 
     CHECK(is_found());
   }
   CHECK(is_found());
+}
+
+TEST_CASE("CA-05 a module is on a GPU if one of its tensors is", "[kiln][function_key]") {
+  torch::nn::Linear layer(2, 2);
+  CHECK_FALSE(has_cuda_tensor(*layer));
+  // Where it is, and nothing else: there need not be a GPU.
+  const at::Tensor on_gpu =
+      at::detail::make_tensor<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                               c10::scalarTypeToTypeMeta(at::kFloat),
+                                               c10::Device(c10::kCUDA, 0));
+  layer->register_buffer("scale", on_gpu);
+  CHECK(has_cuda_tensor(*layer));
 }
 
 }  // namespace
