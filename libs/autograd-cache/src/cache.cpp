@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <exception>
 #include <utility>
 
 #include "cache_state.hpp"
@@ -23,6 +24,36 @@ std::optional<Entry> Cache::find(const Key& key, const GuardPredicate& holds) {
   State::Lookup lookup = state_->look_up(key, holds);
   state_->account_for(key, lookup);
   return std::move(lookup.entry);
+}
+
+void Cache::State::drop(const Key& key, const Entry& entry) {
+  memory.drop(key.digest(), entry.guards);
+  static_cast<void>(store->find_variant(key.digest(), [&](std::span<const std::byte> bytes) {
+    const std::optional<Record> record = parse_or_nothing(bytes);
+    const bool is_same = record && record->guards == entry.guards && record->blobs == entry.blobs;
+    return is_same ? Verdict::kDrop : Verdict::kSkip;
+  }));
+}
+
+bool Cache::find_and_use(const Key& key,
+                         const GuardPredicate& holds,
+                         const std::function<void(const Entry&)>& use) {
+  if (!enabled()) {
+    return false;
+  }
+  State::Lookup lookup = state_->look_up(key, holds);
+  if (lookup.entry) {
+    try {
+      use(*lookup.entry);
+    } catch (const std::exception& failure) {
+      KILN_LOG(kInfo, "autograd-cache", "an entry cannot be used: " << failure.what());
+      lookup.damage = failure.what();
+      state_->drop(key, *lookup.entry);
+      lookup.entry.reset();
+    }
+  }
+  state_->account_for(key, lookup);
+  return lookup.entry.has_value();
 }
 
 bool Cache::put(const Key& key, const Entry& entry) {

@@ -132,7 +132,7 @@ void Cache::State::look_on_disk(const Key& key, const GuardPredicate& holds, Loo
     switch (examine(key, bytes, holds, entry)) {
       case Outcome::kHit: return Verdict::kTake;
       case Outcome::kGuardMiss: lookup.guard_miss = true; return Verdict::kSkip;
-      case Outcome::kFilesGone: lookup.files_gone = true; return Verdict::kDrop;
+      case Outcome::kFilesGone: lookup.damage = "its files are gone"; return Verdict::kDrop;
       case Outcome::kDamaged: count(&Counters::corrupt); return Verdict::kDrop;
     }
     return Verdict::kSkip;
@@ -183,12 +183,13 @@ void Cache::State::account_for(const Key& key, const Lookup& lookup) {
     }
     return;
   }
-  count(lookup.guard_miss && !lookup.files_gone ? &Counters::guard_miss : &Counters::miss);
+  count(lookup.guard_miss && lookup.damage.empty() ? &Counters::guard_miss : &Counters::miss);
   if (mode != Mode::kRead && store->writable()) {
     journal.remember_miss(key);
   }
-  if (lookup.files_gone && strict()) {
-    throw Error(ErrorCode::kCorrupt, "a cache entry's files are gone: " + key.digest().hex());
+  if (!lookup.damage.empty() && strict()) {
+    throw Error(ErrorCode::kCorrupt,
+                "the cache entry " + key.digest().hex() + " cannot be used: " + lookup.damage);
   }
 }
 

@@ -30,7 +30,7 @@ struct Cache::State {
     std::optional<Entry> entry;
     std::uint64_t Counters::* tier = nullptr;  // Beside `hit`, if it was not the disk.
     bool guard_miss = false;
-    bool files_gone = false;
+    std::string damage = {};  // Why an entry that was there cannot be used.
   };
   Lookup look_up(const Key& key, const GuardPredicate& holds);
   /// Counts what `look_up` found; throws in strict mode what is worth it.
@@ -41,6 +41,9 @@ struct Cache::State {
   bool save(const Key& key,
             const Entry& entry,
             std::map<std::string, std::filesystem::path>* placed = nullptr);
+
+  /// Removes an entry that was found and cannot be used.
+  void drop(const Key& key, const Entry& entry);
 
   [[nodiscard]] bool strict() const { return mode == Mode::kStrict; }
   [[nodiscard]] bool saves() const { return store && mode != Mode::kRead; }

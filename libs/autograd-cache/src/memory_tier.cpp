@@ -41,11 +41,7 @@ void MemoryTier::keep(const Digest& key, const Entry& entry) {
   if (!stamps || bytes > max_bytes_) {
     return;
   }
-  for (const auto& item : items_under(key)) {
-    if (item->entry.guards == entry.guards) {
-      forget(item.get());
-    }
-  }
+  drop(key, entry.guards);
   const std::lock_guard lock(mutex_);
   items_.push_front(std::make_shared<const Item>(Item{key, entry, std::move(*stamps), bytes}));
   by_key_.emplace(key, items_.begin());
@@ -69,6 +65,14 @@ std::optional<Entry> MemoryTier::find(const Digest& key,
     forget(item.get());
   }
   return std::nullopt;
+}
+
+void MemoryTier::drop(const Digest& key, const std::string& guards) {
+  for (const auto& item : items_under(key)) {
+    if (item->entry.guards == guards) {
+      forget(item.get());
+    }
+  }
 }
 
 void MemoryTier::clear() {

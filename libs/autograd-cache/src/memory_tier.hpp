@@ -30,6 +30,8 @@ class MemoryTier {
   [[nodiscard]] std::optional<Entry> find(
       const Digest& key, const std::function<bool(const std::string& guards)>& holds);
 
+  /// Forgets the entry under `key` that has these guards.
+  void drop(const Digest& key, const std::string& guards);
   void clear();
 
  private:

@@ -100,6 +100,33 @@ TEST_CASE("CA-07 an entry whose file is gone is a miss and is dropped", "[autogr
   CHECK(cache.stats().variants == 0);
 }
 
+TEST_CASE("CA-07 CA-10 an entry that its user cannot use is a miss and is dropped",
+          "[autograd-cache][cache]") {
+  const TemporaryDirectory directory;
+  CacheOptions options = options_for(directory);
+  options.memory_bytes = static_cast<std::uint64_t>(GENERATE(0, 1 << 20));
+  Cache cache(options);
+  cache.put(key_of("g"), {.guards = "4", .blobs = {{"for", "4"}}, .files = {}});
+  cache.put(key_of("g"), {.guards = "5", .blobs = {{"for", "5"}}, .files = {}});
+  std::string used;
+  CHECK(cache.find_and_use(
+      key_of("g"), equals("4"), [&](const Entry& entry) { used += entry.blobs.at("for"); }));
+  CHECK(used == "4");
+  CHECK_FALSE(cache.find_and_use(key_of("h"), {}, [&](const Entry&) { used += "h"; }));
+  CHECK(used == "4");
+
+  const auto fail = [](const Entry&) { throw std::runtime_error("not a library"); };
+  CHECK_FALSE(cache.find_and_use(key_of("g"), equals("4"), fail));
+
+  CHECK(cache.counters().hit == 1);
+  CHECK(cache.counters().miss == 2);
+  CHECK(cache.stats().variants == 1);
+  CHECK_FALSE(cache.find(key_of("g"), equals("4")).has_value());
+  Cache strict(options_for(directory, Mode::kStrict));
+  CHECK(code_of([&] { strict.find_and_use(key_of("g"), equals("5"), fail); }) ==
+        ErrorCode::kCorrupt);
+}
+
 TEST_CASE("CA-08 CA-11 everything is counted, bypasses by their reason",
           "[autograd-cache][cache]") {
   const TemporaryDirectory directory;

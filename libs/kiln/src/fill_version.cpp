@@ -193,6 +193,9 @@ std::optional<Tensors> Function::State::fill(Version& version,
                                              const Tensors& inputs,
                                              bool has_identity) {
   const Stopwatch watch;
+  if (cache && !can_be_cached(options)) {
+    cache->bypass("the program has compilers or a partition function of its own");
+  }
   std::optional<autograd_cache::Key> call_key;
   if (has_identity && cache && can_be_cached(options) && !options.identity.empty()) {
     call_key = key_of_call(options, inputs, version.thread, module.get());

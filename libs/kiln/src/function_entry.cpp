@@ -8,7 +8,6 @@
 #include "cache_use.hpp"
 #include "kiln/autograd_dispatch/plan_bytes.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/base/log.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "kiln/ir/canonical.hpp"
 #include "model_library.hpp"
@@ -286,25 +285,20 @@ std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
   };
   const auto holds = [&](std::string_view text) {
     const FunctionGuards guards(text);
-    const std::optional<Tensors> found = captured_by(guards);
-    if (!found || !guards.sizes_hold(inputs) || !guards_hold(guards.graphs, generator)) {
+    const std::optional<Tensors> tensors = captured_by(guards);
+    if (!tensors || !guards.sizes_hold(inputs) || !guards_hold(guards.graphs, generator)) {
       return false;
     }
     Tensors all = inputs;
-    all.insert(all.end(), found->begin(), found->end());
+    all.insert(all.end(), tensors->begin(), tensors->end());
     return guards.relations.empty() ||
            accepts(autograd_dispatch::plan_from_bytes(guards.relations), all);
   };
-  const std::optional<Entry> entry = cache.find(key, holds);
-  if (!entry) {
-    return std::nullopt;
-  }
-  try {
-    return load_function(*entry, *captured_by(FunctionGuards(entry->guards)), options);
-  } catch (const std::exception& failure) {
-    KILN_LOG(kInfo, "kiln", "ignoring an unusable cache entry: " << failure.what());
-    return std::nullopt;
-  }
+  std::optional<FoundFunction> found;
+  cache.find_and_use(key, holds, [&](const Entry& entry) {
+    found = load_function(entry, *captured_by(FunctionGuards(entry.guards)), options);
+  });
+  return found;
 }
 
 void save_as(autograd_cache::Cache& cache,

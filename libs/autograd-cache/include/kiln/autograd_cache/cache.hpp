@@ -93,6 +93,14 @@ class Cache {
   /// Returns the most recently used entry under `key` whose guards hold. No predicate takes any.
   [[nodiscard]] std::optional<Entry> find(const Key& key, const GuardPredicate& holds = {});
 
+  /// Finds an entry likewise and hands it to `use`; returns whether there was one. One that `use`
+  /// throws at is of no use to anybody: it is removed, and counted as a miss.
+  ///
+  /// Throws `Error` with `kCorrupt` for such an entry, in `Mode::kStrict` only.
+  bool find_and_use(const Key& key,
+                    const GuardPredicate& holds,
+                    const std::function<void(const Entry&)>& use);
+
   /// Stores `entry`, and copies of its files, under `key`, in addition to entries with other
   /// guards.
   ///

@@ -14,7 +14,7 @@ struct Counters {
   std::uint64_t hit = 0;             ///< Wherever the entry was found.
   std::uint64_t memory_hit = 0;      ///< Of those: this process had it.
   std::uint64_t remote_hit = 0;      ///< Of those: it came from the remote tier.
-  std::uint64_t miss = 0;            ///< No entry under the key, or its files are gone.
+  std::uint64_t miss = 0;            ///< No entry under the key, or none that can be used.
   std::uint64_t guard_miss = 0;      ///< Entries under the key, but none whose guards hold.
   std::uint64_t bypass = 0;          ///< Programs that cannot be cached.
   std::uint64_t saved = 0;           ///< Entries that were stored.
