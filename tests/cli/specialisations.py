@@ -34,6 +34,11 @@ class Repeated(torch.nn.Module):
         return x.repeat(times)
 
 
+class Rectified(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+
 def attempt(*arguments, folder, **more):
     environment = {**os.environ, "KILN_CACHE_DIR": f"{folder}/cache", "TMPDIR": str(folder), **more}
     return subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
@@ -168,6 +173,36 @@ def test_sizes_that_a_package_does_not_have_are_refused(folder):
         message = refusal("run", package, "--size", asked, folder=folder)
         assert said in message, (asked, message)
     assert "declares no dynamic sizes, so --size does not apply" in refusal("run", fixed, "--size", "n=2", folder=folder)
+
+
+def test_sizes_that_nobody_asked_to_change_are_checked(folder):
+    package, given = f"{folder}/out.pt2", f"{folder}/given.pt"
+    kiln("compile", archive_with_dims(folder, Masked()), "-o", package, folder=folder)
+    right = (torch.randn(4, 10), torch.randn(4, 11), torch.randn(10))
+    for inputs, said in ((right, None),
+                         ((right[0], torch.randn(4, 13), right[2]), "mask[1] is 13"),
+                         ((right[0], right[1], torch.randn(9)), "weight[0] is 9"),
+                         ((right[0], right[1], torch.randn(10, 1)), "weight has 2 dimensions"),
+                         ((torch.randn(0, 10), right[1], right[2]), "ids[0] is 0")):
+        torch.save(inputs, given)
+        command = ["run", package, "--inputs", given, "--size", "ids[0]=7"]
+        if said is None:
+            kiln(*command, folder=folder)
+        else:
+            assert said in refusal(*command, folder=folder), said
+    twice = refusal("run", package, "--size", "ids[0]=7", "--size", "mask[0]=8", folder=folder)
+    assert "and another --size makes it 7" in twice, twice
+
+
+def test_a_fixed_size_is_not_changed_by_another_that_varies(folder):
+    path, package, given = (pathlib.Path(folder) / name for name in ("in.pt2", "out.pt2", "given.pt"))
+    program = torch.export.export(
+        Rectified(), (torch.randn(4, 8),), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
+    torch.export.save(program, path)
+    kiln("compile", path, "-o", package, folder=folder)
+    torch.save((torch.randn(4, 5),), given)
+    message = refusal("run", package, "--inputs", given, "--size", "x[0]=7", folder=folder)
+    assert "x[1] is 5, and the package takes 8" in message, message
 
 
 def test_an_archive_of_fixed_sizes_is_compiled_without_a_word(folder):

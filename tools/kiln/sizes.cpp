@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +18,7 @@ namespace {
 
 struct DeclaredInput {
   std::string name;
+  bool is_integer = false;
   std::vector<ir::Expr> sizes;  // Of an integer: itself.
 };
 
@@ -41,6 +43,7 @@ DeclaredSizes read_sizes(const std::string& text) {
       DeclaredInput& declared = sizes.inputs.emplace_back();
       declared.name = input.at("name");
       const nlohmann::json& dims = input.at("sizes");
+      declared.is_integer = !dims.is_array();
       for (const nlohmann::json& size : dims.is_array() ? dims : nlohmann::json{dims}) {
         declared.sizes.push_back(expr_of(size));
       }
@@ -56,6 +59,12 @@ std::string place(const DeclaredInput& input, std::size_t dim) {
   return input.name + "[" + std::to_string(dim) + "]";
 }
 
+// "1 … 512"
+std::string describe_range(const ir::Range& range) {
+  return std::to_string(range.low) + " … " +
+         (range.high == ir::Range().high ? "any" : std::to_string(range.high));
+}
+
 // "s31, which is x[0] and y[0]: 1 … 512"
 std::string describe_symbol(const DeclaredSizes& sizes,
                             const std::string& symbol,
@@ -68,9 +77,7 @@ std::string describe_symbol(const DeclaredSizes& sizes,
       }
     }
   }
-  return symbol + (places.empty() ? "" : ", which is " + places) + ": " +
-         std::to_string(range.low) + " … " +
-         (range.high == ir::Range().high ? "any" : std::to_string(range.high));
+  return symbol + (places.empty() ? "" : ", which is " + places) + ": " + describe_range(range);
 }
 
 std::string describe_symbols(const DeclaredSizes& sizes) {
@@ -105,6 +112,18 @@ std::optional<std::pair<std::string, std::int64_t>> binding_of(const DeclaredSiz
   return std::nullopt;
 }
 
+void require_in_range(const std::string& item,
+                      const std::string& symbol,
+                      std::int64_t value,
+                      const ir::Ranges& ranges) {
+  const auto range = ranges.find(symbol);
+  if (range != ranges.end() && (value < range->second.low || value > range->second.high)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--size " + item + " makes " + symbol + " " + std::to_string(value) +
+                    "; it must be " + describe_range(range->second));
+  }
+}
+
 ir::Bindings parse_wanted(const std::vector<std::string>& wanted, const DeclaredSizes& sizes) {
   ir::Bindings bindings;
   for (const std::string& item : wanted) {
@@ -124,41 +143,85 @@ ir::Bindings parse_wanted(const std::vector<std::string>& wanted, const Declared
           ErrorCode::kInvalidArgument,
           "the package has no size '" + name + "' that varies; it has " + describe_symbols(sizes));
     }
-    bindings.insert_or_assign(binding->first, binding->second);
+    require_in_range(item, binding->first, binding->second, sizes.symbols);
+    const auto known = bindings.emplace(binding->first, binding->second).first;
+    if (known->second != binding->second) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "--size " + item + " makes " + binding->first + " " +
+                      std::to_string(binding->second) + ", and another --size makes it " +
+                      std::to_string(known->second));
+    }
   }
   return bindings;
 }
 
-// What the inputs give for the symbols that are not bound yet.
-void bind_rest(const DeclaredSizes& sizes,
-               const std::vector<at::Tensor>& inputs,
-               ir::Bindings& bindings) {
+void require_dimensions(const DeclaredInput& declared, const at::Tensor& input) {
+  const std::size_t dims = declared.is_integer ? 0 : declared.sizes.size();
+  if (static_cast<std::size_t>(input.dim()) != dims) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the input " + declared.name + " has " + std::to_string(input.dim()) +
+                    " dimensions, and the package takes " + std::to_string(dims));
+  }
+}
+
+// The size of a dimension, or the integer that the input is.
+std::int64_t size_of(const DeclaredInput& declared, const at::Tensor& input, std::size_t dim) {
+  return declared.is_integer ? input.item().toLong() : input.size(static_cast<std::int64_t>(dim));
+}
+
+// What is asked for, and what the inputs give for the other symbols.
+ir::Bindings with_rest_bound(const DeclaredSizes& sizes,
+                             const std::vector<at::Tensor>& inputs,
+                             ir::Bindings bindings) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (std::size_t dim = 0; dim < sizes.inputs[i].sizes.size(); ++dim) {
       if (const auto form = ir::linear_form(sizes.inputs[i].sizes[dim])) {
-        const bool is_integer = inputs[i].dim() == 0;
-        const std::int64_t size =
-            is_integer ? inputs[i].item().toLong() : inputs[i].size(static_cast<std::int64_t>(dim));
+        const std::int64_t size = size_of(sizes.inputs[i], inputs[i], dim);
         bindings.emplace(form->symbol, (size - form->shift) / form->scale);
       }
     }
   }
+  return bindings;
 }
 
+[[noreturn]] void refuse_size(const DeclaredInput& declared,
+                              std::size_t dim,
+                              std::int64_t is,
+                              std::int64_t should) {
+  const ir::Expr& size = declared.sizes[dim];
+  throw Error(ErrorCode::kInvalidArgument,
+              place(declared, dim) + " is " + std::to_string(is) + ", and the package takes " +
+                  (size.is_constant() ? "" : size.to_string() + " = ") + std::to_string(should) +
+                  " with these inputs; --size changes only what it names");
+}
+
+// With other sizes where an expression has one of the symbols that are asked for.
 at::Tensor resized_input(at::Tensor input,
-                         const std::vector<ir::Expr>& sizes,
+                         const DeclaredInput& declared,
+                         const ir::Bindings& asked,
                          const ir::Bindings& bindings) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const std::int64_t size = sizes[i].evaluate(bindings);
-    if (input.dim() == 0) {
+  for (std::size_t i = 0; i < declared.sizes.size(); ++i) {
+    const std::int64_t size = declared.sizes[i].evaluate(bindings);
+    const std::int64_t given = size_of(declared, input, i);
+    if (given == size) {
+      continue;
+    }
+    const std::vector<std::string> symbols = declared.sizes[i].symbols();
+    const bool is_asked_for = std::ranges::any_of(
+        symbols, [&](const std::string& symbol) { return asked.contains(symbol); });
+    if (!is_asked_for) {
+      refuse_size(declared, i, given, size);
+    }
+    if (declared.is_integer) {
       return at::scalar_tensor(size, input.options());
     }
-    const auto dim = static_cast<std::int64_t>(i);
-    if (input.size(dim) != size) {
-      // Its own rows, so that indices stay valid.
-      const at::Tensor rows = at::arange(size, input.options().dtype(at::kLong));
-      input = input.index_select(dim, rows.remainder(input.size(dim)));
+    if (given == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  place(declared, i) + " is 0: there is nothing to repeat for --size");
     }
+    // Its own rows, so that indices stay valid.
+    const at::Tensor rows = at::arange(size, input.options().dtype(at::kLong));
+    input = input.index_select(static_cast<std::int64_t>(i), rows.remainder(given));
   }
   return input;
 }
@@ -182,15 +245,18 @@ std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
                 package.string() + " declares no dynamic sizes, so --size does not apply");
   }
   const DeclaredSizes sizes = read_sizes(text);
-  ir::Bindings bindings = parse_wanted(wanted, sizes);
+  const ir::Bindings asked = parse_wanted(wanted, sizes);
   if (sizes.inputs.size() != inputs.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the package takes " + std::to_string(sizes.inputs.size()) + " inputs, and " +
                     std::to_string(inputs.size()) + " are given");
   }
-  bind_rest(sizes, inputs, bindings);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i] = resized_input(inputs[i], sizes.inputs[i].sizes, bindings);
+    require_dimensions(sizes.inputs[i], inputs[i]);
+  }
+  const ir::Bindings bindings = with_rest_bound(sizes, inputs, asked);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = resized_input(inputs[i], sizes.inputs[i], asked, bindings);
   }
   return inputs;
 }

@@ -20,9 +20,10 @@ inline constexpr const char* kSizeHelp =
 
 /// `inputs`, which the package's sizes describe, with the rows of each dimension that varies
 /// repeated, or cut, until it has the size that `wanted` ("batch=7", "x[0]=7") gives it. What is
-/// not named stays.
+/// not named stays, and must be what the package takes.
 ///
-/// Throws `Error` with `kInvalidArgument` naming what the package does not have, and what it has.
+/// Throws `Error` with `kInvalidArgument` naming what the package does not have, and what it has;
+/// a size out of its range; and inputs whose other sizes the package does not take.
 [[nodiscard]] std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
                                               const std::filesystem::path& package,
                                               const std::vector<std::string>& wanted);
