@@ -10,6 +10,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/container_runtime/package.hpp"
+#include "kiln/model.hpp"
 #include "sizes.hpp"
 
 namespace kiln::tool {
@@ -84,6 +85,10 @@ at::Tensor read_npy(const std::string& path) {
   return tensor;
 }
 
+bool takes_inputs(const std::filesystem::path& package) {
+  return !load(package).input_names().empty();
+}
+
 // Where a package is to run, if it says.
 std::optional<c10::Device> device_of(const std::filesystem::path& package) {
   if (package.extension() != ".pt2") {
@@ -128,7 +133,7 @@ std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
                                    const std::vector<std::string>& files,
                                    const std::vector<std::string>& sizes) {
   std::vector<at::Tensor> inputs = files.empty() ? sample_inputs(package) : read_inputs(files);
-  if (inputs.empty() && files.empty()) {
+  if (inputs.empty() && files.empty() && takes_inputs(package)) {
     throw Error(
         ErrorCode::kInvalidArgument,
         package.string() + " has no sample inputs; give them with --inputs FILE.npy or FILE.pt");

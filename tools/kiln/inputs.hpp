@@ -17,7 +17,7 @@ namespace kiln::tool {
 [[nodiscard]] std::vector<at::Tensor> sample_inputs(const std::filesystem::path& package);
 
 /// `files` if there are any, else the package's samples, with the `sizes` that are asked for
-/// (sizes.hpp). Throws `kInvalidArgument` if there are neither.
+/// (sizes.hpp). Throws `kInvalidArgument` if there are neither and the package takes inputs.
 [[nodiscard]] std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
                                                  const std::vector<std::string>& files,
                                                  const std::vector<std::string>& sizes = {});

@@ -35,31 +35,54 @@ double sum_of(const at::Tensor& tensor) {
   return tensor.to(at::kDouble).sum().item<double>();
 }
 
+// A tuple: `torch.load` refuses lists with the tags that libtorch writes.
+std::vector<char> pickled_tuple(const std::vector<at::Tensor>& outputs) {
+  std::vector<c10::IValue> items;
+  for (const at::Tensor& output : outputs) {
+    items.push_back(output.defined() ? c10::IValue(output) : c10::IValue());
+  }
+  return torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(items)));
+}
+
+nlohmann::json to_json(std::size_t number, const at::Tensor& output) {
+  nlohmann::json row = {{"output", number}, {"type", describe(output)}};
+  if (output.defined()) {
+    row["sum"] = sum_of(output);
+    row["checksum"] = checksum(output);
+  }
+  return row;
+}
+
+void print(std::size_t number, const at::Tensor& output) {
+  std::cout << "output " << number << "  " << describe(output);
+  if (output.defined()) {
+    std::cout << "  sum " << sum_of(output) << "  checksum " << checksum(output);
+  }
+  std::cout << "\n";
+}
+
+// Where the program returns None, an output is an undefined tensor.
 int run_package(const RunArguments& arguments, bool json) {
   const std::vector<at::Tensor> inputs =
       inputs_for(arguments.package, arguments.inputs, arguments.sizes);
   Model model = load(arguments.package);
   std::vector<at::Tensor> outputs = model.run(inputs);
   for (at::Tensor& output : outputs) {
-    output = output.cpu();  // To be looked at.
+    if (output.defined()) {
+      output = output.cpu();  // To be looked at.
+    }
   }
 
   if (!arguments.save.empty()) {
-    // A tuple: `torch.load` refuses lists with the tags that libtorch writes.
-    const std::vector<char> pickled = torch::jit::pickle_save(
-        c10::ivalue::Tuple::create(std::vector<c10::IValue>(outputs.begin(), outputs.end())));
+    const std::vector<char> pickled = pickled_tuple(outputs);
     write_file_atomically(arguments.save, std::string_view(pickled.data(), pickled.size()));
   }
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (json) {
-      rows.push_back({{"output", i},
-                      {"type", describe(outputs[i])},
-                      {"sum", sum_of(outputs[i])},
-                      {"checksum", checksum(outputs[i])}});
+      rows.push_back(to_json(i, outputs[i]));
     } else {
-      std::cout << "output " << i << "  " << describe(outputs[i]) << "  sum " << sum_of(outputs[i])
-                << "  checksum " << checksum(outputs[i]) << "\n";
+      print(i, outputs[i]);
     }
   }
   if (json) {
