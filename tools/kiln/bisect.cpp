@@ -1,11 +1,8 @@
 #include "bisect.hpp"
 
 #include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <dlfcn.h>
 
-#include <cmath>
-#include <limits>
 #include <map>
 
 #include "inputs.hpp"
@@ -29,50 +26,6 @@ using Values = std::map<std::string, at::Tensor>;
 
 at::ScalarType scalar_type(const std::string& dtype) {
   return static_cast<at::ScalarType>(*ir::parse_dtype(dtype));
-}
-
-double default_tolerance(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-    case at::kComplexDouble: return 1e-9;
-    case at::kHalf: return 1e-2;
-    case at::kBFloat16: return 5e-2;
-    default: return at::isIntegralType(type, true) ? 0 : 1e-4;
-  }
-}
-
-// Elements may differ by `tolerance` of their own size and of the tensor's largest: sums are added
-// in another order.
-std::optional<Difference> compare(const std::string& name,
-                                  const at::Tensor& computed,
-                                  const at::Tensor& expected,
-                                  std::optional<double> tolerance) {
-  if (expected.numel() == 0) {
-    return std::nullopt;
-  }
-  const double allowed = tolerance.value_or(default_tolerance(expected.scalar_type()));
-  const auto plain = [](const at::Tensor& tensor) {
-    const at::Tensor real = tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor;
-    return real.to(at::kDouble).contiguous().flatten();
-  };
-  const at::Tensor is = plain(computed);
-  const at::Tensor should = plain(expected);
-  const double infinity = std::numeric_limits<double>::infinity();
-  const at::Tensor finite = should.isfinite();
-  const at::Tensor magnitudes = at::where(finite, should.abs(), 0.0);
-  const at::Tensor limit = allowed * (magnitudes + magnitudes.max());
-  const at::Tensor same = is.eq(should).logical_or(is.isnan().logical_and(should.isnan()));
-  at::Tensor distance = at::where(same, at::zeros_like(is), (is - should).abs());
-  distance = distance.nan_to_num(infinity, infinity);
-  const at::Tensor wrong = distance.gt(limit);
-  const auto count = wrong.sum().item<std::int64_t>();
-  if (count == 0) {
-    return std::nullopt;
-  }
-  return Difference{name,
-                    distance.max().item<double>(),
-                    count,
-                    wrong.to(at::kByte).argmax().item<std::int64_t>()};
 }
 
 // With the same strides, even where elements share their place.
@@ -172,7 +125,9 @@ class Memory {
   Memory(const Plan& plan, const Values& values) : plan_(plan), buffers_(plan.buffers.size()) {
     for (const auto& [name, location] : plan.values) {
       const auto found = values.find(name);
-      if (found != values.end() && plan.is_whole(location)) {
+      // A view may read the same bytes as another type.
+      const at::ScalarType type = scalar_type(plan.buffers[location.buffer].dtype);
+      if (found != values.end() && plan.is_whole(location) && found->second.scalar_type() == type) {
         names_[location.buffer] = name;
         expected_[location.buffer] = found->second;
       }
@@ -255,26 +210,29 @@ std::vector<Difference> run_kernel(const Plan& plan,
 }
 
 // The program as a whole: memory that is shared, calls of libtorch, what happens at the ends.
-std::vector<Difference> compare_outputs(const ir::Graph& program,
-                                        const std::vector<at::Tensor>& inputs,
-                                        std::optional<double> tolerance) {
+void compare_outputs(const ir::Graph& program,
+                     const std::vector<at::Tensor>& inputs,
+                     std::optional<double> tolerance,
+                     BisectResult& result) {
   const TemporaryDirectory directory("kiln-bisect");
   const fs::path library = directory.path() / "model.so";
   codegen::compile(program, library);
   const std::vector<at::Tensor> expected = capture::Interpreter(program).run(copies_of(inputs));
-  const std::vector<at::Tensor> computed =
-      container_runtime::Runner(library).run(copies_of(inputs));
-  std::vector<Difference> differences;
+  // An input that the program writes is not an output of the library: it is written where it is.
+  const std::vector<at::Tensor> arguments = copies_of(inputs);
+  const std::vector<at::Tensor> computed = container_runtime::Runner(library).run(arguments);
   for (std::size_t i = 0, next = 0; i < expected.size(); ++i) {
     const ir::Output& output = program.outputs()[i];
-    if (output.kind != ir::OutputKind::kMutation && output.value.valid()) {
-      if (auto difference = compare(
-              program.value(output.value).name, computed.at(next++), expected[i], tolerance)) {
-        differences.push_back(std::move(*difference));
-      }
+    if (!output.value.valid()) {
+      continue;
+    }
+    const bool is_update = output.kind == ir::OutputKind::kMutation;
+    const at::Tensor& is = is_update ? arguments.at(output.input) : computed.at(next++);
+    ++result.outputs_checked;
+    if (auto difference = compare(program.value(output.value).name, is, expected[i], tolerance)) {
+      result.outputs.push_back(std::move(*difference));
     }
   }
-  return differences;
 }
 
 // A graph with its plan, and what it runs on.
@@ -380,7 +338,7 @@ BisectResult bisect(const fs::path& dump, const BisectOptions& options) {
       break;
     }
   }
-  result.outputs = compare_outputs(program, inputs, options.tolerance);
+  compare_outputs(program, inputs, options.tolerance, result);
   return result;
 }
 

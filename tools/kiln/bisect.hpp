@@ -7,15 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace kiln::tool {
+#include "difference.hpp"
 
-/// A difference between what was computed and what the interpreter says.
-struct Difference {
-  std::string value;       ///< Of the graph.
-  double largest = 0;      ///< Absolute; infinite where one is NaN and the other is not.
-  std::int64_t count = 0;  ///< Elements that differ by more than is allowed.
-  std::int64_t first = 0;  ///< The first of them, in row-major order.
-};
+namespace kiln::tool {
 
 /// One kernel call that is wrong.
 struct WrongKernel {
@@ -36,6 +30,7 @@ struct BisectOptions {
 struct BisectResult {
   std::size_t kernels_checked = 0;  ///< Calls.
   std::optional<WrongKernel> first;
+  std::size_t outputs_checked = 0;  ///< Of the whole program, inputs that it writes included.
   /// Of the whole program, compiled anew: differences at its outputs.
   std::vector<Difference> outputs;
 };

@@ -1,5 +1,6 @@
 // kiln bisect: the first kernel of a dump that is wrong.
 
+#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@ nlohmann::json to_json(const std::vector<Difference>& differences) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Difference& difference : differences) {
     rows.push_back({{"value", difference.value},
+                    {"form", difference.form},
                     {"largest", difference.largest},
                     {"count", difference.count},
                     {"first_element", difference.first}});
@@ -29,9 +31,13 @@ nlohmann::json to_json(const std::vector<Difference>& differences) {
 
 void print(const std::vector<Difference>& differences) {
   for (const Difference& difference : differences) {
-    std::cout << "  %" << difference.value << ": " << difference.count
-              << " elements differ, by up to " << difference.largest << ", the first is number "
-              << difference.first << "\n";
+    std::cout << "  %" << difference.value << ": ";
+    if (!difference.form.empty()) {
+      std::cout << difference.form << "\n";
+      continue;
+    }
+    std::cout << difference.count << " elements differ, by up to " << difference.largest
+              << ", the first is number " << difference.first << "\n";
   }
 }
 
@@ -55,6 +61,16 @@ void print(const BisectResult& result) {
   print(result.outputs);
 }
 
+// `CLI::NonNegativeNumber` lets NaN pass.
+std::string problem_of_tolerance(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = -1;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  return problem == std::errc() && stop == end && value >= 0
+             ? ""
+             : "'" + text + "' is not a tolerance: give a number that is not negative";
+}
+
 int bisect_dump(const BisectArguments& arguments, bool json) {
   BisectOptions options{.inputs = arguments.inputs};
   if (arguments.tolerance >= 0) {
@@ -64,6 +80,7 @@ int bisect_dump(const BisectArguments& arguments, bool json) {
   if (json) {
     nlohmann::json object{{"kernels_checked", result.kernels_checked},
                           {"first_wrong", nullptr},
+                          {"outputs_checked", result.outputs_checked},
                           {"outputs", to_json(result.outputs)}};
     if (result.first) {
       object["first_wrong"] = {{"folds_constants", result.first->folds},
@@ -91,9 +108,11 @@ void add_bisect(CLI::App& app, Session& session) {
       ->check(CLI::ExistingDirectory);
   command->add_option("--inputs", arguments->inputs, ".npy or .pt files instead of the dump's own")
       ->check(CLI::ExistingFile);
-  command->add_option("--tolerance",
-                      arguments->tolerance,
-                      "What may differ, relative; 1e-4 for f32 by default, 0 for integers");
+  command
+      ->add_option("--tolerance",
+                   arguments->tolerance,
+                   "What may differ, relative; 1e-4 for f32 by default, 0 for integers")
+      ->check(problem_of_tolerance);
   command->footer(R"(Examples:
   KILN_DUMP=dumps kiln compile model.pt2 -o out.pt2
   kiln bisect dumps/*                                exits with 3 if it finds something)");

@@ -1,6 +1,7 @@
 #include <torch/torch.h>
 
 #include "kiln/base/file.hpp"
+#include "kiln/base/temporary_directory.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 
@@ -54,8 +55,10 @@ TEST_CASE("a model has its kernels for several instruction sets and runs the bes
   const at::Tensor expected = x.tanh() * x.tanh().sum(1, true);
   for (const std::string& list : lists) {
     INFO(list);
+    const TemporaryDirectory directory;
     Options options;
     options.isa = list;
+    options.keep_source = directory.path();
     LoadedModel model(graph, options, {}, testing::Scheduler::kReal);
 
     CHECK(torch::allclose(model({x})[0], expected, 1e-5, 1e-6));
@@ -63,6 +66,9 @@ TEST_CASE("a model has its kernels for several instruction sets and runs the bes
     // What is asked of the machine is what the first of them needs.
     CHECK(model.table().cpu_features ==
           resolve_target(list.substr(0, list.find(','))).cpu_features);
+    // The plan names the kernels of the first, and the files that have them.
+    CHECK(model.report().plan.find("kernels0.cpp") != std::string::npos);
+    CHECK(model.report().plan.find("kernels_1_") == std::string::npos);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -129,10 +130,12 @@ Report compile_schedule(const ScheduledProgram& scheduled,
   place_constants(program, options.constants, options.store_folded, &description);
   BuildPlan build;
   std::vector<KernelSet> sets;
+  std::size_t described_units = 1;  // The program's, and those of the first target.
   const std::size_t run_kernels = table.kernels().size();
   for (std::size_t target = 0; target < backend.target_count(); ++target) {
     const std::vector<KernelSource> kernels = kernels_for(target, scheduled, folding);
     KernelUnits units = backend.units(kernels, target, run_kernels);
+    described_units += target == 0 ? units.units.size() : 0;
     std::ranges::move(units.units, std::back_inserter(build.units));
     sets.push_back({backend.features(target), std::move(units.names), std::move(units.loaders)});
     build.openmp = build.openmp || std::ranges::any_of(kernels, &KernelSource::uses_openmp);
@@ -151,8 +154,9 @@ Report compile_schedule(const ScheduledProgram& scheduled,
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
+  const auto described = std::span<const Unit>(build.units).first(described_units);
   if (!options.keep_source.empty() || options.record_kernels) {
-    report.plan = describe_plan(program, names, build.units, compiler.command);
+    report.plan = describe_plan(program, names, described, compiler.command);
   }
   if (!options.keep_source.empty()) {
     write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
@@ -161,7 +165,7 @@ Report compile_schedule(const ScheduledProgram& scheduled,
       const std::vector<std::string> fold_names(
           names.begin() + static_cast<std::ptrdiff_t>(run_kernels), names.end());
       write_file_atomically(options.keep_source / "fold-plan.json",
-                            describe_plan(*fold, fold_names, build.units, compiler.command));
+                            describe_plan(*fold, fold_names, described, compiler.command));
     }
     write_file_atomically(options.keep_source / "plan.json", report.plan);
   }

@@ -115,7 +115,7 @@ std::string describe_step(const Program& program, std::size_t index) {
 
 std::string describe_plan(const Program& program,
                           const std::vector<std::string>& kernel_names,
-                          const std::vector<Unit>& units,
+                          std::span<const Unit> units,
                           const std::vector<std::string>& compiler) {
   const Schedule& schedule = *program.schedule;
   std::string text = "{\"version\": 1,\n\"graph\": " + json_string(program.graph->name()) +

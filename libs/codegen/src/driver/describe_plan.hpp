@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,11 @@
 namespace kiln::codegen {
 
 /// Buffers with their place and lifetime, values with their location, kernels, and steps in order.
-/// docs/codegen.md lists the fields. Sizes that are not fixed are strings.
+/// docs/codegen.md lists the fields. Sizes that are not fixed are strings. `units` have the
+/// kernels that are named, those of the first target.
 [[nodiscard]] std::string describe_plan(const Program& program,
                                         const std::vector<std::string>& kernel_names,
-                                        const std::vector<Unit>& units,
+                                        std::span<const Unit> units,
                                         const std::vector<std::string>& compiler);
 
 }  // namespace kiln::codegen
