@@ -7,6 +7,8 @@ Needs torch. Every test is a function.
 
 import json
 import os
+import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,39 @@ def test_a_package_without_inputs_runs_and_is_measured(folder):
     [row] = json.loads(kiln("run", package, "--json", folder=folder))
     assert row["sum"] == 10, row
     kiln("bench", package, "--seconds", "0", "--instances", "1", folder=folder)
+
+
+def npy(header, elements=b"", length=None):
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) if length is None else length) + text + elements
+
+
+def test_a_damaged_array_is_refused(folder):
+    package, array = pathlib.Path(folder, "any.pt2"), pathlib.Path(folder, "x.npy")
+    package.touch()  # Inputs are read before it is.
+    form = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+    for content, said in ((b"text", "is not a .npy file"),
+                          (b"\x93NUMPY\x01", "is truncated"),
+                          (npy(form % "3,", bytes(100), length=65535), "is truncated"),
+                          (npy("{'descr':"), "has no 'descr'"),
+                          (npy("{'descr': '<f4'"), "breaks off in 'descr'"),
+                          (npy(form % "99999999999999999999,", bytes(12)), "has a shape that cannot be read"),
+                          (npy(form % "4294967296, 4294967296", bytes(12)), "is truncated"),
+                          (npy(form % "4,", bytes(12)), "is truncated"),
+                          (npy(form.replace("<f4", "<c8") % "1,", bytes(8)), "elements of type '<c8'"),
+                          (npy(form.replace("False", "True") % "1,", bytes(4)), "Fortran's order")):
+        array.write_bytes(content)
+        refused = attempt("run", str(package), "--inputs", str(array), folder=folder)
+        assert refused.returncode == 1 and f"{array} " in refused.stderr, (content, refused.stderr)
+        assert said in refused.stderr, (said, refused.stderr)
+
+
+def test_an_array_of_numpy_is_an_input(folder):
+    package, array = compiled(folder, WithNone(), (torch.ones(3),)), pathlib.Path(folder, "x.npy")
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n"
+    array.write_bytes(npy(header, struct.pack("<3f", 1, 2, 4)))
+    rows = json.loads(kiln("run", package, "--inputs", str(array), "--json", folder=folder))
+    assert rows[0]["sum"] == 14, rows
 
 
 for name, test in list(globals().items()):
