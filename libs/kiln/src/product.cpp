@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "folded_constants.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 
 namespace kiln {
@@ -15,24 +16,43 @@ namespace {
 constexpr std::uint64_t kRoomForLibrary = 1 << 20;  // Few are larger.
 constexpr std::size_t kFewBytes = 16 << 20;
 
+// Where loaders look for the operators that a library calls through their proxy executor.
+fs::path extern_nodes_beside(const fs::path& library) {
+  const fs::path path = fs::path(library).replace_extension(".json");
+  if (fs::exists(path) && read_file(path).find("\"nodes\"") == std::string::npos) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "loaders of " + library.string() + " would read " + path.string() +
+                    ", which is another file; move it, or name the library differently");
+  }
+  return path;
+}
+
 // Beside `out` until it is whole.
 void write_library(const Product& product,
                    std::span<const codegen::ConstantData> folded,
                    const fs::path& out) {
   const auto overwrite = fs::copy_options::overwrite_existing;
-  const fs::path pending = out.string() + ".tmp." + std::to_string(getpid());
+  const bool has_extern_nodes = !product.library.extern_nodes.empty();
+  const fs::path extern_nodes = extern_nodes_beside(out);
+  const std::string suffix = ".tmp." + std::to_string(getpid());
+  const fs::path pending = out.string() + suffix;
+  const fs::path pending_nodes = extern_nodes.string() + suffix;
   try {
     fs::copy_file(product.library.path, pending, overwrite);
     codegen::append_weights(pending, product.constants, folded);
+    if (has_extern_nodes) {
+      fs::copy_file(product.library.extern_nodes, pending_nodes, overwrite);
+      fs::rename(pending_nodes, extern_nodes);
+    }
     fs::rename(pending, out);
   } catch (...) {
     std::error_code ignored;
     fs::remove(pending, ignored);
+    fs::remove(pending_nodes, ignored);
     throw;
   }
-  if (!product.library.extern_nodes.empty()) {
-    fs::copy_file(
-        product.library.extern_nodes, fs::path(out).replace_extension(".json"), overwrite);
+  if (!has_extern_nodes) {
+    fs::remove(extern_nodes);  // Of a library that was here before.
   }
 }
 
