@@ -133,7 +133,9 @@ void add_compile(CLI::App& app, Session& session) {
       "--option",
       arguments->options,
       "name=value: isa, arch, check_inputs, check_indices, profile, winograd, identity");
-  command->add_option("--keep-source", arguments->keep_source, "Folder for the generated source");
+  command->add_option("--keep-source",
+                      arguments->keep_source,
+                      "Folder for the generated source; the cache is left aside");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
   command->footer(R"(Examples:
   kiln compile model.pt2 -o compiled.pt2             a package for any AOTInductor host

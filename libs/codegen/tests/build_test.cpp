@@ -188,12 +188,19 @@ TEST_CASE("the source stays where the caller asks", "[codegen][build]") {
   const TemporaryDirectory directory;
   Options options = test_options();
   options.keep_source = directory.path() / "source";
+  for (const char* file : {"fold.kir", "kernels7.cpp", "kernels_1_0.cpp", "kernels.txt"}) {
+    write_file_atomically(options.keep_source / file, "of another program");
+  }
 
   (void)build(directory.path() / "model.so", options);
 
   CHECK_THAT(read_file(options.keep_source / "model.cpp"), contains("aoti_torch_cpu_mm_out"));
   CHECK_THAT(read_file(options.keep_source / "model.cpp"), !contains("#include"));
   CHECK_THAT(read_file(options.keep_source / "kernels0.cpp"), contains("// aten.relu.default"));
+  CHECK_FALSE(fs::exists(options.keep_source / "fold.kir"));
+  CHECK_FALSE(fs::exists(options.keep_source / "kernels7.cpp"));
+  CHECK_FALSE(fs::exists(options.keep_source / "kernels_1_0.cpp"));
+  CHECK(fs::exists(options.keep_source / "kernels.txt"));
 }
 
 TEST_CASE("the runtime archive is looked for where $KILN_RUNTIME_DIR says", "[codegen][build]") {

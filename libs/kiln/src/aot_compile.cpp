@@ -144,6 +144,7 @@ Product compile_program(const ExportedProgram& program,
   ModelLibrary library = obtain_library(graph, generator, options, cache, scratch, report);
   if (dump) {
     dump->write_report(report);
+    dump->copy_source_to(options.keep_source);
   }
   report.specialisations = program.specialisations;
   return {std::move(library),

@@ -94,7 +94,8 @@ void close_caches() {
 }
 
 std::shared_ptr<autograd_cache::Cache> open_cache(const CompileOptions& options) {
-  if (!options.use_cache || dump_wanted()) {
+  // What is found there was generated before, and leaves no source.
+  if (!options.use_cache || dump_wanted() || !options.keep_source.empty()) {
     return nullptr;
   }
   autograd_cache::CacheOptions wanted;

@@ -138,4 +138,14 @@ void Dump::write_report(const GraphReport& report) const {
   write_file_atomically(folder_ / "report.json", text.str(), Durability::kEventual);
 }
 
+void Dump::copy_source_to(const fs::path& folder) const {
+  if (folder.empty()) {
+    return;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(source())) {
+    write_file_atomically(
+        folder / entry.path().filename(), read_file(entry.path()), Durability::kEventual);
+  }
+}
+
 }  // namespace kiln

@@ -38,6 +38,9 @@ class Dump {
 
   void write_report(const GraphReport& report) const;
 
+  /// Copies what was generated to `folder` too, if there is one.
+  void copy_source_to(const std::filesystem::path& folder) const;
+
  private:
   explicit Dump(std::filesystem::path folder) : folder_(std::move(folder)) {}
 

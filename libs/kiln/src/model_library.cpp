@@ -260,6 +260,7 @@ LoadedGraph compile_graph(const ir::Graph& graph,
 
   if (dump) {
     dump->write_report(report);
+    dump->copy_source_to(options.keep_source);
     loaded.run = [run = std::move(loaded.run),
                   dump = *dump,
                   first = std::make_shared<std::once_flag>()](autograd_dispatch::Tensors inputs) {

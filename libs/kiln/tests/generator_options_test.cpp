@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,26 @@ TEST_CASE("CG-02 options show in what is generated", "[kiln][generator_options]"
       load(aot_compile(program, folder.path() / "checked.so", uncached())).run({integers}), Error);
   CHECK_NOTHROW(
       load(aot_compile(program, folder.path() / "unchecked.so", unchecked)).run({integers}));
+}
+
+TEST_CASE("source is kept of what the cache has, and beside a dump", "[kiln][generator_options]") {
+  const TemporaryDirectory folder;
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin() + 2}; };
+  const ExportedProgram program = export_program(function, {torch::randn({2, 3})});
+  CompileOptions options;
+  options.cache_directory = folder.path() / "cache";
+  aot_compile(program, folder.path() / "f.so", options);
+
+  options.keep_source = folder.path() / "kept";
+  aot_compile(program, folder.path() / "f.so", options);
+  CHECK(std::filesystem::exists(options.keep_source / "model.cpp"));
+
+  options.keep_source = folder.path() / "dumped";
+  ::setenv("KILN_DUMP", (folder.path() / "dump").c_str(), 1);
+  aot_compile(program, folder.path() / "f.so", options);
+  ::unsetenv("KILN_DUMP");
+  CHECK(std::filesystem::exists(options.keep_source / "model.cpp"));
+  CHECK_FALSE(std::filesystem::is_empty(folder.path() / "dump"));
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "driver/describe_plan.hpp"
 #include "kiln/base/error.hpp"
@@ -29,6 +31,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Whether a compile writes files of this name where it keeps its source.
+bool is_kept_file(const fs::path& file) {
+  static const std::set<std::string> names = {
+      "model.cpp", "graph.kir", "plan.json", "fold.kir", "fold-plan.json"};
+  const std::string stem = file.stem().string();
+  constexpr std::string_view kKernels = "kernels";
+  const bool has_kernels =
+      stem.starts_with(kKernels) &&
+      stem.find_first_not_of("0123456789_", kKernels.size()) == std::string::npos;
+  return names.contains(file.filename().string()) ||
+         (has_kernels && (file.extension() == ".cpp" || file.extension() == ".cu"));
+}
+
+// What another program left there would be taken for a part of this one.
+void remove_kept_files(const fs::path& folder) {
+  std::vector<fs::path> old;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
+    if (is_kept_file(entry.path())) {
+      old.push_back(entry.path());
+    }
+  }
+  for (const fs::path& file : old) {
+    fs::remove(file, failure);
+  }
+}
+
 // Sources and objects while a build lasts. Of a build that fails only the sources stay, where the
 // message says; with `keep_source` they stay in any case.
 class Workspace {
@@ -40,6 +69,7 @@ class Workspace {
 
   void keep(const std::vector<Unit>& units) {
     if (!keep_source_.empty()) {
+      remove_kept_files(keep_source_);
       for (const Unit& unit : units) {
         write_file_atomically(keep_source_ / (unit.name + ".cpp"), unit.source);
         if (!unit.images.empty()) {

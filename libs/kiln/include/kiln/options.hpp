@@ -102,7 +102,8 @@ struct CompileOptions {
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
   std::filesystem::path cache_directory =
       {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
-  std::filesystem::path keep_source = {};  ///< Where generated source is to stay, if anywhere.
+  /// Where generated source is to stay, if anywhere. The cache is left aside then.
+  std::filesystem::path keep_source = {};
 
   autograd_dispatch::Compiler forward_compiler = {};    ///< Empty: code generation.
   autograd_dispatch::Compiler backward_compiler = {};   ///< Empty: the forward's.
