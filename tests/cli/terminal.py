@@ -105,6 +105,19 @@ def test_errors_are_one_sentence_and_an_exit_code(folder):
     assert plain("compile", "absent.pt2", "-o", "x.pt2", folder=folder).returncode == 2
 
 
+def test_a_failure_before_the_command_begins_is_told(folder):
+    result = plain("doctor", folder=folder, TMPDIR=f"{folder}/absent")
+    assert result.returncode == 1, result
+    assert result.stderr.splitlines()[-1].startswith("kiln: "), result.stderr
+
+
+def test_names_of_files_need_not_be_utf8(folder):
+    command = [KILN, "compile", MODEL, "-o", os.fsencode(folder) + b"/out\xff.txt", "--json"]
+    result = subprocess.run(command, env=environment(folder), capture_output=True)
+    assert result.returncode == 1, result.stderr
+    assert "out\ufffd.txt" in json.loads(result.stdout)["error"], result.stdout
+
+
 def test_colours_are_for_terminals_and_can_be_refused(folder):
     broken = pathlib.Path(folder) / "broken.pt2"
     broken.write_text("no archive")

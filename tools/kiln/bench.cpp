@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
 #include "commands.hpp"
 #include "inputs.hpp"
+#include "json_text.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/model.hpp"
@@ -73,21 +76,29 @@ double throughput(const BenchArguments& arguments,
   run_to_the_end(model, inputs);
   const auto begin = Clock::now();
   std::vector<std::size_t> done(instances, 0);
-  std::vector<std::thread> clients;
-  for (std::size_t client = 0; client < instances; ++client) {
-    clients.emplace_back([&, client] {
-      while (microseconds_since(begin) < arguments.seconds * 1e6) {
-        run_to_the_end(model, inputs);
-        ++done[client];
-      }
-    });
+  std::vector<std::exception_ptr> failures(instances);
+  {
+    std::vector<std::jthread> clients;
+    for (std::size_t client = 0; client < instances; ++client) {
+      clients.emplace_back([&, client] {
+        try {
+          while (microseconds_since(begin) < arguments.seconds * 1e6) {
+            run_to_the_end(model, inputs);
+            ++done[client];
+          }
+        } catch (...) {
+          failures[client] = std::current_exception();
+        }
+      });
+    }
   }
-  std::size_t total = 0;
-  for (std::size_t client = 0; client < instances; ++client) {
-    clients[client].join();
-    total += done[client];
+  const double seconds = microseconds_since(begin) * 1e-6;
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
   }
-  return static_cast<double>(total) / (microseconds_since(begin) * 1e-6);
+  return static_cast<double>(std::accumulate(done.begin(), done.end(), std::size_t{0})) / seconds;
 }
 
 int run_profile(const BenchArguments& arguments, bool json) {
@@ -159,7 +170,7 @@ int bench_package(const BenchArguments& arguments, bool json) {
     }
   }
   if (json) {
-    std::cout << result.dump(2) << "\n";
+    std::cout << json_text(result) << "\n";
   }
   return 0;
 }

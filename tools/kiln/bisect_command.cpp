@@ -7,6 +7,7 @@
 
 #include "bisect.hpp"
 #include "commands.hpp"
+#include "json_text.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -90,7 +91,7 @@ int bisect_dump(const BisectArguments& arguments, bool json) {
                                {"file", result.first->file},
                                {"differences", to_json(result.first->differences)}};
     }
-    std::cout << object.dump(2) << "\n";
+    std::cout << json_text(object) << "\n";
   } else {
     print(result);
   }

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "json_text.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/error.hpp"
 #include "text.hpp"
@@ -28,9 +29,7 @@ std::string size_text(std::uint64_t bytes) {
 
 // Prints one or the other.
 int report(bool as_json, const nlohmann::json& object, const std::string& text) {
-  std::cout << (as_json ? object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-                        : text)
-            << "\n";
+  std::cout << (as_json ? json_text(object) : text) << "\n";
   return 0;
 }
 

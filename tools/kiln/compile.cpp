@@ -8,6 +8,7 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "json_text.hpp"
 #include "kiln/kiln.hpp"
 #include "text.hpp"
 
@@ -83,17 +84,16 @@ int compile_archive(const CompileArguments& arguments, bool json) {
 
   const auto bytes = std::filesystem::file_size(arguments.output);
   if (json) {
-    std::cout << nlohmann::json{{"output", arguments.output},
-                                {"bytes", bytes},
-                                {"nodes", report.nodes},
-                                {"kernels", report.kernels},
-                                {"extern_calls", report.extern_calls},
-                                {"cache_hit", report.cache_hit},
-                                {"specialisations", report.specialisations},
-                                {"trace_ms", report.trace_ms},
-                                {"compile_ms", report.compile_ms},
-                                {"total_ms", total.count()}}
-                     .dump(2)
+    std::cout << json_text(nlohmann::json{{"output", arguments.output},
+                                          {"bytes", bytes},
+                                          {"nodes", report.nodes},
+                                          {"kernels", report.kernels},
+                                          {"extern_calls", report.extern_calls},
+                                          {"cache_hit", report.cache_hit},
+                                          {"specialisations", report.specialisations},
+                                          {"trace_ms", report.trace_ms},
+                                          {"compile_ms", report.compile_ms},
+                                          {"total_ms", total.count()}})
               << "\n";
     return 0;
   }

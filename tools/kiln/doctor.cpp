@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "json_text.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/subprocess.hpp"
 #include "kiln/codegen/compile.hpp"
@@ -82,7 +83,7 @@ int report_findings(bool json) {
     }
   }
   if (json) {
-    std::cout << rows.dump(2) << "\n";
+    std::cout << json_text(rows) << "\n";
   }
   return usable ? 0 : 1;
 }

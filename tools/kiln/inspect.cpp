@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "json_text.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "kiln/model.hpp"
@@ -38,13 +39,12 @@ int show_model(const std::string& file, bool json) {
         {{"name", constant.name}, {"fqn", constant.fqn}, {"bytes", constant.bytes}});
   }
   if (json) {
-    std::cout << nlohmann::json{{"inputs", model.input_names()},
-                                {"outputs", model.output_names()},
-                                {"constants", constants},
-                                {"metadata", model.metadata()},
-                                {"in_spec", model.call_spec().inputs},
-                                {"out_spec", model.call_spec().outputs}}
-                     .dump(2)
+    std::cout << json_text(nlohmann::json{{"inputs", model.input_names()},
+                                          {"outputs", model.output_names()},
+                                          {"constants", constants},
+                                          {"metadata", model.metadata()},
+                                          {"in_spec", model.call_spec().inputs},
+                                          {"out_spec", model.call_spec().outputs}})
               << "\n";
     return 0;
   }

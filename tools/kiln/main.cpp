@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "kiln/close_caches.hpp"
 
 namespace {
@@ -36,9 +37,19 @@ std::string first_line(const char* message) {
 void complain(const kiln::tool::Session& session, const std::string& reason) {
   kiln::tool::finish_progress();
   if (session.json) {
-    std::cout << nlohmann::json{{"error", reason}}.dump(2) << "\n";
+    std::cout << kiln::tool::json_text(nlohmann::json{{"error", reason}}) << "\n";
   }
   std::cerr << kiln::tool::in_red("kiln:") << " " << reason << "\n";
+}
+
+int act(const kiln::tool::Session& session) {
+  const kiln::tool::CleanInterruption interruption;
+  try {
+    return session.action();
+  } catch (...) {
+    interruption.check();
+    throw;
+  }
 }
 
 int run(int argc, char** argv) {
@@ -60,14 +71,11 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kiln::tool::kWrongUse;
   }
 
-  const kiln::tool::CleanInterruption interruption;
   try {
-    return session.action();
+    return act(session);
   } catch (const c10::Error& error) {
-    interruption.check();
     complain(session, first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    interruption.check();
     complain(session, error.what());
   }
   return kiln::tool::kFailed;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "draw.hpp"
+#include "json_text.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
@@ -66,16 +67,15 @@ void print_json(const partitioner::Partition& partition, double milliseconds) {
   }
   const partitioner::MemoryProfile profile = partitioner::simulate_memory(partition);
   const partitioner::Recomputation again = partitioner::recomputation(partition);
-  std::cout << nlohmann::json{{"saved", saved},
-                              {"saved_bytes", profile.saved},
-                              {"forward_peak_bytes", profile.forward_peak},
-                              {"backward_peak_bytes", profile.backward_peak},
-                              {"recomputed_nodes", again.nodes.size()},
-                              {"recomputed_share", again.share},
-                              {"partition_ms", milliseconds},
-                              {"forward", ir::print(partition.forward)},
-                              {"backward", ir::print(partition.backward)}}
-                   .dump(2)
+  std::cout << json_text(nlohmann::json{{"saved", saved},
+                                        {"saved_bytes", profile.saved},
+                                        {"forward_peak_bytes", profile.forward_peak},
+                                        {"backward_peak_bytes", profile.backward_peak},
+                                        {"recomputed_nodes", again.nodes.size()},
+                                        {"recomputed_share", again.share},
+                                        {"partition_ms", milliseconds},
+                                        {"forward", ir::print(partition.forward)},
+                                        {"backward", ir::print(partition.backward)}})
             << "\n";
 }
 

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
 #include "profile.hpp"
 
 namespace kiln::tool {
@@ -79,14 +80,13 @@ std::string to_json(const Profile& profile) {
          {"share_of_roof", kernel.share_of(profile.roof)},
          {"bound_by", kernel.is_bound_by_memory(profile.roof) ? "memory" : "arithmetic"}});
   }
-  return ordered_json{{"threads", profile.roof.threads},
-                      {"roof_bytes_per_second", profile.roof.bytes_per_second},
-                      {"roof_operations_per_second", profile.roof.operations_per_second},
-                      {"call_us", profile.call_us},
-                      {"calls", profile.calls},
-                      {"between_kernels_us", profile.between_kernels_us},
-                      {"kernels", kernels}}
-      .dump(2);
+  return json_text(ordered_json{{"threads", profile.roof.threads},
+                                {"roof_bytes_per_second", profile.roof.bytes_per_second},
+                                {"roof_operations_per_second", profile.roof.operations_per_second},
+                                {"call_us", profile.call_us},
+                                {"calls", profile.calls},
+                                {"between_kernels_us", profile.between_kernels_us},
+                                {"kernels", kernels}});
 }
 
 std::string to_trace(const Profile& profile) {
@@ -114,7 +114,7 @@ std::string to_trace(const Profile& profile) {
          {"GB/s", per_second(bytes, interval.length_us) * 1e-9},
          {"GFLOP/s", per_second(operations, interval.length_us) * 1e-9}});
   }
-  return ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  return json_text(ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}, -1) + "\n";
 }
 
 }  // namespace kiln::tool

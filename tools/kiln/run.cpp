@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "inputs.hpp"
+#include "json_text.hpp"
 #include "kiln/base/digest.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/model.hpp"
@@ -86,7 +87,7 @@ int run_package(const RunArguments& arguments, bool json) {
     }
   }
   if (json) {
-    std::cout << rows.dump(2) << "\n";
+    std::cout << json_text(rows) << "\n";
   }
   return 0;
 }

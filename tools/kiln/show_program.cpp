@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "draw.hpp"
+#include "json_text.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/codegen/compile.hpp"
@@ -68,13 +69,12 @@ int show_program(const ProgramArguments& arguments, bool json) {
   }
   const exporter::GraphSignature signature = program.signature();
   if (json) {
-    std::cout << nlohmann::json{{"parameters", signature.parameters},
-                                {"buffers", signature.buffers},
-                                {"user_inputs", signature.user_inputs},
-                                {"user_outputs", signature.user_outputs},
-                                {"specialisations", program.specialisations},
-                                {"graph", ir::print(program.graph)}}
-                     .dump(2)
+    std::cout << json_text(nlohmann::json{{"parameters", signature.parameters},
+                                          {"buffers", signature.buffers},
+                                          {"user_inputs", signature.user_inputs},
+                                          {"user_outputs", signature.user_outputs},
+                                          {"specialisations", program.specialisations},
+                                          {"graph", ir::print(program.graph)}})
               << "\n";
     return 0;
   }
@@ -104,11 +104,10 @@ int show_dump(const ProgramArguments& arguments, bool json) {
     write_file_atomically(arguments.html, to_html(page));
   }
   if (json) {
-    std::cout << nlohmann::json{{"title", page.title},
-                                {"report", report},
-                                {"arena_bytes", page.plan.arena_bytes},
-                                {"graph", ir::print(page.program)}}
-                     .dump(2)
+    std::cout << json_text(nlohmann::json{{"title", page.title},
+                                          {"report", report},
+                                          {"arena_bytes", page.plan.arena_bytes},
+                                          {"graph", ir::print(page.program)}})
               << "\n";
     return 0;
   }
