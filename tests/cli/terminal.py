@@ -118,6 +118,14 @@ def test_names_of_files_need_not_be_utf8(folder):
     assert "out\ufffd.txt" in json.loads(result.stdout)["error"], result.stdout
 
 
+def test_output_that_cannot_be_written_is_a_failure(folder):
+    with open("/dev/full", "wb") as full:
+        for command in (["completion", "bash"], ["doctor", "--json"], ["--help"]):
+            result = subprocess.run([KILN, *command], env=environment(folder), stdout=full, stderr=subprocess.PIPE)
+            assert result.returncode == 1, (command, result)
+            assert b"standard output could not be written" in result.stderr, (command, result.stderr)
+
+
 def test_colours_are_for_terminals_and_can_be_refused(folder):
     broken = pathlib.Path(folder) / "broken.pt2"
     broken.write_text("no archive")

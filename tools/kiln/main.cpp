@@ -84,12 +84,16 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int code = run(argc, argv);
+  int code = run(argc, argv);
   kiln::close_caches();
   // Everything of ours is closed. What is left are libtorch's operators, which it would take a
   // tenth of a second to strike off its register one by one.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
+  if (code == 0 && (!std::cout || std::ferror(stdout) != 0)) {
+    std::cerr << kiln::tool::in_red("kiln:") << " standard output could not be written\n";
+    code = kiln::tool::kFailed;
+  }
   std::_Exit(code);
 }
