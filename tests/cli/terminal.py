@@ -167,11 +167,22 @@ def test_a_device_or_architecture_that_is_none_is_refused(folder):
     for options, message in [(["--device", "tpu"], "there is no device 'tpu' to compile for: cpu or cuda"),
                              (["--device", "cuda", "--option", "arch=hopper"], "'hopper' is not a GPU architecture"),
                              (["--device", "cuda", "--option", "arch=sm_999"], "does not know the architecture sm_999"),
-                             (["--option", "check_indices=never"], "'check_indices' is sync or later")]:
+                             (["--option", "check_indices=never"], "'check_indices' is sync or later"),
+                             (["--instances", "4097"], "cannot ask for 4097 instances; 4096 is the most")]:
         refused = plain("compile", MODEL, "-o", f"{folder}/out.pt2", *options, folder=folder)
 
         assert refused.returncode != 0 and message in refused.stderr, refused.stderr
         assert not os.path.exists(f"{folder}/out.pt2")
+
+
+def test_a_compile_does_not_replace_its_archive(folder):
+    archive = pathlib.Path(folder) / "model.pt2"
+    shutil.copy(MODEL, archive)
+    (archive.parent / "link.pt2").symlink_to(archive)
+    for out in ("model.pt2", "link.pt2"):
+        refused = plain("compile", archive, "-o", f"{folder}/{out}", folder=folder)
+        assert refused.returncode == 1 and "is the archive itself" in refused.stderr, refused.stderr
+    assert archive.read_bytes() == pathlib.Path(MODEL).read_bytes()
 
 
 def test_help_has_examples_and_exit_codes(folder):

@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "all_outputs.hpp"
@@ -96,9 +97,22 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
     throw Error(ErrorCode::kInvalidArgument,
                 "there is no device '" + options.device + "' to compile for: cpu or cuda");
   }
+  if (options.instances > container_runtime::kMostInstances) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a package cannot ask for " + std::to_string(options.instances) + " instances; " +
+                    std::to_string(container_runtime::kMostInstances) + " is the most");
+  }
   if (options.dynamic) {
     throw Error(ErrorCode::kUnsupported,
                 "symbolic sizes (CompileOptions::dynamic) are not supported yet");
+  }
+}
+
+void require_another_file(const fs::path& archive, const fs::path& out) {
+  std::error_code absent;
+  if (fs::equivalent(archive, out, absent)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                out.string() + " is the archive itself; give the package another name");
   }
 }
 
@@ -245,6 +259,7 @@ fs::path aot_compile(const fs::path& archive,
                      CompileOptions options,
                      GraphReport* report) {
   require_supported(out, options);
+  require_another_file(archive, out);
   const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
   const codegen::Options generator = generator_for(options, cache.get());
   GraphReport done;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/container_runtime/package.hpp"
 #include "package_layout.hpp"
 
 namespace kiln::container_runtime {
@@ -18,9 +19,6 @@ namespace {
 using Handle = AtenTensorOpaque*;
 // Models with more inputs than this pay for one allocation.
 using Handles = c10::SmallVector<Handle, 16>;
-
-// A package that asks for more is damaged; a host may.
-constexpr std::size_t kMostInstances = 4096;
 
 Handle handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<Handle>(const_cast<at::Tensor*>(&tensor));

@@ -17,6 +17,9 @@
 
 namespace kiln::container_runtime {
 
+/// A package that asks for more than so many instances is damaged. A host may.
+inline constexpr std::size_t kMostInstances = 4096;
+
 /// What goes into a package.
 struct PackageContents {
   std::filesystem::path library = {};  ///< The model library,
