@@ -239,6 +239,23 @@ def test_interrupting_ends_the_compiler_and_leaves_nothing(folder):
         assert not is_running(compiler), "the compiler still runs"
 
 
+def test_a_signal_that_is_ignored_interrupts_nothing(folder):
+    started, go, slow = (pathlib.Path(folder) / name for name in ("started", "go", "slow-compiler"))
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *kernels*) touch {started}; '
+                    f'while [ ! -e {go} ]; do sleep 0.05; done;; esac\nexec g++ "$@"\n')
+    slow.chmod(0o755)
+    command = ["nohup", KILN, "compile", MODEL, "-o", f"{folder}/out.pt2"]
+    compiling = subprocess.Popen(command, env=environment(folder, KILN_CXX=str(slow)), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not started.exists() and compiling.poll() is None:
+        time.sleep(0.01)
+    compiling.send_signal(signal.SIGHUP)
+    go.touch()
+    errors = compiling.communicate()[1]
+    assert compiling.returncode == 0, errors
+    assert os.path.exists(f"{folder}/out.pt2")
+
+
 def complete(*words, folder):
     script = plain("completion", "bash", folder=folder).stdout
     line = " ".join(f"'{word}'" for word in words)

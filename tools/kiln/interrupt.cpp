@@ -21,6 +21,12 @@ namespace {
 constexpr int kMostTries = 100;
 constexpr std::chrono::milliseconds kBetweenTries(10);
 
+// As `nohup` and shells with jobs in the background ask.
+bool is_ignored(int signal) {
+  struct sigaction action{};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 CleanInterruption::CleanInterruption()
@@ -30,7 +36,9 @@ CleanInterruption::CleanInterruption()
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    ::sigaddset(&signals, signal);
+    if (!is_ignored(signal)) {
+      ::sigaddset(&signals, signal);
+    }
   }
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A thread rather than a handler: it may lock, allocate and call whatever it needs.
