@@ -110,24 +110,28 @@ void add_inspect(CLI::App& app, Session& session) {
           "file", arguments->file, "Archive or package (.pt2), library (.so), or a dump's folder")
       ->required()
       ->check(CLI::ExistingPath);
-  command->add_option(
+  CLI::Option* svg = command->add_option(
       "--svg",
       arguments->svg,
       "Draw what an archive or a dump compiles to: fused kernels as boxes, bytes on "
       "the edges (needs graphviz)");
-  command->add_option("--html",
-                      arguments->html,
-                      "Compile an archive (or take a dump) and write one page with its steps, "
-                      "kernels and their source, memory plan and times");
-  command->add_flag(
+  CLI::Option* html =
+      command->add_option("--html",
+                          arguments->html,
+                          "Compile an archive (or take a dump) and write one page with its steps, "
+                          "kernels and their source, memory plan and times");
+  CLI::Option* unfused = command->add_flag(
       "--unfused", arguments->unfused, "With --svg: the operators as exported, not the kernels");
-  command->add_flag(
+  CLI::Option* partition = command->add_flag(
       "--partition",
       arguments->partition,
       "Show what a training step of an archive, or of a joint graph (.kir), saves for "
       "its backward and why; --svg draws it");
   command->add_option("--budget", arguments->budget, "With --partition: the memory budget, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(partition);
+  html->excludes(partition);
+  unfused->needs(svg)->excludes(partition);
   command->footer(R"(Examples:
   kiln inspect compiled.pt2                          inputs, outputs, constants
   kiln inspect model.pt2 --svg steps.svg             fused kernels as boxes

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
 #include "draw.hpp"
 #include "json_text.hpp"
@@ -23,11 +25,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// As `kiln compile` gives them to the code generator.
+std::vector<codegen::ConstantData> constants_of(const ExportedProgram& program) {
+  std::vector<codegen::ConstantData> constants;
+  for (const ir::Input& input : program.graph.inputs()) {
+    const auto found = program.weights.find(input.name);
+    if (input.kind != ir::InputKind::kUser && found != program.weights.end()) {
+      const at::Tensor& weight = found->second;
+      constants.push_back({std::as_bytes(
+          std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
+    }
+  }
+  return constants;
+}
+
+std::string fused_steps(const ir::Graph& program) {
+  const codegen::Description described = codegen::describe(program, {.bind_constants = true});
+  return steps_to_dot(read_plan(described.plan), described.graph);
+}
+
 void write_svg(const ProgramArguments& arguments, const ir::Graph& graph) {
-  write_file_atomically(
-      arguments.svg,
-      draw_dot(arguments.unfused ? ir::to_dot(graph)
-                                 : steps_to_dot(read_plan(codegen::describe(graph)), graph)));
+  write_file_atomically(arguments.svg,
+                        draw_dot(arguments.unfused ? ir::to_dot(graph) : fused_steps(graph)));
 }
 
 // What lies in `source` after a compile that kept its source.
@@ -40,12 +59,14 @@ Page read_page(const std::string& title, ir::Graph program, const fs::path& sour
           .stages = {}};
 }
 
-void write_html(const ProgramArguments& arguments, const ir::Graph& graph, double load_ms) {
+void write_html(const ProgramArguments& arguments, const ExportedProgram& program, double load_ms) {
   const TemporaryDirectory scratch("kiln-inspect");
+  const fs::path source = scratch.path() / "source";
   const codegen::Report report = codegen::compile(
-      graph, scratch.path() / "model.so", {.keep_source = scratch.path() / "source"});
-  Page page =
-      read_page(fs::path(arguments.file).filename().string(), graph, scratch.path() / "source");
+      program.graph,
+      scratch.path() / "model.so",
+      {.bind_constants = true, .constants = constants_of(program), .keep_source = source});
+  Page page = read_page(fs::path(arguments.file).filename().string(), program.graph, source);
   page.stages = {{"read and trace", load_ms},
                  {"schedule", report.schedule_ms},
                  {"write source", report.emit_ms},
@@ -65,7 +86,7 @@ int show_program(const ProgramArguments& arguments, bool json) {
     write_svg(arguments, program.graph);
   }
   if (!arguments.html.empty()) {
-    write_html(arguments, program.graph, loading.count());
+    write_html(arguments, program, loading.count());
   }
   const exporter::GraphSignature signature = program.signature();
   if (json) {

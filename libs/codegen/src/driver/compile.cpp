@@ -120,17 +120,18 @@ Report compile(const ir::Graph& program,
   return report;
 }
 
-std::string describe(const ir::Graph& program, const Options& options) {
+Description describe(const ir::Graph& program, const Options& options) {
   const std::unique_ptr<Backend> backend = backend_of(program, options);
-  const ScheduledProgram planned = plan(
+  ScheduledProgram planned = plan(
       prepare(program, *backend, options.bind_constants).graph, *backend, options.bind_constants);
   const std::vector<KernelSource>& kernels = planned.kernels.kernels();
   const KernelUnits units = backend->units(kernels, 0, kernels.size());
-  return describe_plan(
+  std::string text = describe_plan(
       plan_program(planned.graph, planned.schedule, planned.kernels, options.bind_constants),
       units.names,
       units.units,
       {});
+  return {std::move(text), std::move(planned.graph)};
 }
 
 std::string compiler_version(const Options& options) {

@@ -130,8 +130,14 @@ Report compile(const ir::Graph& graph,
                const std::filesystem::path& library,
                const Options& options = {});
 
-/// What `compile` would leave as `plan.json`, without compiling anything.
-[[nodiscard]] std::string describe(const ir::Graph& graph, const Options& options = {});
+/// What `compile` makes of a program before it calls the compiler.
+struct Description {
+  std::string plan;  ///< `plan.json`.
+  ir::Graph graph;   ///< `graph.kir`, whose values the plan names.
+};
+
+/// What `compile` would leave, without compiling anything.
+[[nodiscard]] Description describe(const ir::Graph& graph, const Options& options = {});
 
 /// Writes the values of the constants behind a library that was compiled with
 /// `Options::bind_constants`, which cannot be loaded before.
