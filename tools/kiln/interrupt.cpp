@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "kiln/base/file.hpp"
+#include "kiln/base/pending_file.hpp"
 #include "kiln/base/subprocess.hpp"
 #include "kiln/base/temporary_directory.hpp"
 
@@ -48,6 +49,7 @@ CleanInterruption::CleanInterruption()
     }
     *interrupted = true;
     end_processes();
+    remove_pending_files();
     remove_tree(directory);
     // Another thread may have been writing a file there at that moment.
     std::error_code unknown;
@@ -55,6 +57,7 @@ CleanInterruption::CleanInterruption()
       std::this_thread::sleep_for(kBetweenTries);
       remove_tree(directory);
     }
+    remove_pending_files();
     std::fputs(::isatty(STDERR_FILENO) != 0 ? "\r\033[Kkiln: interrupted\n" : "kiln: interrupted\n",
                stderr);
     ::_exit(128 + signal);

@@ -9,9 +9,9 @@
 namespace kiln::tool {
 
 /// While it lives, every temporary file of this program and of the compilers that it calls lies in
-/// one directory, and SIGINT, SIGTERM and SIGHUP end the compilers, remove that directory and exit
-/// with 128 + the signal's number. One that was ignored before stays so: a command under `nohup`
-/// outlives its terminal.
+/// one directory, and SIGINT, SIGTERM and SIGHUP end the compilers, remove that directory and what
+/// is pending beside a product (`PendingFile`), and exit with 128 + the signal's number. One that
+/// was ignored before stays so: a command under `nohup` outlives its terminal.
 ///
 /// To be made before any thread is: it blocks the signals for those that come after it.
 class CleanInterruption {

@@ -7,6 +7,7 @@
 #include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/base/pending_file.hpp"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -35,22 +36,15 @@ void write_library(const Product& product,
   const bool has_extern_nodes = !product.library.extern_nodes.empty();
   const fs::path extern_nodes = extern_nodes_beside(out);
   const std::string suffix = ".tmp." + std::to_string(getpid());
-  const fs::path pending = out.string() + suffix;
-  const fs::path pending_nodes = extern_nodes.string() + suffix;
-  try {
-    fs::copy_file(product.library.path, pending, overwrite);
-    codegen::append_weights(pending, product.constants, folded);
-    if (has_extern_nodes) {
-      fs::copy_file(product.library.extern_nodes, pending_nodes, overwrite);
-      fs::rename(pending_nodes, extern_nodes);
-    }
-    fs::rename(pending, out);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(pending, ignored);
-    fs::remove(pending_nodes, ignored);
-    throw;
+  PendingFile pending(out.string() + suffix);
+  fs::copy_file(product.library.path, pending.path(), overwrite);
+  codegen::append_weights(pending.path(), product.constants, folded);
+  if (has_extern_nodes) {
+    PendingFile pending_nodes(extern_nodes.string() + suffix);
+    fs::copy_file(product.library.extern_nodes, pending_nodes.path(), overwrite);
+    pending_nodes.rename_to(extern_nodes);
   }
+  pending.rename_to(out);
   if (!has_extern_nodes) {
     fs::remove(extern_nodes);  // Of a library that was here before.
   }

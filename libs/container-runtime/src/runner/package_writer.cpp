@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/base/pending_file.hpp"
 #include "kiln/container_runtime/package.hpp"
 #include "mapped_file.hpp"
 #include "package_checksums.hpp"
@@ -90,27 +91,16 @@ class PendingPackage {
         temporary_(folder_ / ("." + path.filename().string() + "." + unique_suffix())) {
     std::error_code ignored;
     fs::create_directories(folder_, ignored);
-    zip_.emplace(temporary_);
+    zip_.emplace(temporary_.path());
   }
-  ~PendingPackage() {
-    std::error_code ignored;
-    fs::remove(temporary_, ignored);
-  }
-  PendingPackage(const PendingPackage&) = delete;
-  PendingPackage& operator=(const PendingPackage&) = delete;
 
   [[nodiscard]] StoredZip& zip() { return *zip_; }
 
-  void commit() {
-    std::error_code failure;
-    fs::rename(temporary_, path_, failure);
-    if (failure) {
-      throw Error(ErrorCode::kIo, path_.string() + " cannot be written: " + failure.message());
-    }
-  }
+  void commit() { temporary_.rename_to(path_); }
 
  private:
-  fs::path path_, folder_, temporary_;
+  fs::path path_, folder_;
+  PendingFile temporary_;
   std::optional<StoredZip> zip_;
 };
 
