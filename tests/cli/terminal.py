@@ -185,6 +185,10 @@ def test_a_compile_does_not_replace_its_archive(folder):
     assert archive.read_bytes() == pathlib.Path(MODEL).read_bytes()
 
 
+def test_a_profile_and_cuda_graphs_exclude_each_other(folder):
+    assert plain("bench", MODEL, "--profile", "--cuda-graphs", "on", folder=folder).returncode == 2
+
+
 def test_help_has_examples_and_exit_codes(folder):
     assert "Exit codes:" in plain("--help", folder=folder).stdout
     for command in ["compile", "run", "bench", "inspect", "bisect", "cache", "doctor", "completion"]:

@@ -105,7 +105,7 @@ int run_profile(const BenchArguments& arguments, bool json) {
   Plan plan = plan_in(arguments.package);
   const std::vector<at::Tensor> inputs =
       inputs_for(arguments.package, arguments.inputs, arguments.sizes);
-  Model model = load(arguments.package);
+  Model model = load(arguments.package, {.cuda_graphs = CudaGraphs::kOff});
   const Profile measured = profile(model, std::move(plan), inputs, arguments.seconds);
   if (!arguments.trace.empty()) {
     write_file_atomically(arguments.trace, to_trace(measured));
@@ -192,16 +192,19 @@ void add_bench(CLI::App& app, Session& session) {
       "--instances", arguments->instances, "Measure 1, 2, 4 … up to this many (default: cores)");
   command->add_option("--seconds", arguments->seconds, "For each measurement")
       ->capture_default_str();
+  CLI::Option* cuda_graphs = command
+                                 ->add_option("--cuda-graphs",
+                                              arguments->cuda_graphs,
+                                              "Capture and replay runs on a GPU: off, on or auto")
+                                 ->transform(CLI::CheckedTransformer(kCudaGraphs))
+                                 ->option_text("TEXT");
   command
-      ->add_option("--cuda-graphs",
-                   arguments->cuda_graphs,
-                   "Capture and replay runs on a GPU: off, on or auto")
-      ->transform(CLI::CheckedTransformer(kCudaGraphs))
-      ->option_text("TEXT");
-  command->add_flag("--profile",
-                    arguments->profile,
-                    "Time, bytes and operations of each kernel, against what the machine can do; "
-                    "the package must have been compiled with --option profile=true");
+      ->add_flag("--profile",
+                 arguments->profile,
+                 "Time, bytes and operations of each kernel, against what the machine can do; on a "
+                 "GPU the time of each launch, without CUDA graphs; the package must have been "
+                 "compiled with --option profile=true")
+      ->excludes(cuda_graphs);
   command->add_option("--trace",
                       arguments->trace,
                       "With --profile: write one call for Chrome's or Perfetto's viewer");

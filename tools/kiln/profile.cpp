@@ -106,6 +106,11 @@ Call one_call(Model& model, const Plan& plan, const std::vector<at::Tensor>& inp
   return call;
 }
 
+bool runs_on_gpu(const Model& model) {
+  const auto device = model.metadata().find("AOTI_DEVICE_KEY");
+  return device != model.metadata().end() && device->second != "cpu";
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -181,7 +186,8 @@ Plan plan_in(const std::string& package) {
 }
 
 Profile profile(Model& model, Plan plan, const std::vector<at::Tensor>& inputs, double seconds) {
-  Profile result{.roof = measure_roof(), .plan = std::move(plan)};
+  Profile result{.roof = runs_on_gpu(model) ? std::nullopt : std::optional(measure_roof()),
+                 .plan = std::move(plan)};
   std::vector<Call> calls;
   (void)one_call(model, result.plan, inputs);
   const Clock::time_point begin = Clock::now();

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ struct ProfiledKernel {
 
 /// A profile of a model.
 struct Profile {
-  Roof roof;
+  /// Nothing on a GPU, where a step's time is that of its launch: the kernel runs later.
+  std::optional<Roof> roof;
   Plan plan;
   double call_us = 0;             ///< Of the median call.
   double between_kernels_us = 0;  ///< What no step accounts for: checks, memory, handing over.
@@ -51,7 +53,8 @@ struct Profile {
 /// Throws `Error` with `kInvalidArgument` for any other.
 [[nodiscard]] Plan plan_in(const std::string& package);
 
-/// Calls `model` for `seconds` while its ranges are listened to.
+/// Calls `model` for `seconds` while its ranges are listened to. It must not replay CUDA graphs,
+/// which have no ranges.
 [[nodiscard]] Profile profile(Model& model,
                               Plan plan,
                               const std::vector<at::Tensor>& inputs,

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "json_text.hpp"
 #include "profile.hpp"
@@ -24,15 +27,30 @@ std::string shortened(const std::string& text, std::size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
+std::string describe_roof(const std::optional<Roof>& roof) {
+  if (!roof) {
+    return "on a GPU kernels run after the step that launches them: times are those of the "
+           "launches\n";
+  }
+  return formatted("roof, %d thread%s: %.1f GB/s, %.1f GFLOP/s\n",
+                   roof->threads,
+                   roof->threads == 1 ? "" : "s",
+                   roof->bytes_per_second * 1e-9,
+                   roof->operations_per_second * 1e-9);
+}
+
+const char* limit_of(const ProfiledKernel& kernel, const Roof& roof) {
+  return kernel.is_bound_by_memory(roof) ? "memory" : "arithmetic";
+}
+
+std::string reached_of(const ProfiledKernel& kernel, const std::optional<Roof>& roof) {
+  return roof ? formatted("%.0f%% %s", 100 * kernel.share_of(*roof), limit_of(kernel, *roof)) : "";
+}
+
 }  // namespace
 
 std::string to_table(const Profile& profile) {
-  const Roof& roof = profile.roof;
-  std::string text = formatted("roof, %d thread%s: %.1f GB/s, %.1f GFLOP/s\n",
-                               roof.threads,
-                               roof.threads == 1 ? "" : "s",
-                               roof.bytes_per_second * 1e-9,
-                               roof.operations_per_second * 1e-9);
+  std::string text = describe_roof(profile.roof);
   text += formatted("one call: %.1f us (median of %zu), of it between the kernels: %.1f us\n\n",
                     profile.call_us,
                     profile.calls,
@@ -47,10 +65,6 @@ std::string to_table(const Profile& profile) {
                     "of the roof",
                     "kernel");
   for (const ProfiledKernel& kernel : profile.kernels) {
-    const std::string reached =
-        formatted("%.0f%% %s",
-                  100 * kernel.share_of(roof),
-                  kernel.is_bound_by_memory(roof) ? "memory" : "arithmetic");
     const std::string name = kernel.what.empty() ? kernel.name : kernel.name + " " + kernel.what;
     text += formatted("%9.1f %5.1f%% %6zu %8.2f %8.1f %8.1f  %-14s %s\n",
                       kernel.microseconds,
@@ -59,7 +73,7 @@ std::string to_table(const Profile& profile) {
                       kernel.bytes * 1e-6,
                       per_second(kernel.bytes, kernel.microseconds) * 1e-9,
                       per_second(kernel.operations, kernel.microseconds) * 1e-9,
-                      reached.c_str(),
+                      reached_of(kernel, profile.roof).c_str(),
                       shortened(name, 80).c_str());
   }
   return text;
@@ -68,25 +82,32 @@ std::string to_table(const Profile& profile) {
 std::string to_json(const Profile& profile) {
   ordered_json kernels = ordered_json::array();
   for (const ProfiledKernel& kernel : profile.kernels) {
-    kernels.push_back(
-        {{"name", kernel.name},
-         {"operators", kernel.what},
-         {"calls", kernel.calls},
-         {"us", kernel.microseconds},
-         {"bytes", kernel.bytes},
-         {"operations", kernel.operations},
-         {"bytes_per_second", per_second(kernel.bytes, kernel.microseconds)},
-         {"operations_per_second", per_second(kernel.operations, kernel.microseconds)},
-         {"share_of_roof", kernel.share_of(profile.roof)},
-         {"bound_by", kernel.is_bound_by_memory(profile.roof) ? "memory" : "arithmetic"}});
+    ordered_json row = {
+        {"name", kernel.name},
+        {"operators", kernel.what},
+        {"calls", kernel.calls},
+        {"us", kernel.microseconds},
+        {"bytes", kernel.bytes},
+        {"operations", kernel.operations},
+        {"bytes_per_second", per_second(kernel.bytes, kernel.microseconds)},
+        {"operations_per_second", per_second(kernel.operations, kernel.microseconds)}};
+    if (profile.roof) {
+      row["share_of_roof"] = kernel.share_of(*profile.roof);
+      row["bound_by"] = limit_of(kernel, *profile.roof);
+    }
+    kernels.push_back(std::move(row));
   }
-  return json_text(ordered_json{{"threads", profile.roof.threads},
-                                {"roof_bytes_per_second", profile.roof.bytes_per_second},
-                                {"roof_operations_per_second", profile.roof.operations_per_second},
-                                {"call_us", profile.call_us},
-                                {"calls", profile.calls},
-                                {"between_kernels_us", profile.between_kernels_us},
-                                {"kernels", kernels}});
+  ordered_json object = ordered_json::object();
+  if (profile.roof) {
+    object["threads"] = profile.roof->threads;
+    object["roof_bytes_per_second"] = profile.roof->bytes_per_second;
+    object["roof_operations_per_second"] = profile.roof->operations_per_second;
+  }
+  object["call_us"] = profile.call_us;
+  object["calls"] = profile.calls;
+  object["between_kernels_us"] = profile.between_kernels_us;
+  object["kernels"] = std::move(kernels);
+  return json_text(object);
 }
 
 std::string to_trace(const Profile& profile) {
