@@ -194,12 +194,12 @@ TEST_CASE("EX-35 test_aot_export_simplified_basic: a simple joint graph is split
   const ir::Graph joint = exporter::export_joint_simple(function, {leaf(), leaf()});
   const Tensors inputs = {leaf(), leaf()}, tangents = {torch::rand({3}), torch::rand({3})};
 
-  const Partition halves = default_partition(joint);
+  const Partition parts = default_partition(joint);
   const Tensors results =
-      Step(halves).run({inputs[0].detach(), inputs[1].detach(), tangents[0], tangents[1]});
+      Step(parts).run({inputs[0].detach(), inputs[1].detach(), tangents[0], tangents[1]});
 
-  CHECK(primal_count(halves.forward) == halves.forward.inputs().size());
-  CHECK(halves.backward.outputs().size() == 2);
+  CHECK(primal_count(parts.forward) == parts.forward.inputs().size());
+  CHECK(parts.backward.outputs().size() == 2);
   const Tensors outputs = function(inputs);
   const Tensors gradients = torch::autograd::grad(outputs, inputs, tangents);
   REQUIRE(results.size() == 4);

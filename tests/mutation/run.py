@@ -30,7 +30,7 @@ from mutants import mutants_of
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What must be built, and which tests are then run.
 Suite = collections.namedtuple("Suite", ["targets", "tests"])
-LIKE_EAGER = Suite(["kiln-like-eager-tests"], r"^like-eager\.")
+CONFORMANCE = Suite(["kiln-conformance-tests"], r"^conformance\.")
 # Sources, and the suites that are run: one's own tests first, then those that would notice later.
 LIBRARIES = {
     "ir": ("libs/ir/src/**/*.cpp", [Suite(["kiln-ir-tests", "kiln-opt"], r"^(ir\.|filetests\.)")]),
@@ -42,9 +42,9 @@ LIBRARIES = {
         Suite(["kiln-differential-tests"], r"^differential\.")]),
     "capture": ("libs/capture/src/*.cpp", [
         Suite(["kiln-capture-tests"], r"^capture\."),
-        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), LIKE_EAGER]),
+        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), CONFORMANCE]),
     "autograd-dispatch": ("libs/autograd-dispatch/src/**/*.cpp", [
-        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), LIKE_EAGER]),
+        Suite(["kiln-autograd-dispatch-tests"], r"^autograd-dispatch\."), CONFORMANCE]),
 }
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "libs", "tests", "tools", "examples", "docs", "dev", "ports",
           "vcpkg.json", ".setup"]

@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "../kiln/console.hpp"
-#include "../kiln/text.hpp"
+#include "../kiln/format.hpp"
 #include "chart.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"

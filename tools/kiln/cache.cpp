@@ -7,10 +7,10 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "format.hpp"
 #include "json_text.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/base/error.hpp"
-#include "text.hpp"
 
 namespace kiln::tool {
 namespace {

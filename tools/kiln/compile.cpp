@@ -8,9 +8,9 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "format.hpp"
 #include "json_text.hpp"
 #include "kiln/kiln.hpp"
-#include "text.hpp"
 
 namespace kiln::tool {
 namespace {

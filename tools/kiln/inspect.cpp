@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "format.hpp"
 #include "json_text.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
@@ -14,7 +15,6 @@
 #include "partition.hpp"
 #include "show_program.hpp"
 #include "sizes.hpp"
-#include "text.hpp"
 
 namespace kiln::tool {
 namespace {

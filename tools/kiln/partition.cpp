@@ -35,7 +35,7 @@ ir::Graph joint_of_archive(const std::string& file) {
   }
   const capture::Interpreter interpreter(program.graph);
   autograd_dispatch::JointTrace trace = autograd_dispatch::trace_joint(
-      [&](const Tensors& twins) { return interpreter.run(twins); }, inputs);
+      [&](const Tensors& shadows) { return interpreter.run(shadows); }, inputs);
   if (!trace.differentiable()) {
     throw Error(ErrorCode::kInvalidArgument,
                 file + " has no output that depends on a parameter: there is no backward");

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "text.hpp"
+#include "format.hpp"
 
 namespace kiln::tool {
 namespace {

@@ -163,13 +163,14 @@ std::vector<ProfiledKernel> summarize(const Plan& plan, const std::vector<Call>&
 
 }  // namespace
 
-double ProfiledKernel::share_of(const Roof& roof) const {
+double ProfiledKernel::share_of(const Roofline& roofline) const {
   const double seconds = microseconds * 1e-6;
-  return std::max(bytes / roof.bytes_per_second, operations / roof.operations_per_second) / seconds;
+  return std::max(bytes / roofline.bytes_per_second, operations / roofline.operations_per_second) /
+         seconds;
 }
 
-bool ProfiledKernel::is_bound_by_memory(const Roof& roof) const {
-  return bytes / roof.bytes_per_second >= operations / roof.operations_per_second;
+bool ProfiledKernel::is_bound_by_memory(const Roofline& roofline) const {
+  return bytes / roofline.bytes_per_second >= operations / roofline.operations_per_second;
 }
 
 Plan plan_in(const std::string& package) {
@@ -186,7 +187,7 @@ Plan plan_in(const std::string& package) {
 }
 
 Profile profile(Model& model, Plan plan, const std::vector<at::Tensor>& inputs, double seconds) {
-  Profile result{.roof = runs_on_gpu(model) ? std::nullopt : std::optional(measure_roof()),
+  Profile result{.roofline = runs_on_gpu(model) ? std::nullopt : std::optional(measure_roofline()),
                  .plan = std::move(plan)};
   std::vector<Call> calls;
   (void)one_call(model, result.plan, inputs);

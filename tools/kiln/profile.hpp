@@ -11,7 +11,7 @@
 
 #include "kiln/model.hpp"
 #include "plan.hpp"
-#include "roof.hpp"
+#include "roofline.hpp"
 
 namespace kiln::tool {
 
@@ -31,15 +31,15 @@ struct ProfiledKernel {
   double operations = 0;
 
   /// How much of the roof it reaches: against memory or against arithmetic, whichever is closer.
-  [[nodiscard]] double share_of(const Roof& roof) const;
+  [[nodiscard]] double share_of(const Roofline& roofline) const;
   /// Which of the two that is.
-  [[nodiscard]] bool is_bound_by_memory(const Roof& roof) const;
+  [[nodiscard]] bool is_bound_by_memory(const Roofline& roofline) const;
 };
 
 /// A profile of a model.
 struct Profile {
   /// Nothing on a GPU, where a step's time is that of its launch: the kernel runs later.
-  std::optional<Roof> roof;
+  std::optional<Roofline> roofline;
   Plan plan;
   double call_us = 0;             ///< Of the median call.
   double between_kernels_us = 0;  ///< What no step accounts for: checks, memory, handing over.

@@ -27,30 +27,32 @@ std::string shortened(const std::string& text, std::size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
-std::string describe_roof(const std::optional<Roof>& roof) {
-  if (!roof) {
+std::string describe_roofline(const std::optional<Roofline>& roofline) {
+  if (!roofline) {
     return "on a GPU kernels run after the step that launches them: times are those of the "
            "launches\n";
   }
   return formatted("roof, %d thread%s: %.1f GB/s, %.1f GFLOP/s\n",
-                   roof->threads,
-                   roof->threads == 1 ? "" : "s",
-                   roof->bytes_per_second * 1e-9,
-                   roof->operations_per_second * 1e-9);
+                   roofline->threads,
+                   roofline->threads == 1 ? "" : "s",
+                   roofline->bytes_per_second * 1e-9,
+                   roofline->operations_per_second * 1e-9);
 }
 
-const char* limit_of(const ProfiledKernel& kernel, const Roof& roof) {
-  return kernel.is_bound_by_memory(roof) ? "memory" : "arithmetic";
+const char* limit_of(const ProfiledKernel& kernel, const Roofline& roofline) {
+  return kernel.is_bound_by_memory(roofline) ? "memory" : "arithmetic";
 }
 
-std::string reached_of(const ProfiledKernel& kernel, const std::optional<Roof>& roof) {
-  return roof ? formatted("%.0f%% %s", 100 * kernel.share_of(*roof), limit_of(kernel, *roof)) : "";
+std::string reached_of(const ProfiledKernel& kernel, const std::optional<Roofline>& roofline) {
+  return roofline
+             ? formatted("%.0f%% %s", 100 * kernel.share_of(*roofline), limit_of(kernel, *roofline))
+             : "";
 }
 
 }  // namespace
 
 std::string to_table(const Profile& profile) {
-  std::string text = describe_roof(profile.roof);
+  std::string text = describe_roofline(profile.roofline);
   text += formatted("one call: %.1f us (median of %zu), of it between the kernels: %.1f us\n\n",
                     profile.call_us,
                     profile.calls,
@@ -73,7 +75,7 @@ std::string to_table(const Profile& profile) {
                       kernel.bytes * 1e-6,
                       per_second(kernel.bytes, kernel.microseconds) * 1e-9,
                       per_second(kernel.operations, kernel.microseconds) * 1e-9,
-                      reached_of(kernel, profile.roof).c_str(),
+                      reached_of(kernel, profile.roofline).c_str(),
                       shortened(name, 80).c_str());
   }
   return text;
@@ -91,17 +93,17 @@ std::string to_json(const Profile& profile) {
         {"operations", kernel.operations},
         {"bytes_per_second", per_second(kernel.bytes, kernel.microseconds)},
         {"operations_per_second", per_second(kernel.operations, kernel.microseconds)}};
-    if (profile.roof) {
-      row["share_of_roof"] = kernel.share_of(*profile.roof);
-      row["bound_by"] = limit_of(kernel, *profile.roof);
+    if (profile.roofline) {
+      row["share_of_roof"] = kernel.share_of(*profile.roofline);
+      row["bound_by"] = limit_of(kernel, *profile.roofline);
     }
     kernels.push_back(std::move(row));
   }
   ordered_json object = ordered_json::object();
-  if (profile.roof) {
-    object["threads"] = profile.roof->threads;
-    object["roof_bytes_per_second"] = profile.roof->bytes_per_second;
-    object["roof_operations_per_second"] = profile.roof->operations_per_second;
+  if (profile.roofline) {
+    object["threads"] = profile.roofline->threads;
+    object["roof_bytes_per_second"] = profile.roofline->bytes_per_second;
+    object["roof_operations_per_second"] = profile.roofline->operations_per_second;
   }
   object["call_us"] = profile.call_us;
   object["calls"] = profile.calls;

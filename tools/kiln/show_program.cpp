@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "draw.hpp"
+#include "html_report.hpp"
 #include "json_text.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -16,7 +17,6 @@
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/program.hpp"
-#include "page.hpp"
 #include "picture.hpp"
 #include "plan.hpp"
 
@@ -50,7 +50,7 @@ void write_svg(const ProgramArguments& arguments, const ir::Graph& graph) {
 }
 
 // What lies in `source` after a compile that kept its source.
-Page read_page(const std::string& title, ir::Graph program, const fs::path& source) {
+HtmlReport read_page(const std::string& title, ir::Graph program, const fs::path& source) {
   return {.title = title,
           .program = std::move(program),
           .graph = ir::parse(read_file(source / "graph.kir")),
@@ -66,7 +66,7 @@ void write_html(const ProgramArguments& arguments, const ExportedProgram& progra
       program.graph,
       scratch.path() / "model.so",
       {.bind_constants = true, .constants = constants_of(program), .keep_source = source});
-  Page page = read_page(fs::path(arguments.file).filename().string(), program.graph, source);
+  HtmlReport page = read_page(fs::path(arguments.file).filename().string(), program.graph, source);
   page.stages = {{"read and trace", load_ms},
                  {"schedule", report.schedule_ms},
                  {"write source", report.emit_ms},
@@ -111,9 +111,9 @@ int show_program(const ProgramArguments& arguments, bool json) {
 
 int show_dump(const ProgramArguments& arguments, bool json) {
   const fs::path folder = fs::absolute(arguments.file).lexically_normal();
-  Page page = read_page((folder / "").parent_path().filename().string(),
-                        ir::parse(read_file(folder / "program.kir")),
-                        folder / "source");
+  HtmlReport page = read_page((folder / "").parent_path().filename().string(),
+                              ir::parse(read_file(folder / "program.kir")),
+                              folder / "source");
   const auto report = nlohmann::json::parse(read_file(folder / "report.json"));
   page.stages = {{"read and trace", report.at("trace_ms")}, {"compile", report.at("compile_ms")}};
   if (!arguments.svg.empty()) {

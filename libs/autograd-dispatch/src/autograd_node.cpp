@@ -219,11 +219,11 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
       grad_mode_(plan.grad_mode),
       differentiates_(plan.inputs.size(), false),
       differentiable_(plan.computed + plan.node_aliases.size(), false),
-      halves_(plan.halves),
+      forward_backward_(plan.forward_backward),
       forward_(std::move(forward)),
       make_backward_(std::move(backward)) {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    differentiates_[gradients_[i]] = halves_.has_gradient[i];
+    differentiates_[gradients_[i]] = forward_backward_.has_gradient[i];
   }
   for (const std::uint32_t result : tangents_) {
     differentiable_[result] = true;
@@ -244,14 +244,14 @@ const CompiledGraph& TrainingGraphs::backward() {
 TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const {
   Tensors all = forward_(inputs);
   Forward forward;
-  forward.symbols = read_symbols(halves_.symbols, inputs);
+  forward.symbols = read_symbols(forward_backward_.symbols, inputs);
   forward.saved.assign(std::make_move_iterator(all.begin() + computed_),
                        std::make_move_iterator(all.end()));
   all.resize(computed_);
-  for (const auto& [saved, input] : halves_.saved_on_input) {
+  for (const auto& [saved, input] : forward_backward_.saved_on_input) {
     count_writes_with(forward.saved[saved], inputs[input]);
   }
-  for (const auto& [saved, result] : halves_.saved_on_result) {
+  for (const auto& [saved, result] : forward_backward_.saved_on_result) {
     count_writes_with(forward.saved[saved], all[result]);
   }
   forward.results = without_views(std::move(all));
@@ -279,13 +279,13 @@ Tensors TrainingGraphs::run_backward(Forward forward, Tensors tangents, const Te
                        [&](std::uint32_t tangent) { return tangents[tangent].defined(); });
   };
   Tensors inputs;
-  for (const std::int64_t size : evaluate_all(halves_.saved_sizes, forward.symbols)) {
+  for (const std::int64_t size : evaluate_all(forward_backward_.saved_sizes, forward.symbols)) {
     inputs.push_back(at::scalar_tensor(size, at::kLong));
   }
   std::move(forward.saved.begin(), forward.saved.end(), std::back_inserter(inputs));
   forward.saved.clear();
   for (std::size_t i = 0; i < tangents.size(); ++i) {
-    inputs.push_back(in_layout_of(tangents[i], halves_.tangents[i], forward.symbols));
+    inputs.push_back(in_layout_of(tangents[i], forward_backward_.tangents[i], forward.symbols));
   }
   const Tensors computed = compiled(std::move(inputs));
   Tensors gradients;

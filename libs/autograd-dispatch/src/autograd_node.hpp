@@ -41,7 +41,7 @@ class TrainingGraphs {
   [[nodiscard]] const std::vector<std::uint32_t>& backward_writes() const {
     return backward_writes_;
   }
-  [[nodiscard]] bool saves_differentiated() const { return halves_.saves_differentiated; }
+  [[nodiscard]] bool saves_differentiated() const { return forward_backward_.saves_differentiated; }
 
  private:
   const CompiledGraph& backward();
@@ -54,7 +54,7 @@ class TrainingGraphs {
   std::vector<bool> differentiates_;  // By input: autograd is to go on through it.
   std::vector<bool> differentiable_;  // By result.
   std::vector<std::pair<OutputPlan, ViewMaker>> node_aliases_;
-  HalvesPlan halves_;
+  ForwardBackwardPlan forward_backward_;
   CompiledGraph forward_;
   std::function<CompiledGraph()> make_backward_;
   std::once_flag backward_made_;

@@ -9,7 +9,7 @@
 
 #include "assumptions.hpp"
 #include "autograd_node.hpp"
-#include "halves.hpp"
+#include "forward_backward_plan.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/verify.hpp"
 #include "memory_protection.hpp"
@@ -143,7 +143,7 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
   protect_outputs(forward, trace.plan);
   forward.set_name("forward");
   backward.set_name("backward");
-  trace.plan.halves = plan_halves(trace.plan, forward, backward);
+  trace.plan.forward_backward = plan_forward_backward(trace.plan, forward, backward);
   CompiledGraph compiled =
       saving_as_traced(compile_as(number + "_forward", options.forward, forward), forward);
   std::function<CompiledGraph()> compile_backward =

@@ -10,7 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
-#include "kiln/capture/twins.hpp"
+#include "kiln/capture/shadow_inputs.hpp"
 #include "memory_overlap.hpp"
 #include "relations.hpp"
 
@@ -32,12 +32,12 @@ bool has_history(const at::Tensor& tensor) {
   return tensor.defined() && tensor.requires_grad() && !tensor.is_leaf();
 }
 
-at::Tensor stand_in(const at::Tensor& original, const at::Tensor& twin) {
+at::Tensor stand_in(const at::Tensor& original, const at::Tensor& shadow) {
   if (!has_history(original) || c10::InferenceMode::is_enabled()) {
-    return twin;
+    return shadow;
   }
   const at::AutoGradMode differentiable(true);
-  return Leave::apply(twin);
+  return Leave::apply(shadow);
 }
 
 bool elements_overlap(const at::Tensor& a, const at::Tensor& b) {
@@ -192,7 +192,7 @@ Tensors InputLayout::sources() const {
         positions.push_back(input_of_[j]);
       }
     }
-    const Tensors apart = capture::make_twins(members);
+    const Tensors apart = capture::make_shadow_inputs(members);
     for (std::size_t j = 0; j < apart.size(); ++j) {
       sources[positions[j]] = apart[j];
     }
@@ -200,9 +200,9 @@ Tensors InputLayout::sources() const {
   return sources;
 }
 
-InputLayout::Twins InputLayout::twins(const Tensors& sources) const {
+InputLayout::ShadowInputs InputLayout::shadow_inputs(const Tensors& sources) const {
   const capture::PauseRecording unrecorded;
-  Twins result;
+  ShadowInputs result;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const std::uint32_t argument = inputs_[i].argument;
     const at::Tensor original = inputs_[i].base ? common_base(argument) : arguments_[argument];

@@ -30,17 +30,17 @@ class InputLayout {
   /// Whether elements of `argument` repeat, and those of the tensor that it is a view of do not.
   [[nodiscard]] bool is_expanded_view(std::uint32_t argument) const;
 
-  /// One tensor per graph input, to be recorded on twins of.
+  /// One tensor per graph input, to be recorded on shadows of.
   [[nodiscard]] Tensors sources() const;
 
   /// A trace's side of things.
-  struct Twins {
+  struct ShadowInputs {
     Tensors arguments;  ///< What to call the function with.
     Tensors inputs;     ///< For each graph input: the tensor that stands for it there.
   };
-  /// From twins of `sources()`: tensors related to each other by memory and autograd as the
-  /// arguments are. What is not a leaf has a history that ends at its twin.
-  [[nodiscard]] Twins twins(const Tensors& sources) const;
+  /// From shadows of `sources()`: tensors related to each other by memory and autograd as the
+  /// arguments are. What is not a leaf has a history that ends at its shadow.
+  [[nodiscard]] ShadowInputs shadow_inputs(const Tensors& sources) const;
 
   [[nodiscard]] std::uint32_t input_of(std::uint32_t argument) const { return input_of_[argument]; }
   [[nodiscard]] const std::vector<InputPlan>& inputs() const { return inputs_; }

@@ -17,7 +17,7 @@
 #include "kiln/capture/record.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/functionalize.hpp"
-#include "kiln/ir/placed_inputs.hpp"
+#include "kiln/ir/offset_dependent_inputs.hpp"
 #include "view_chain.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -25,7 +25,7 @@ namespace {
 
 // Moves the tangents after the primals, sets the kind of every output, and reads from the graph how
 // aliases among the outputs are recreated.
-void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
+void classify_outputs(ir::Graph& graph, const JointProgram& program, Plan& plan) {
   std::stable_partition(graph.inputs().begin(), graph.inputs().end(), [](const ir::Input& input) {
     return input.kind != ir::InputKind::kTangent;
   });
@@ -58,10 +58,10 @@ void arrange(ir::Graph& graph, const JointProgram& program, Plan& plan) {
 
 // Decides who writes each mutated input: mutations visible to autograd become results the runtime
 // copies in; the graph may write the rest.
-void place_writes(ir::Graph& graph,
-                  Plan& plan,
-                  const std::vector<std::uint32_t>& without_memory,
-                  bool keep_in_graph) {
+void assign_mutations(ir::Graph& graph,
+                      Plan& plan,
+                      const std::vector<std::uint32_t>& without_memory,
+                      bool keep_in_graph) {
   std::unordered_set<std::uint32_t> visible;
   for (const WritePlan& write : plan.writes) {
     visible.insert(write.input);
@@ -114,7 +114,7 @@ void place_writes(ir::Graph& graph,
 
 // A write that restores the old contents leaves no mutation in the graph, but still bumps
 // autograd's version counter.
-void count_idle_writes(Plan& plan, const JointProgram& program, const InputLayout& layout) {
+void plan_version_bumps(Plan& plan, const JointProgram& program, const InputLayout& layout) {
   for (const std::uint32_t argument : program.written_arguments()) {
     const std::uint32_t input = layout.input_of(argument);
     if (std::none_of(plan.writes.begin(), plan.writes.end(), [&](const WritePlan& write) {
@@ -137,7 +137,7 @@ std::vector<OffsetPlan> offsets_of(const ir::Graph& graph,
       offsets.push_back({i, argument.storage_offset()});
     }
   }
-  for (const std::uint32_t input : ir::placed_inputs(graph)) {
+  for (const std::uint32_t input : ir::offset_dependent_inputs(graph)) {
     // The plan has the whole geometry of a merged base.
     if (input < plan.inputs.size() && !plan.inputs[input].base) {
       const ir::Expr& offset = graph.tensor(graph.inputs()[input].value).offset;
@@ -147,7 +147,7 @@ std::vector<OffsetPlan> offsets_of(const ir::Graph& graph,
   return offsets;
 }
 
-bool is_made_by_the_trace(const OutputPlan& output) {
+bool is_returnable_from_trace(const OutputPlan& output) {
   switch (output.kind) {
     case OutputPlan::Kind::kArgument:
     case OutputPlan::Kind::kAliasOfArgument: return false;
@@ -156,17 +156,17 @@ bool is_made_by_the_trace(const OutputPlan& output) {
 }
 
 // Whether the trace had all effects of a call, so that its outputs can be returned.
-bool is_a_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) {
+bool trace_replaces_call(const ir::Graph& graph, const Plan& plan, bool deferred_effects) {
   return !deferred_effects && plan.tangents.empty() && plan.writes.empty() &&
          plan.changes.empty() && !plan.grad_mode_after &&
-         std::all_of(plan.outputs.begin(), plan.outputs.end(), is_made_by_the_trace) &&
+         std::all_of(plan.outputs.begin(), plan.outputs.end(), is_returnable_from_trace) &&
          std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
            return node.random;
          });
 }
 
 // Captured tensors that share storage: a write to one may be visible through the others.
-void relate_captured(const Tensors& captured, Plan& plan) {
+void plan_captured_aliases(const Tensors& captured, Plan& plan) {
   const std::uint32_t own = plan.arguments - plan.captured;
   for (std::uint32_t i = 0; i < captured.size(); ++i) {
     const auto is_related = [&](const at::Tensor& other) {
@@ -224,21 +224,21 @@ Plan plan_of(const JointProgram& program, const InputLayout& layout, const Tenso
 }
 
 // Autocast's cast cache must not leak into or out of a trace: cached casts carry autograd history.
-struct OwnAutocastCache {
-  OwnAutocastCache() { at::autocast::clear_cache(); }
-  ~OwnAutocastCache() { at::autocast::clear_cache(); }
-  OwnAutocastCache(const OwnAutocastCache&) = delete;
-  OwnAutocastCache& operator=(const OwnAutocastCache&) = delete;
+struct ScopedAutocastCache {
+  ScopedAutocastCache() { at::autocast::clear_cache(); }
+  ~ScopedAutocastCache() { at::autocast::clear_cache(); }
+  ScopedAutocastCache(const ScopedAutocastCache&) = delete;
+  ScopedAutocastCache& operator=(const ScopedAutocastCache&) = delete;
 };
 
 // Anomaly mode checks every gradient for NaN, which is meaningless while tracing: a compiled
 // function's gradients are checked when it runs.
-class WithoutAnomalyMode {
+class AnomalyModeDisabled {
  public:
-  WithoutAnomalyMode() { AnomalyMode::set_enabled(false, checks_nan_); }
-  ~WithoutAnomalyMode() { AnomalyMode::set_enabled(enabled_, checks_nan_); }
-  WithoutAnomalyMode(const WithoutAnomalyMode&) = delete;
-  WithoutAnomalyMode& operator=(const WithoutAnomalyMode&) = delete;
+  AnomalyModeDisabled() { AnomalyMode::set_enabled(false, checks_nan_); }
+  ~AnomalyModeDisabled() { AnomalyMode::set_enabled(enabled_, checks_nan_); }
+  AnomalyModeDisabled(const AnomalyModeDisabled&) = delete;
+  AnomalyModeDisabled& operator=(const AnomalyModeDisabled&) = delete;
 
  private:
   using AnomalyMode = torch::autograd::AnomalyMode;
@@ -258,12 +258,12 @@ struct Attempt {
   // Nothing if it must be run again.
   std::optional<JointTrace> run();
   // Throws if the function keeps what it has computed, which then has values.
-  void require_nothing_kept(const JointTrace& trace) const;
+  void check_no_escapes(const JointTrace& trace) const;
 };
 
 std::optional<JointTrace> Attempt::run() {
-  const OwnAutocastCache casts;
-  const WithoutAnomalyMode no_anomaly_mode;
+  const ScopedAutocastCache casts;
+  const AnomalyModeDisabled no_anomaly_mode;
   JointProgram program(function, layout);
   capture::RecordOptions record_options;
   record_options.without_values = without_values;
@@ -286,15 +286,16 @@ std::optional<JointTrace> Attempt::run() {
 
   JointTrace trace;
   trace.plan = plan_of(program, layout, recording.captured);
-  arrange(recording.graph, program, trace.plan);
+  classify_outputs(recording.graph, program, trace.plan);
   trace.plan.offsets = offsets_of(recording.graph, trace.plan, layout);
   trace.graph = ir::functionalize(std::move(recording.graph));
-  place_writes(trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
-  count_idle_writes(trace.plan, program, layout);
+  assign_mutations(
+      trace.graph, trace.plan, program.without_memory(), options.keep_mutations_in_graph);
+  plan_version_bumps(trace.plan, program, layout);
   if (!trace.plan.writes.empty()) {
-    relate_captured(recording.captured, trace.plan);
+    plan_captured_aliases(recording.captured, trace.plan);
   }
-  if (!without_values && is_a_call(trace.graph, trace.plan, recording.deferred_effects)) {
+  if (!without_values && trace_replaces_call(trace.graph, trace.plan, recording.deferred_effects)) {
     const Tensors& returned = program.outputs().outputs();
     trace.outputs.emplace(returned.begin(), returned.begin() + program.returned());
   } else {
@@ -312,7 +313,7 @@ std::optional<JointTrace> Attempt::run() {
   return trace;
 }
 
-void Attempt::require_nothing_kept(const JointTrace& trace) const {
+void Attempt::check_no_escapes(const JointTrace& trace) const {
   const std::vector<std::string> origins =
       trace.outputs ? compute_escaped(*trace.outputs) : compute_escaped({});
   if (!origins.empty()) {
@@ -338,7 +339,7 @@ JointTrace trace_joint(const TensorFunction& function,
     try {
       if (std::optional<JointTrace> trace = attempt.run()) {
         is_traced = true;
-        attempt.require_nothing_kept(*trace);
+        attempt.check_no_escapes(*trace);
         return std::move(*trace);
       }
       attempt.compute_escaped({});  // The function may read next time what it has kept.

@@ -103,17 +103,17 @@ Tensors JointProgram::call(const Tensors& arguments) {
 }
 
 Tensors JointProgram::run(const Tensors& sources) {
-  InputLayout::Twins twins = layout_.twins(sources);
-  const std::vector<TensorState> arguments_before = states_of(twins.arguments);
-  const std::vector<TensorState> inputs_before = states_of(twins.inputs);
+  InputLayout::ShadowInputs shadows = layout_.shadow_inputs(sources);
+  const std::vector<TensorState> arguments_before = states_of(shadows.arguments);
+  const std::vector<TensorState> inputs_before = states_of(shadows.inputs);
 
   Tensors originals;
-  for (const at::Tensor& argument : twins.arguments) {
+  for (const at::Tensor& argument : shadows.arguments) {
     const capture::PauseRecording unrecorded;
     originals.push_back(argument.defined() ? argument.detach() : argument);
   }
 
-  Tensors outputs = call(twins.arguments);
+  Tensors outputs = call(shadows.arguments);
   std::vector<std::size_t> held = capture::references_to_borrowed();
 
   for (const at::Tensor& source : sources) {
@@ -131,14 +131,14 @@ Tensors JointProgram::run(const Tensors& sources) {
   captured_.require_unchanged();
   captured_.require_independent();
   captured_tensors_ = capture::captured_so_far();
-  require_apart(twins, arguments_before);
+  require_apart(shadows, arguments_before);
 
-  find_writes(twins, inputs_before);
+  find_writes(shadows, inputs_before);
   if (must_merge_) {
     return {};
   }
   returned_ = static_cast<std::uint32_t>(outputs.size());
-  Tensors arguments = twins.arguments, inputs = twins.inputs;
+  Tensors arguments = shadows.arguments, inputs = shadows.inputs;
   arguments.insert(arguments.end(), captured_tensors_.begin(), captured_tensors_.end());
   inputs.insert(inputs.end(), captured_tensors_.begin(), captured_tensors_.end());
   originals.insert(originals.end(), captured_tensors_.begin(), captured_tensors_.end());
@@ -146,13 +146,13 @@ Tensors JointProgram::run(const Tensors& sources) {
       std::move(arguments), std::move(originals), std::move(inputs), std::move(outputs));
   std::ranges::transform(
       capture::references_to_borrowed(), held, held.begin(), std::minus<>());  // By this object.
-  find_changes(twins, arguments_before);
+  find_changes(shadows, arguments_before);
   for (WritePlan& write : writes_) {
-    write.result = outputs_->add_computed(twins.inputs[write.input]);
+    write.result = outputs_->add_computed(shadows.inputs[write.input]);
   }
   outputs_->run();
 
-  const Tensors gradients = differentiate(sources, twins.inputs);
+  const Tensors gradients = differentiate(sources, shadows.inputs);
   capture::require_lasting_memory(held);  // Until now, what is saved for the backward holds it.
   Tensors results = outputs_->computed();
   results.insert(results.end(), gradients.begin(), gradients.end());
@@ -161,11 +161,11 @@ Tensors JointProgram::run(const Tensors& sources) {
   return results;
 }
 
-// A captured tensor that an argument shares memory with: the trace has the argument's twin apart
+// A captured tensor that an argument shares memory with: the trace has the argument's shadow apart
 // from it, which is right only as long as neither is written.
-void JointProgram::require_apart(const InputLayout::Twins& twins,
+void JointProgram::require_apart(const InputLayout::ShadowInputs& shadows,
                                  const std::vector<TensorState>& before) const {
-  for (std::size_t i = 0; i < twins.arguments.size(); ++i) {
+  for (std::size_t i = 0; i < shadows.arguments.size(); ++i) {
     for (const at::Tensor& captured : captured_tensors_) {
       if (share_storage(layout_.arguments()[i], captured) &&
           (capture::is_written(before[i].storage) || capture::is_written(captured.storage()))) {
@@ -178,14 +178,14 @@ void JointProgram::require_apart(const InputLayout::Twins& twins,
   }
 }
 
-void JointProgram::find_writes(const InputLayout::Twins& twins,
+void JointProgram::find_writes(const InputLayout::ShadowInputs& shadows,
                                const std::vector<TensorState>& before) {
-  for (std::uint32_t i = 0; i < twins.inputs.size(); ++i) {
-    if (!twins.inputs[i].defined() || !before[i].storage ||
+  for (std::uint32_t i = 0; i < shadows.inputs.size(); ++i) {
+    if (!shadows.inputs[i].defined() || !before[i].storage ||
         !capture::is_written(before[i].storage)) {
       continue;
     }
-    const bool visible = has_new_history(before[i], TensorState(twins.inputs[i]));
+    const bool visible = has_new_history(before[i], TensorState(shadows.inputs[i]));
     const std::uint32_t argument = layout_.inputs()[i].argument;
     const bool overlaps =
         (visible && layout_.overlaps_another(argument)) || layout_.is_expanded_view(argument);
@@ -200,13 +200,13 @@ void JointProgram::find_writes(const InputLayout::Twins& twins,
   }
 }
 
-void JointProgram::find_changes(const InputLayout::Twins& twins,
+void JointProgram::find_changes(const InputLayout::ShadowInputs& shadows,
                                 const std::vector<TensorState>& before) {
-  const std::vector<TensorState> after = states_of(twins.arguments);
-  for (std::uint32_t i = 0; i < twins.arguments.size(); ++i) {
-    const at::Tensor& argument = twins.arguments[i];
+  const std::vector<TensorState> after = states_of(shadows.arguments);
+  for (std::uint32_t i = 0; i < shadows.arguments.size(); ++i) {
+    const at::Tensor& argument = shadows.arguments[i];
     const bool repeated = std::any_of(
-        twins.arguments.begin(), twins.arguments.begin() + i, [&](const at::Tensor& other) {
+        shadows.arguments.begin(), shadows.arguments.begin() + i, [&](const at::Tensor& other) {
           return other.defined() && other.is_same(argument);
         });
     if (!argument.defined() || repeated) {
@@ -314,7 +314,7 @@ Tensors JointProgram::differentiate(const Tensors& sources, const Tensors& watch
     tangents_.push_back(static_cast<std::uint32_t>(position));
     differentiable.push_back(result);
     // Some tangent, so that the backward can be recorded.
-    tangents.push_back(capture::some_like(result));
+    tangents.push_back(capture::make_placeholder_like(result));
     capture::declare_input(tangents.back(), ir::InputKind::kTangent);
   };
   const Tensors& computed = outputs_->computed();

@@ -19,7 +19,7 @@ class JointProgram {
   JointProgram(const TensorFunction& function, const InputLayout& layout)
       : function_(function), layout_(layout) {}
 
-  /// Runs on twins of `layout.sources()`. Returns results, gradients, then, to be taken off the
+  /// Runs on shadows of `layout.sources()`. Returns results, gradients, then, to be taken off the
   /// recorded graph again, arguments and outputs; or nothing, if `must_merge()` says why.
   Tensors run(const Tensors& sources);
 
@@ -57,9 +57,12 @@ class JointProgram {
 
  private:
   Tensors call(const Tensors& arguments);
-  void require_apart(const InputLayout::Twins& twins, const std::vector<TensorState>& before) const;
-  void find_writes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
-  void find_changes(const InputLayout::Twins& twins, const std::vector<TensorState>& before);
+  void require_apart(const InputLayout::ShadowInputs& shadows,
+                     const std::vector<TensorState>& before) const;
+  void find_writes(const InputLayout::ShadowInputs& shadows,
+                   const std::vector<TensorState>& before);
+  void find_changes(const InputLayout::ShadowInputs& shadows,
+                    const std::vector<TensorState>& before);
   void require_resizable(std::uint32_t argument,
                          const TensorState& before,
                          const TensorState& now) const;

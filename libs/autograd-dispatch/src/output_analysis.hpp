@@ -12,8 +12,8 @@ namespace kiln::autograd_dispatch {
 
 class OutputAnalysis {
  public:
-  /// `arguments` are the twins as the function left them, captured tensors behind; `originals` what
-  /// they were before, detached; `inputs` the graph inputs.
+  /// `arguments` are the shadows as the function left them, captured tensors behind; `originals`
+  /// what they were before, detached; `inputs` the graph inputs.
   OutputAnalysis(Tensors arguments, Tensors originals, Tensors inputs, Tensors outputs);
 
   /// Treats the memory that argument `argument` has come to lie on as a further output, and returns

@@ -142,17 +142,17 @@ template <class A, MaybeConst<SharedSave> S>
 void fields(A& archive, S& shared) {
   visit_all(archive, shared.saved, shared.other);
 }
-template <class A, MaybeConst<HalvesPlan> H>
-void fields(A& archive, H& halves) {
+template <class A, MaybeConst<ForwardBackwardPlan> H>
+void fields(A& archive, H& plan) {
   visit_all(archive,
-            halves.saved,
-            halves.tangents,
-            halves.symbols,
-            halves.saved_sizes,
-            halves.has_gradient,
-            halves.saves_differentiated,
-            halves.saved_on_input,
-            halves.saved_on_result);
+            plan.saved,
+            plan.tangents,
+            plan.symbols,
+            plan.saved_sizes,
+            plan.has_gradient,
+            plan.saves_differentiated,
+            plan.saved_on_input,
+            plan.saved_on_result);
 }
 template <class A, MaybeConst<Plan> P>
 void fields(A& archive, P& plan) {
@@ -176,7 +176,7 @@ void fields(A& archive, P& plan) {
             plan.grad_mode_after,
             plan.grad_mode,
             plan.deterministic,
-            plan.halves);
+            plan.forward_backward);
 }
 
 template <class T>

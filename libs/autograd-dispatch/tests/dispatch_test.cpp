@@ -19,8 +19,8 @@ using kiln::testing::check_like_eager;
 using kiln::testing::contains;
 
 std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::min_cut_partition(joint);
-  return {std::move(halves.forward), std::move(halves.backward)};
+  partitioner::Partition parts = partitioner::min_cut_partition(joint);
+  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 TEST_CASE("AD-13 single and several outputs train like eager", "[autograd-dispatch][dispatch]") {

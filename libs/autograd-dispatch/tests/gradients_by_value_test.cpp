@@ -110,8 +110,8 @@ void check_same(const TensorFunction& eager, const TensorFunction& compiled, con
 }
 
 std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::min_cut_partition(joint);
-  return {std::move(halves.forward), std::move(halves.backward)};
+  partitioner::Partition parts = partitioner::min_cut_partition(joint);
+  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 // Traced on `seen` alone, and run by the interpreter.

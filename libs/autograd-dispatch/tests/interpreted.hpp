@@ -11,8 +11,8 @@ namespace kiln::autograd_dispatch {
 
 /// Everything that the backward needs is saved.
 inline std::pair<ir::Graph, ir::Graph> split(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::default_partition(joint);
-  return {std::move(halves.forward), std::move(halves.backward)};
+  partitioner::Partition parts = partitioner::default_partition(joint);
+  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 /// Traces on the inputs of the first call and compiles with the interpreter.

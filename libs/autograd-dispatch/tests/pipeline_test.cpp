@@ -21,8 +21,8 @@ using kiln::testing::check_like_eager;
 using kiln::testing::contains;
 
 std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::min_cut_partition(joint);
-  return {std::move(halves.forward), std::move(halves.backward)};
+  partitioner::Partition parts = partitioner::min_cut_partition(joint);
+  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 TensorFunction compiled(const TensorFunction& function) {
@@ -332,8 +332,8 @@ TEST_CASE("AD-117 what a forward saved in another layout reaches the backward in
 
 // Recomputes whatever can be.
 std::pair<ir::Graph, ir::Graph> least_saved(const ir::Graph& joint) {
-  partitioner::Partition halves = partitioner::min_cut_partition(joint, {.memory_budget = 0});
-  return {std::move(halves.forward), std::move(halves.backward)};
+  partitioner::Partition parts = partitioner::min_cut_partition(joint, {.memory_budget = 0});
+  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 TEST_CASE("AD-135 what was drawn at random is saved, never drawn again",

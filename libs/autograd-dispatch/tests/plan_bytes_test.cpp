@@ -41,17 +41,18 @@ TEST_CASE("a plan comes back from its bytes", "[autograd-dispatch][plan_bytes]")
 TEST_CASE("sizes that vary come back from a plan's bytes", "[autograd-dispatch][plan_bytes]") {
   Plan plan = some_plan();
   const ir::Expr n = ir::Expr::symbol("n");
-  plan.halves.symbols = {{.symbol = "n", .input = 2, .dimension = 1, .scale = 3, .shift = -1}};
-  plan.halves.saved_sizes = {n, n * 2 + 1};
-  plan.halves.tangents = {{.sizes = {n, 4}, .strides = {4, 1}}};
+  plan.forward_backward.symbols = {
+      {.symbol = "n", .input = 2, .dimension = 1, .scale = 3, .shift = -1}};
+  plan.forward_backward.saved_sizes = {n, n * 2 + 1};
+  plan.forward_backward.tangents = {{.sizes = {n, 4}, .strides = {4, 1}}};
 
   const Plan again = plan_from_bytes(to_bytes(plan));
 
   CHECK(to_bytes(again) == to_bytes(plan));
-  CHECK(again.halves.symbols[0].symbol == "n");
-  CHECK(again.halves.symbols[0].shift == -1);
-  CHECK((again.halves.saved_sizes == plan.halves.saved_sizes));
-  CHECK((again.halves.tangents[0].sizes == plan.halves.tangents[0].sizes));
+  CHECK(again.forward_backward.symbols[0].symbol == "n");
+  CHECK(again.forward_backward.symbols[0].shift == -1);
+  CHECK((again.forward_backward.saved_sizes == plan.forward_backward.saved_sizes));
+  CHECK((again.forward_backward.tangents[0].sizes == plan.forward_backward.tangents[0].sizes));
 }
 
 TEST_CASE("CA-01 a function is put together again from its plan and its compiled graphs",
@@ -65,8 +66,8 @@ TEST_CASE("CA-01 a function is put together again from its plan and its compiled
     return [&kept](const ir::Graph& graph) { return kept = interpret(graph); };
   };
   const auto cut = [](const ir::Graph& joint) {
-    partitioner::Partition halves = partitioner::default_partition(joint);
-    return std::pair(std::move(halves.forward), std::move(halves.backward));
+    partitioner::Partition parts = partitioner::default_partition(joint);
+    return std::pair(std::move(parts.forward), std::move(parts.backward));
   };
   const Tensors arguments = {torch::randn({3, 4}, torch::requires_grad()),
                              torch::randn({4, 2}, torch::requires_grad())};
@@ -80,7 +81,7 @@ TEST_CASE("CA-01 a function is put together again from its plan and its compiled
   const Plan plan = plan_from_bytes(to_bytes(original.plan()));
   const CompiledFunction again = assemble(plan, forward, [&] { return ++asked, backward; });
 
-  CHECK(plan.halves.saved > 0);
+  CHECK(plan.forward_backward.saved > 0);
   CHECK(accepts(plan, arguments));
   testing::check_like_eager(function, again, [] {
     return Tensors{torch::randn({3, 4}, torch::requires_grad()),

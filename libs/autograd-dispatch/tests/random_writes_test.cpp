@@ -187,10 +187,10 @@ TensorFunction interpreted(const TensorFunction& function, bool keep_mutations_i
     JointTrace trace =
         trace_joint(function, arguments, {.keep_mutations_in_graph = keep_mutations_in_graph});
     const auto partition = [=](const ir::Graph& joint) {
-      partitioner::Partition halves = keep_mutations_in_graph
-                                          ? partitioner::min_cut_partition(joint)
-                                          : partitioner::default_partition(joint);
-      return std::pair(std::move(halves.forward), std::move(halves.backward));
+      partitioner::Partition parts = keep_mutations_in_graph
+                                         ? partitioner::min_cut_partition(joint)
+                                         : partitioner::default_partition(joint);
+      return std::pair(std::move(parts.forward), std::move(parts.backward));
     };
     return dispatch(std::move(trace), {.partition = partition})(arguments);
   };

@@ -38,7 +38,7 @@ void Recorder::compare(const c10::OperatorHandle& op,
   const c10::IValue* arguments = stack.data() + stack.size() - 2;
   const at::Tensor a = arguments[0].toTensor(), b = arguments[1].toTensor();
   const bool known = is_known_equal(arguments);
-  if (!known && (uncomputed_.contains(a) || uncomputed_.contains(b))) {
+  if (!known && (valueless_.contains(a) || valueless_.contains(b))) {
     throw Error(ErrorCode::kUnsupported,
                 "the program compares tensors (at::equal) that the trace has not computed");
   }

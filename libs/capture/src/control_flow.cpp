@@ -169,7 +169,7 @@ Tensors record_cond(ir::Argument argument,
   std::vector<ir::Graph> bodies;
   bodies.push_back(graph_on(std::move(yes), lifted, "true_graph", "a branch of cond"));
   bodies.push_back(graph_on(std::move(no), lifted, "false_graph", "a branch of cond"));
-  if (!Recorder::current()->options().on_twins) {
+  if (!Recorder::current()->options().on_shadow_inputs) {
     const PauseRecording unrecorded;
     results = call_unaliased(taken ? if_true : if_false, operands);
   }

@@ -10,7 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/replay.hpp"
-#include "kiln/capture/twins.hpp"
+#include "kiln/capture/shadow_inputs.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "randomness.hpp"
 
@@ -81,7 +81,7 @@ std::vector<at::Tensor> arguments_of(const ir::Graph& graph,
                                      const std::vector<at::Tensor>& captured) {
   const auto users = static_cast<std::ptrdiff_t>(inputs.size());
   inputs.insert(inputs.end(), captured.begin(), captured.end());
-  const std::vector<at::Tensor> copies = make_twins(inputs);
+  const std::vector<at::Tensor> copies = make_shadow_inputs(inputs);
   auto user = copies.begin();
   auto constant = copies.begin() + users;
   std::vector<at::Tensor> arguments;

@@ -6,8 +6,8 @@
 
 #include "differences.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/capture/twins.hpp"
-#include "other_data.hpp"
+#include "kiln/capture/shadow_inputs.hpp"
+#include "perturbation.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -26,14 +26,14 @@ std::string first_line(const std::exception& error) {
 }
 
 // Nothing if the program throws on the perturbed data.
-std::optional<Recording> trace_on(OtherData kind,
+std::optional<Recording> trace_on(Perturbation kind,
                                   const Recording& first,
                                   const Tensors& inputs,
                                   const std::function<Recording(const Tensors&)>& trace,
                                   std::string* reason) {
-  Tensors others = make_twins(inputs);
-  change_elements(others, kind);
-  const OtherElements other_weights(first.captured, kind);
+  Tensors others = make_shadow_inputs(inputs);
+  perturb(others, kind);
+  const ScopedPerturbation other_weights(first.captured, kind);
   try {
     return trace(others);
   } catch (const Error& error) {
@@ -51,8 +51,8 @@ void refuse_hidden_reads(const Recording& first,
                          const Tensors& inputs,
                          const std::function<Recording(const Tensors&)>& trace) {
   std::string reason;
-  for (const OtherData kind :
-       {OtherData::kEverything, OtherData::kFloatingPoint, OtherData::kSmallerNumbers}) {
+  for (const Perturbation kind :
+       {Perturbation::kEverything, Perturbation::kFloatingPoint, Perturbation::kSmallerNumbers}) {
     if (const auto second = trace_on(kind, first, inputs, trace, &reason)) {
       if (const auto difference = first_difference(first, *second)) {
         report(*difference);

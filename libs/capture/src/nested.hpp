@@ -6,8 +6,8 @@
 
 namespace kiln::capture {
 
-/// Runs `function` on twins of `inputs` and records it apart from the trace that the calling thread
-/// is in. Tensors of that trace which it uses count as captured.
+/// Runs `function` on shadows of `inputs` and records it apart from the trace that the calling
+/// thread is in. Tensors of that trace which it uses count as captured.
 [[nodiscard]] Recording record_nested(const TensorFunction& function, const Tensors& inputs);
 
 /// The node of a trace before dispatch that says: grad mode is now its argument.

@@ -3,8 +3,8 @@
 #include <ATen/core/enum_tag.h>
 
 #include "effects.hpp"
-#include "foretell.hpp"
 #include "kiln/capture/convert.hpp"
+#include "meta_rules.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -72,7 +72,7 @@ OperatorFacts facts_of(const c10::OperatorHandle& op) {
   facts.returns_nothing = schema.returns().empty();
   facts.asserts = is_assertion(facts.target);
   facts.effectful = has_effect(op, facts.target);
-  facts.same_on_meta = is_same_on_meta(op, facts.target);
+  facts.faithful_on_meta = has_faithful_meta_kernel(op, facts.target);
   return facts;
 }
 

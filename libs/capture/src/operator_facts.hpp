@@ -28,7 +28,8 @@ struct OperatorFacts {
   bool effectful = false;            ///< It must run, in order, once per call (effects.hpp).
   bool asserts = false;              ///< It throws or does nothing.
   bool returns_nothing = false;
-  bool same_on_meta = false;  ///< The geometry of its results can be had without computing them.
+  bool faithful_on_meta =
+      false;  ///< The geometry of its results can be had without computing them.
   std::optional<std::uint32_t> generator;  ///< Position of the generator argument.
   /// Position of the probability with which attention drops. At 0 it draws nothing, whatever the
   /// schema says.

@@ -32,8 +32,8 @@ class PrivateGenerator {
   std::vector<std::pair<c10::Device, at::Generator>> generators_;  // One or two.
 };
 
-/// The default generator as it was: a program on twins draws from a private one, and changes it
-/// only by seeding it, which is not an operator.
+/// The default generator as it was: a program on shadow inputs draws from a private one, and
+/// changes it only by seeding it, which is not an operator.
 class UnseededGenerator {
  public:
   UnseededGenerator();

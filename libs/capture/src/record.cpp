@@ -10,7 +10,7 @@
 #include "hidden_reads.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
-#include "kiln/capture/twins.hpp"
+#include "kiln/capture/shadow_inputs.hpp"
 #include "nested.hpp"
 #include "recorder.hpp"
 #include "value_free_gradients.hpp"
@@ -71,12 +71,12 @@ void compute_escaped_after_failure(Recorder& recorder, const Tensors& inputs) {
 Recording trace(const TensorFunction& function,
                 const Tensors& inputs,
                 const RecordOptions& options) {
-  ensure(options.on_twins || !options.without_values, "a call returns what it computes");
+  ensure(options.on_shadow_inputs || !options.without_values, "a call returns what it computes");
   const auto recorder = std::make_shared<Recorder>(options);
   Tensors arguments = inputs;
-  if (options.on_twins) {
+  if (options.on_shadow_inputs) {
     const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
-    arguments = make_twins(inputs);
+    arguments = make_shadow_inputs(inputs);
   }
   for (const at::Tensor& argument : arguments) {
     recorder->add_argument(argument);
@@ -109,7 +109,7 @@ Recording trace(const TensorFunction& function,
   }
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   recorder->restore_captured();
-  if (options.on_twins && generator.restore_if_seeded()) {
+  if (options.on_shadow_inputs && generator.restore_if_seeded()) {
     throw Error(ErrorCode::kUnsupported,
                 "the program seeds the default generator, which a compiled one would do once: call "
                 "torch::manual_seed outside of it");
@@ -143,21 +143,21 @@ Recording record(const TensorFunction& function,
   if (!options.check_hidden_reads) {
     return trace(function, inputs, options);
   }
-  RecordOptions on_twins = options;
-  on_twins.on_twins = true;
-  if (!options.on_twins) {
-    on_twins.on_capture = {};
+  RecordOptions shadowed = options;
+  shadowed.on_shadow_inputs = true;
+  if (!options.on_shadow_inputs) {
+    shadowed.on_capture = {};
   }
-  Recording recording = trace(function, inputs, on_twins);
-  on_twins.on_capture = {};
+  Recording recording = trace(function, inputs, shadowed);
+  shadowed.on_capture = {};
   refuse_hidden_reads(
-      recording, inputs, [&](const Tensors& others) { return trace(function, others, on_twins); });
-  return options.on_twins ? std::move(recording) : trace(function, inputs, options);
+      recording, inputs, [&](const Tensors& others) { return trace(function, others, shadowed); });
+  return options.on_shadow_inputs ? std::move(recording) : trace(function, inputs, options);
 }
 
 Recording record_nested(const TensorFunction& function, const Tensors& inputs) {
   RecordOptions options = current().options();
-  options.on_twins = true;
+  options.on_shadow_inputs = true;
   options.on_capture = {};
   return trace(function, inputs, options);
 }
@@ -186,8 +186,8 @@ void declare_input(const at::Tensor& tensor, ir::InputKind kind) {
   current().add_input(tensor, kind);
 }
 
-at::Tensor some_like(const at::Tensor& tensor) {
-  return current().some_like(tensor);
+at::Tensor make_placeholder_like(const at::Tensor& tensor) {
+  return current().make_placeholder_like(tensor);
 }
 
 PauseRecording::PauseRecording()

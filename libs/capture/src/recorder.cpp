@@ -45,7 +45,7 @@ bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet below) {
 
 // An operator on lists of tensors, whose plain kernel calls another operator for each of them. Not
 // if it takes numbers in a tensor: it reads those without dispatching.
-bool is_for_each(const c10::OperatorHandle& op) {
+bool is_foreach_operator(const c10::OperatorHandle& op) {
   const auto reads_numbers = [](const c10::Argument& argument) {
     return argument.name() == "scalars" && argument.type()->isSubtypeOf(*c10::TensorType::get());
   };
@@ -86,9 +86,9 @@ const OperatorFacts& Recorder::facts(const c10::OperatorHandle& op) {
 
 // Below autograd all composite operators are decomposed. Above it they stay whole, unless they
 // mutate or return a view: then the operators they call say which argument.
-bool Recorder::takes_apart(const c10::OperatorHandle& op,
-                           c10::DispatchKeySet below,
-                           const torch::jit::Stack& stack) {
+bool Recorder::decomposes(const c10::OperatorHandle& op,
+                          c10::DispatchKeySet below,
+                          const torch::jit::Stack& stack) {
   if (!options_.pre_dispatch) {
     return is_composite(op, below);
   }
@@ -108,10 +108,10 @@ void Recorder::check_frozen(const OperatorFacts& facts, const at::Tensor& tensor
   }
 }
 
-// Captured tensors are the caller's own even when tracing on shadow inputs (`on_twins`): their
-// elements can be restored, their metadata cannot.
-void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const {
-  if (!options_.on_twins || !facts.in_place_view) {
+// Captured tensors are the caller's own even when tracing on shadow inputs (`on_shadow_inputs`):
+// their elements can be restored, their metadata cannot.
+void Recorder::check_captured_metadata(const OperatorFacts& facts, const at::Tensor& tensor) const {
+  if (!options_.on_shadow_inputs || !facts.in_place_view) {
     return;
   }
   for (const at::Tensor& captured : captured_) {
@@ -125,7 +125,7 @@ void Recorder::refuse_reshaping(const OperatorFacts& facts, const at::Tensor& te
 
 // A node with the current grad mode, autocast state and provenance. Nodes run by autograd take the
 // provenance of the forward node that caused them.
-ir::Node Recorder::node_here() {
+ir::Node Recorder::make_node() {
   ir::Node node;
   node.grad_mode = c10::GradMode::is_enabled();
   node.autocast =
@@ -150,7 +150,7 @@ void Recorder::set_grad_mode(bool enabled) {
   if (!options_.pre_dispatch) {
     return;
   }
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = kSetGradMode;
   node.signature = "bool enabled->";
   node.arguments = {enabled};
@@ -198,10 +198,10 @@ void Recorder::run(const c10::OperatorHandle& op,
                    const ir::Node& node,
                    torch::jit::Stack& stack) {
   const std::size_t count = op.schema().arguments().size();
-  if (node.effectful && options_.on_twins) {
+  if (node.effectful && options_.on_shadow_inputs) {
     const std::vector<at::Tensor> operands = tensors_among(std::span(stack).last(count));
     const bool computed = std::none_of(operands.begin(), operands.end(), [&](const auto& operand) {
-      return uncomputed_.contains(operand);
+      return valueless_.contains(operand);
     });
     if (facts.returns_nothing && !(facts.asserts && computed)) {
       deferred_effects_ = deferred_effects_ || !facts.asserts;
@@ -218,9 +218,9 @@ void Recorder::run(const c10::OperatorHandle& op,
       return;
     }
     const bool by_autograd = torch::autograd::get_current_node() != nullptr;
-    uncomputed_.call({op, facts, below, node.mutates, by_autograd}, stack, external_);
+    valueless_.call({op, facts, below, node.mutates, by_autograd}, stack, external_);
   };
-  if (node.random && options_.on_twins) {
+  if (node.random && options_.on_shadow_inputs) {
     generator_.run(stack, count, facts.generator, dispatch);
   } else {
     dispatch();
@@ -230,11 +230,11 @@ void Recorder::run(const c10::OperatorHandle& op,
 void Recorder::call(const c10::OperatorHandle& op,
                     c10::DispatchKeySet below,
                     torch::jit::Stack& stack) {
-  if (takes_apart(op, below, stack)) {
+  if (decomposes(op, below, stack)) {
     op.redispatchBoxed(below, &stack);
     return;
   }
-  if (!options_.pre_dispatch && is_for_each(op)) {
+  if (!options_.pre_dispatch && is_foreach_operator(op)) {
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
     return;
   }
@@ -264,7 +264,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   }
   refuse(op, known, stack);
 
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = known.target;
   node.signature = known.signature;
   for (std::size_t i = 0; i < count; ++i) {
@@ -287,7 +287,7 @@ void Recorder::call(const c10::OperatorHandle& op,
   for_each_tensor(arguments, count, [&](const at::Tensor& tensor, std::uint32_t argument) {
     if (std::find(node.mutates.begin(), node.mutates.end(), argument) != node.mutates.end()) {
       check_frozen(known, tensor);
-      refuse_reshaping(known, tensor);
+      check_captured_metadata(known, tensor);
       snapshot(tensor);
       written.push_back(tensor);
       if (!known.in_place_view && tensor.has_storage()) {
@@ -369,7 +369,7 @@ void Recorder::add_results(ir::Node node,
       values_.set(results[i], value);
     }
     if (!is_second || makes_objects) {
-      escaped_.watch(results[i], value, !uncomputed_.contains(results[i]));
+      escaped_.watch(results[i], value, !valueless_.contains(results[i]));
     }
   }
 }
@@ -379,7 +379,7 @@ void Recorder::call_region(std::string target,
                            std::vector<ir::Graph> bodies,
                            const std::vector<Tensors>& lists,
                            const Tensors& results) {
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = std::move(target);
   node.arguments = std::move(arguments);
   for (ir::Graph& body : bodies) {
@@ -406,21 +406,21 @@ void Recorder::call_region(std::string target,
   }
 }
 
-at::Tensor Recorder::some_like(const at::Tensor& tensor) {
+at::Tensor Recorder::make_placeholder_like(const at::Tensor& tensor) {
   const c10::impl::ExcludeDispatchKeyGuard not_recorded(kTracerKeys);
   const at::NoGradGuard no_grad;
   const at::Tensor detached = tensor.detach();
   return options_.without_values
-             ? uncomputed_.make_like(at::empty_like(detached, detached.options().device(at::kMeta)))
+             ? valueless_.make_like(at::empty_like(detached, detached.options().device(at::kMeta)))
              : at::ones_like(detached);
 }
 
 at::Tensor Recorder::copy_of(const at::Tensor& tensor) {
-  return options_.without_values ? some_like(tensor) : tensor.detach().clone();
+  return options_.without_values ? make_placeholder_like(tensor) : tensor.detach().clone();
 }
 
 void Recorder::run_privately(const std::function<void()>& call) {
-  if (!options_.on_twins) {
+  if (!options_.on_shadow_inputs) {
     call();
     return;
   }

@@ -20,8 +20,8 @@
 #include "kiln/ir/graph.hpp"
 #include "operator_facts.hpp"
 #include "randomness.hpp"
-#include "uncomputed.hpp"
 #include "value_table.hpp"
+#include "valueless_tensors.hpp"
 
 namespace kiln::capture {
 
@@ -76,7 +76,7 @@ class Recorder : public c10::DebugInfoBase {
                    const std::vector<Tensors>& lists,
                    const Tensors& results);
   /// Some tensor in the layout of `tensor`: ones, or without elements where none are computed.
-  at::Tensor some_like(const at::Tensor& tensor);
+  at::Tensor make_placeholder_like(const at::Tensor& tensor);
   /// As the functions of record.hpp.
   [[nodiscard]] std::vector<std::size_t> references_to_borrowed() const;
   void require_lasting_memory(const std::vector<std::size_t>& held) const;
@@ -87,7 +87,7 @@ class Recorder : public c10::DebugInfoBase {
   ir::ValueId value_of(const at::Tensor& tensor);
 
   /// Runs `call` with the private generator in the place of the default one, if the trace runs on
-  /// twins.
+  /// shadows.
   void run_privately(const std::function<void()>& call);
 
   /// Gives captured tensors that were written their old contents back.
@@ -123,11 +123,11 @@ class Recorder : public c10::DebugInfoBase {
   };
 
   const OperatorFacts& facts(const c10::OperatorHandle& op);
-  [[nodiscard]] bool takes_apart(const c10::OperatorHandle& op,
-                                 c10::DispatchKeySet below,
-                                 const torch::jit::Stack& stack);
-  ir::Node node_here();
-  void refuse_reshaping(const OperatorFacts& facts, const at::Tensor& tensor) const;
+  [[nodiscard]] bool decomposes(const c10::OperatorHandle& op,
+                                c10::DispatchKeySet below,
+                                const torch::jit::Stack& stack);
+  ir::Node make_node();
+  void check_captured_metadata(const OperatorFacts& facts, const at::Tensor& tensor) const;
   void check_frozen(const OperatorFacts& facts, const at::Tensor& tensor) const;
   ir::ValueId capture(const at::Tensor& tensor);
   void prefer_leaf(const at::Tensor& tensor, ir::ValueId value);
@@ -180,7 +180,7 @@ class Recorder : public c10::DebugInfoBase {
   std::unordered_map<const c10::StorageImpl*, Snapshot> snapshots_;
   std::unordered_map<const c10::FunctionSchema*, OperatorFacts> facts_;
   PrivateGenerator generator_;
-  Uncomputed uncomputed_;
+  ValuelessTensors valueless_;
   EscapedTensors escaped_;
   InitializationTracker initialization_;
   std::vector<Composite> composites_;  // Innermost last.

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "arguments.hpp"
+#include "dry_run.hpp"
 #include "kiln/base/error.hpp"
 #include "recorder.hpp"
-#include "rehearsal.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -138,7 +138,7 @@ void Recorder::lift_literals(const at::Tensor& part) {
   initialization_.note_write(tensor);
   const ir::ValueId source_value = capture(constant);
   values_.forget(tensor);
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = "aten.clone.default";
   node.signature = "Tensor self,MemoryFormat? memory_format->Tensor";
   node.arguments = {source_value, std::monostate()};
@@ -216,7 +216,7 @@ void Recorder::record_whole(const Composite& composite, std::span<const c10::IVa
                     "drawn twice");
   }
   const std::vector<c10::Argument>& parameters = composite.op.schema().arguments();
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = known.target;
   node.signature = known.signature;
   node.effectful = known.effectful || effects;

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "dry_run.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "recorder.hpp"
-#include "rehearsal.hpp"
 
 namespace kiln::capture {
 
@@ -38,7 +38,7 @@ void Recorder::add_input(const at::Tensor& tensor, ir::InputKind kind) {
 void Recorder::add_argument(const at::Tensor& tensor) {
   add_input(tensor, ir::InputKind::kUser);
   if (tensor.defined()) {
-    uncomputed_.add_argument(tensor);
+    valueless_.add_argument(tensor);
   }
 }
 
@@ -156,7 +156,7 @@ void Recorder::require_lasting_memory(const std::vector<std::size_t>& held) cons
 ir::ValueId Recorder::literal(const at::Tensor& tensor) {
   const c10::Scalar scalar = tensor.item();
   const auto no_tensors = [](const at::Tensor&) { return ir::ValueId(); };
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = "aten.scalar_tensor.default";
   node.signature =
       "Scalar s,ScalarType? dtype,Layout? layout,Device? device,bool? pin_memory->Tensor";
@@ -205,7 +205,7 @@ ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
   const auto expressions = [](at::IntArrayRef integers) {
     return std::vector<ir::Expr>(integers.begin(), integers.end());
   };
-  ir::Node node = node_here();
+  ir::Node node = make_node();
   node.target = "aten.as_strided.default";
   node.signature = "Tensor,SymInt[],SymInt[],SymInt?->Tensor";
   node.arguments = {on,
@@ -220,7 +220,7 @@ ir::ValueId Recorder::window(const at::Tensor& tensor, ir::ValueId on) {
 }
 
 void Recorder::snapshot(const at::Tensor& tensor) {
-  if (!options_.on_twins || !tensor.has_storage()) {
+  if (!options_.on_shadow_inputs || !tensor.has_storage()) {
     return;
   }
   const c10::StorageImpl* address = tensor.storage().unsafeGetStorageImpl();

@@ -164,7 +164,7 @@ TEST_CASE("EX-40 a trace of cond leaves the random numbers as they were",
 TEST_CASE("EX-40 the call itself takes one branch", "[capture][control_flow]") {
   const at::Tensor x = torch::ones({3});
 
-  const Recording recording = record(branching, {x}, {.on_twins = false});
+  const Recording recording = record(branching, {x}, {.on_shadow_inputs = false});
 
   CHECK(torch::equal(recording.outputs[0], x.sin()));
 }

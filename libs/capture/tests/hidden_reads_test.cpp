@@ -190,7 +190,7 @@ TEST_CASE("a trace that is the call itself has its effects once, on the caller's
   };
 
   const Recording recording =
-      record(function, {x}, {.on_twins = false, .check_hidden_reads = true});
+      record(function, {x}, {.on_shadow_inputs = false, .check_hidden_reads = true});
 
   CHECK(torch::equal(buffer, torch::ones({3})));
   CHECK(torch::equal(recording.outputs[0], torch::full({3}, 2.0)));

@@ -88,7 +88,8 @@ TEST_CASE("views know what they are a view of and share its storage", "[capture]
          recording.graph.tensor(recording.graph.inputs()[0].value).storage));
 }
 
-TEST_CASE("a trace on twins leaves inputs and captured buffers as they were", "[capture][record]") {
+TEST_CASE("a trace on shadow inputs leaves inputs and captured buffers as they were",
+          "[capture][record]") {
   const torch::Tensor x = torch::ones({3});
   const torch::Tensor buffer = torch::zeros({3});
   const auto function = [&](const Tensors& in) {
@@ -106,7 +107,7 @@ TEST_CASE("a trace on twins leaves inputs and captured buffers as they were", "[
   CHECK(torch::equal(recording.outputs[0], torch::full({3}, 4.0)));
 }
 
-TEST_CASE("a trace on twins reshapes what it made, and nothing that is the caller's",
+TEST_CASE("a trace on shadow inputs reshapes what it made, and nothing that is the caller's",
           "[capture][record]") {
   const at::Tensor first = torch::randn({2, 3}), second = torch::randn({2, 3});
   const auto turned = [&](const at::Tensor& tensor) {
@@ -125,7 +126,8 @@ TEST_CASE("a trace on twins reshapes what it made, and nothing that is the calle
   }
 }
 
-TEST_CASE("a trace that throws on twins leaves everything as it was too", "[capture][record]") {
+TEST_CASE("a trace that throws on shadow inputs leaves everything as it was too",
+          "[capture][record]") {
   const torch::Tensor buffer = torch::zeros({3});
   const auto function = [&](const Tensors& in) -> Tensors {
     buffer.add_(in[0]);
@@ -141,8 +143,8 @@ TEST_CASE("a trace that throws on twins leaves everything as it was too", "[capt
 TEST_CASE("the call itself runs on the real tensors", "[capture][record]") {
   const torch::Tensor x = torch::ones({3});
 
-  const Recording recording =
-      record([](const Tensors& in) { return Tensors{in[0].mul_(2)}; }, {x}, {.on_twins = false});
+  const Recording recording = record(
+      [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }, {x}, {.on_shadow_inputs = false});
 
   CHECK(torch::equal(x, torch::full({3}, 2.0)));
   CHECK(recording.outputs[0].is_same(x));

@@ -152,10 +152,12 @@ TEST_CASE("a backend says how much one kernel may do", "[codegen][backend]") {
   })");
 
   const Schedule roomy = schedule(graph, TextBackend(), false);
-  const Schedule narrow = schedule(
-      graph,
-      TextBackend({.operands = 3, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3}),
-      false);
+  const Schedule narrow = schedule(graph,
+                                   TextBackend({.max_operands = 3,
+                                                .max_row_elements = 1 << 17,
+                                                .max_loads = 24,
+                                                .max_recompute_cost = 3}),
+                                   false);
 
   CHECK(roomy.steps.size() == 1);
   CHECK(narrow.steps.size() == 2);

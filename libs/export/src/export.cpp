@@ -87,7 +87,7 @@ ExportedProgram trace_function(const TensorFunction& function,
   Trace trace;
   trace.owned = owned_tensors(named);
   trace.input_names = options.input_names;
-  const capture::RecordOptions record{.on_twins = true,
+  const capture::RecordOptions record{.on_shadow_inputs = true,
                                       .allow_value_reads = options.allow_value_reads,
                                       .pre_dispatch = options.pre_dispatch,
                                       .check_hidden_reads = options.check_hidden_reads,

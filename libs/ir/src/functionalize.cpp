@@ -5,11 +5,11 @@
 #include <span>
 #include <string_view>
 
+#include "functional_signature.hpp"
 #include "functionalizer.hpp"
 #include "geometry.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/verify.hpp"
-#include "made_signature.hpp"
 
 namespace kiln::ir {
 namespace {
@@ -104,7 +104,7 @@ void Functionalizer::visit(NodeId id) {
     for (const ValueId result : node.results) {
       if (result.valid()) {
         place_result(result, id);
-        read_as(result);
+        materialize_as(result);
       }
     }
     return;
@@ -135,7 +135,7 @@ bool Functionalizer::is_stale_view(const Node& node) {
 }
 
 /// Reads `old`; if that takes a new node, its value gets the recorded name.
-ValueId Functionalizer::read_as(ValueId old) {
+ValueId Functionalizer::materialize_as(ValueId old) {
   const std::size_t before = rewriter_.graph().values().size();
   const ValueId value = read(old);
   set_made(old, value);
@@ -146,7 +146,7 @@ ValueId Functionalizer::read_as(ValueId old) {
 }
 
 /// Whether `node` resizes a tensor that the graph has made and that had no elements.
-bool Functionalizer::is_made_from_nothing(const Node& node) {
+bool Functionalizer::resizes_empty_storage(const Node& node) {
   const std::string_view name = operator_name(node.target);
   const auto* base = std::get_if<ValueId>(&node.arguments[0]);
   if ((name != "resize_" && name != "resize_as_") || base == nullptr ||
@@ -159,7 +159,7 @@ bool Functionalizer::is_made_from_nothing(const Node& node) {
 }
 
 /// `value` in newly allocated memory. Its contents are unspecified; zeros will do.
-void Functionalizer::place_new(ValueId value) {
+void Functionalizer::allocate_zeros(ValueId value) {
   TensorMeta meta = copy_of(source_.tensor(value));
   meta.strides = contiguous_strides(meta.sizes);
   const ValueId zeros =
@@ -177,12 +177,12 @@ void Functionalizer::visit_in_place_view(NodeId id) {
     return;
   }
   if (written_[memory_ids_[result.index()]]) {
-    if (is_made_from_nothing(node)) {
-      place_new(result);
+    if (resizes_empty_storage(node)) {
+      allocate_zeros(result);
       return;
     }
     place_result(result, id);
-    read_as(result);
+    materialize_as(result);
     return;
   }
   // Nothing writes this memory: the operator is a plain view of self, or, for set_, of its source.
@@ -303,7 +303,7 @@ void Functionalizer::visit_mutation(NodeId id) {
       for (const ValueId result : node.results) {
         if (result.valid()) {
           place_result(result, id);
-          read_as(result);
+          materialize_as(result);
         }
       }
       return;
@@ -314,7 +314,7 @@ void Functionalizer::visit_mutation(NodeId id) {
   Node made = node;
   made.target = functional.target;
   // A separate functional operator, such as batch norm's, has its own arguments and results.
-  if (std::string signature = made_signature(made.target); !signature.empty()) {
+  if (std::string signature = functional_signature(made.target); !signature.empty()) {
     made.signature = std::move(signature);
   } else if (functional.drops_mutated) {
     made.signature = without_parameters(made.signature, node.mutates);
@@ -391,7 +391,7 @@ void Functionalizer::visit_mutation(NodeId id) {
   for (const ValueId result : returned) {
     if (result.valid()) {
       place_result(result, id);
-      read_as(result);
+      materialize_as(result);
     }
   }
 }

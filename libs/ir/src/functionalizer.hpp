@@ -60,7 +60,7 @@ class Functionalizer {
   // functionalizer_access.cpp: reading and writing places.
   [[nodiscard]] Place& place(ValueId old) { return places_[old.index()]; }
   ValueId read(ValueId old);
-  ValueId read_as(ValueId old);
+  ValueId materialize_as(ValueId old);
   ValueId read_exactly(ValueId old);
   void write(ValueId old, ValueId value);
   ValueId root_value(std::uint32_t memory, const TensorMeta& wanted);
@@ -73,8 +73,8 @@ class Functionalizer {
   // functionalize.cpp: the nodes.
   void visit(NodeId id);
   bool is_stale_view(const Node& node);
-  bool is_made_from_nothing(const Node& node);
-  void place_new(ValueId value);
+  bool resizes_empty_storage(const Node& node);
+  void allocate_zeros(ValueId value);
   void visit_in_place_view(NodeId id);
   void visit_mutation(NodeId id);
   ValueId overwritten(NodeId id, ValueId target);

@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "functional_signature.hpp"
 #include "kiln/ir/rewrite.hpp"
-#include "made_signature.hpp"
 
 namespace kiln::ir {
 namespace {
@@ -71,7 +71,7 @@ void lift_scatter(Rewriter& rewriter, const Node& node, ValueId root) {
   all.storage = graph.tensor(node.results[0]).storage;
   Node shown;
   shown.target = "aten.as_strided.default";
-  shown.signature = made_signature(shown.target);
+  shown.signature = functional_signature(shown.target);
   shown.aliases = {{.result = 0, .argument = 0}};
   shown.provenance = node.provenance;
   shown.grad_mode = node.grad_mode;

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "functional_signature.hpp"
 #include "geometry.hpp"
 #include "kiln/base/error.hpp"
-#include "made_signature.hpp"
 
 namespace kiln::ir {
 
@@ -21,7 +21,7 @@ void ViewWriter::set_context(const Node& node) {
 Node ViewWriter::made(std::string target, std::vector<Argument> arguments) const {
   Node node = context_;
   node.target = std::move(target);
-  node.signature = made_signature(node.target);
+  node.signature = functional_signature(node.target);
   node.arguments = std::move(arguments);
   return node;
 }

@@ -9,6 +9,7 @@
 
 #include "all_outputs.hpp"
 #include "archive_weights.hpp"
+#include "artifact.hpp"
 #include "cache_use.hpp"
 #include "declared_sizes.hpp"
 #include "dump.hpp"
@@ -19,7 +20,6 @@
 #include "kiln/ir/retarget.hpp"
 #include "kiln/program.hpp"
 #include "model_library.hpp"
-#include "product.hpp"
 #include "stopwatch.hpp"
 
 namespace kiln {
@@ -132,12 +132,12 @@ codegen::Options generator_for(const CompileOptions& options, autograd_cache::Ca
   return generator;
 }
 
-Product compile_program(const ExportedProgram& program,
-                        const Weights& weights,
-                        const CompileOptions& options,
-                        autograd_cache::Cache* cache,
-                        const fs::path& scratch,
-                        GraphReport& report) {
+Artifact compile_program(const ExportedProgram& program,
+                         const Weights& weights,
+                         const CompileOptions& options,
+                         autograd_cache::Cache* cache,
+                         const fs::path& scratch,
+                         GraphReport& report) {
   codegen::Options generator = generator_for(options, cache);
   generator.in_spec = program.in_spec;
   generator.out_spec = program.out_spec;
@@ -189,13 +189,13 @@ void note_product(autograd_cache::Cache& cache,
 }
 
 // False if there is none, or if it vanishes while it is read.
-bool write_cached_product(autograd_cache::Cache& cache,
-                          const autograd_cache::Key& key,
-                          const codegen::Options& generator,
-                          const fs::path& archive,
-                          const fs::path& out,
-                          const CompileOptions& options,
-                          GraphReport& report) {
+bool write_cached_artifact(autograd_cache::Cache& cache,
+                           const autograd_cache::Key& key,
+                           const codegen::Options& generator,
+                           const fs::path& archive,
+                           const fs::path& out,
+                           const CompileOptions& options,
+                           GraphReport& report) {
   const auto entry =
       cache.find(key, [&](std::string_view guards) { return guards_hold(guards, generator); });
   if (!entry) {
@@ -213,14 +213,14 @@ bool write_cached_product(autograd_cache::Cache& cache,
   const TemporaryDirectory scratch("kiln-aot");
   try {
     const ArchivedWeights weights(archive, entry->blobs.at("weights"));
-    write_product({library_of(*entry, scratch.path()),
-                   weights.constants(),
-                   entry->blobs.at("sample_inputs"),
-                   specialisations->second,
-                   entry->blobs.at("sizes"),
-                   name_of(device_of(options))},
-                  out,
-                  options.instances);
+    write_artifact({library_of(*entry, scratch.path()),
+                    weights.constants(),
+                    entry->blobs.at("sample_inputs"),
+                    specialisations->second,
+                    entry->blobs.at("sizes"),
+                    name_of(device_of(options))},
+                   out,
+                   options.instances);
   } catch (const std::exception& failure) {
     KILN_LOG(kInfo, "kiln", "ignoring an unusable cache entry: " << failure.what());
     report = {};
@@ -242,11 +242,11 @@ fs::path aot_compile(const ExportedProgram& program,
   const TemporaryDirectory scratch("kiln-aot");
   const ExportedProgram dispatched = exporter::run_dispatch(program);
   const Weights weights = weights_of(dispatched);
-  WeightsAhead ahead(out, weights.data);
-  write_product(compile_program(dispatched, weights, options, cache.get(), scratch.path(), done),
-                out,
-                options.instances,
-                &ahead);
+  StreamingWeightsWriter ahead(out, weights.data);
+  write_artifact(compile_program(dispatched, weights, options, cache.get(), scratch.path(), done),
+                 out,
+                 options.instances,
+                 &ahead);
   warn_of_specialisations(out, program.specialisations);
   if (report != nullptr) {
     *report = std::move(done);
@@ -267,7 +267,7 @@ fs::path aot_compile(const fs::path& archive,
   if (cache) {
     key = key_of_archive(cache->digest_of_file(archive), options, generator, device_of(options));
   }
-  if (!key || !write_cached_product(*cache, *key, generator, archive, out, options, done)) {
+  if (!key || !write_cached_artifact(*cache, *key, generator, archive, out, options, done)) {
     const TemporaryDirectory scratch("kiln-aot");
     if (options.progress) {
       options.progress({"trace", 0, 1});
@@ -276,23 +276,23 @@ fs::path aot_compile(const fs::path& archive,
     const ExportedProgram program = load_program(archive);
     done.trace_ms = watch.milliseconds();
     const Weights weights = weights_of(program);
-    WeightsAhead ahead(out, weights.data);
-    const Product product =
+    StreamingWeightsWriter ahead(out, weights.data);
+    const Artifact artifact =
         compile_program(program, weights, options, cache.get(), scratch.path(), done);
     // The key is that of code for another device where the archive itself is for a GPU.
-    const bool is_as_keyed = product.device == name_of(device_of(options));
-    const auto places = product.library.entry && is_as_keyed
-                            ? locate_weights(archive, product.constants)
+    const bool is_as_keyed = artifact.device == name_of(device_of(options));
+    const auto places = artifact.library.entry && is_as_keyed
+                            ? locate_weights(archive, artifact.constants)
                             : std::nullopt;
     if (places) {
-      autograd_cache::Entry entry = *product.library.entry;
-      entry.blobs.emplace("sample_inputs", product.sample_inputs);
+      autograd_cache::Entry entry = *artifact.library.entry;
+      entry.blobs.emplace("sample_inputs", artifact.sample_inputs);
       entry.blobs.emplace("weights", *places);
-      entry.blobs.emplace("specialisations", product.specialisations);
-      entry.blobs.emplace("sizes", product.sizes);
+      entry.blobs.emplace("specialisations", artifact.specialisations);
+      entry.blobs.emplace("sizes", artifact.sizes);
       cache->put(*key, entry);
     }
-    write_product(product, out, options.instances, &ahead);
+    write_artifact(artifact, out, options.instances, &ahead);
     if (places) {
       note_product(*cache, *key, out);
     }

@@ -70,9 +70,9 @@ std::int64_t reach_of(std::int64_t size) {
 
 }  // namespace
 
-ir::Ranges within_reach(ir::Ranges ranges,
-                        const std::vector<std::vector<ir::Expr>>& input_sizes,
-                        const Tensors& inputs) {
+ir::Ranges clamp_to_traced_range(ir::Ranges ranges,
+                                 const std::vector<std::vector<ir::Expr>>& input_sizes,
+                                 const Tensors& inputs) {
   for (std::size_t i = 0; i < input_sizes.size(); ++i) {
     for (std::size_t d = 0; d < input_sizes[i].size(); ++d) {
       if (const auto form = ir::linear_form(input_sizes[i][d])) {
@@ -105,7 +105,8 @@ DynamicShapes dynamic_shapes(const CompileOptions& options,
       }
     }
   }
-  for (const auto& [name, range] : within_reach(shapes.symbols, shapes.input_sizes, inputs)) {
+  for (const auto& [name, range] :
+       clamp_to_traced_range(shapes.symbols, shapes.input_sizes, inputs)) {
     for (const std::int64_t size : sizes_to_confirm(range.high)) {
       shapes.confirm.push_back({{name, size}});
     }

@@ -25,8 +25,9 @@ using Tensors = std::vector<at::Tensor>;
 
 /// `ranges` as far as traces reach, with symbols that are at most a few times as large as the sizes
 /// of `inputs`, which `input_sizes` are the expressions of.
-[[nodiscard]] ir::Ranges within_reach(ir::Ranges ranges,
-                                      const std::vector<std::vector<ir::Expr>>& input_sizes,
-                                      const Tensors& inputs);
+[[nodiscard]] ir::Ranges clamp_to_traced_range(
+    ir::Ranges ranges,
+    const std::vector<std::vector<ir::Expr>>& input_sizes,
+    const Tensors& inputs);
 
 }  // namespace kiln

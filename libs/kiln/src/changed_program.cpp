@@ -43,7 +43,7 @@ at::Tensor with_history(const at::Tensor& tensor, bool requires_grad, bool has_h
 
 // A tensor with the traced sizes, strides and offset. Integers are 0, always a valid index; floats
 // differ per argument so that at::equal can tell them apart.
-at::Tensor of_size_traced(const Version& version, const at::Tensor& input, std::size_t number) {
+at::Tensor with_traced_sizes(const Version& version, const at::Tensor& input, std::size_t number) {
   const at::NoGradGuard no_grad;
   const TensorGuard& traced = version.inputs[number];
   const std::int64_t offset = version.program->offset(number);
@@ -60,7 +60,7 @@ at::Tensor of_size_traced(const Version& version, const at::Tensor& input, std::
 }
 
 // A batch that is a slice of the data has another storage offset in each call.
-bool begins_elsewhere(const Version& version, const at::Tensor& input, std::size_t number) {
+bool has_other_offset(const Version& version, const at::Tensor& input, std::size_t number) {
   return input.defined() && input.has_storage() &&
          input.storage_offset() != version.program->offset(number);
 }
@@ -69,17 +69,17 @@ bool begins_elsewhere(const Version& version, const at::Tensor& input, std::size
 // alias as they did then. A version for a range of sizes is traced at those of its first call: at
 // others the program may take another path to the same results, and integers of this call may be
 // indices that are out of range there. Nothing if there are no such arguments.
-std::optional<Tensors> arguments_like_traced(const Version& version, const Tensors& inputs) {
+std::optional<Tensors> make_retrace_arguments(const Version& version, const Tensors& inputs) {
   const autograd_dispatch::Plan& plan = version.function->plan();
   const bool has_other_sizes = !std::ranges::equal(
       version.inputs, inputs, [](const TensorGuard& guard, const at::Tensor& input) {
         return guard.holds(input);
       });
-  bool any_begins_elsewhere = false;
+  bool any_has_other_offset = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    any_begins_elsewhere = any_begins_elsewhere || begins_elsewhere(version, inputs[i], i);
+    any_has_other_offset = any_has_other_offset || has_other_offset(version, inputs[i], i);
   }
-  if ((has_other_sizes || any_begins_elsewhere) && shares_memory(plan)) {
+  if ((has_other_sizes || any_has_other_offset) && shares_memory(plan)) {
     return std::nullopt;
   }
   Tensors arguments = inputs;
@@ -103,15 +103,15 @@ std::optional<Tensors> arguments_like_traced(const Version& version, const Tenso
         });
     if (has_other_sizes && (is_integral(input) || !version.inputs[i].holds(input))) {
       arguments[i] =
-          with_history(of_size_traced(version, input, i), input.requires_grad(), has_history);
-    } else if (is_shared || begins_elsewhere(version, input, i)) {
-      arguments[i] = with_history(of_size_traced(version, input, i).copy_(input.detach()),
+          with_history(with_traced_sizes(version, input, i), input.requires_grad(), has_history);
+    } else if (is_shared || has_other_offset(version, input, i)) {
+      arguments[i] = with_history(with_traced_sizes(version, input, i).copy_(input.detach()),
                                   input.requires_grad(),
                                   has_history);
     } else if (input.is_leaf() == has_history) {
       arguments[i] = with_history(input, input.requires_grad(), has_history);
     }
-    if (begins_elsewhere(version, arguments[i], i)) {
+    if (has_other_offset(version, arguments[i], i)) {
       return std::nullopt;  // Giving it a history has cloned it.
     }
   }
@@ -131,13 +131,13 @@ std::string message_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
-                                                      const Tensors& inputs,
-                                                      const ThreadGuard& now) {
+std::optional<Tensors> Function::State::call_with_retrace_check(const VersionPtr& version,
+                                                                const Tensors& inputs,
+                                                                const ThreadGuard& now) {
   if (!version->holds(inputs, now)) {
     return std::nullopt;
   }
-  if (!version->retraces->is_paid()) {
+  if (!version->retraces->is_within_budget()) {
     const Stopwatch watch;
     std::optional<Tensors> outputs = version->run(inputs);
     version->retraces->note_call(watch.milliseconds());
@@ -164,7 +164,7 @@ std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
   });
   for (const VersionPtr& other : *versions_) {
     if (other->retraces) {
-      other->retraces->make_due();  // All versions trace the same program.
+      other->retraces->force_next();  // All versions trace the same program.
     }
   }
   if (options.on_change == OnChange::kThrow) {
@@ -177,7 +177,7 @@ std::optional<Tensors> Function::State::call_when_due(const VersionPtr& version,
     made = recompile(version, inputs, now, *change, outputs);
   } else {
     warn_of_change(*change);
-    give_up(version, *change);
+    demote_to_eager(version, *change);
   }
   lock.unlock();
   if (outputs) {
@@ -199,7 +199,7 @@ void Function::State::warn_of_change(const std::string& change) {
 
 std::optional<std::string> Function::State::find_change(const Version& version,
                                                         const Tensors& inputs) {
-  const std::optional<Tensors> arguments = arguments_like_traced(version, inputs);
+  const std::optional<Tensors> arguments = make_retrace_arguments(version, inputs);
   if (!arguments) {
     version.retraces->note_trace(0);
     return std::nullopt;
@@ -243,7 +243,7 @@ autograd_dispatch::JointTrace Function::State::trace_again(const Tensors& inputs
   return autograd_dispatch::trace_joint(function, inputs, how);
 }
 
-void Function::State::give_up(const VersionPtr& version, const std::string& change) {
+void Function::State::demote_to_eager(const VersionPtr& version, const std::string& change) {
   Version eager = *version;
   eager.function = std::nullopt;
   eager.set_captured({});
@@ -265,7 +265,7 @@ Function::State::VersionPtr Function::State::recompile(const VersionPtr& version
       throw budget->refusal(change);
     }
     budget->warn_of_eager_calls(change);
-    give_up(version, change);
+    demote_to_eager(version, change);
     return nullptr;
   }
   try {

@@ -26,7 +26,7 @@ CompileReport CompileContext::report() const {
 namespace {
 
 autograd_dispatch::Compiler code_generator(const std::shared_ptr<CompileContext>& context,
-                                           const std::shared_ptr<FunctionRecord>& record) {
+                                           const std::shared_ptr<FunctionEntryBuilder>& record) {
   return [context, record](const ir::Graph& graph) {
     GraphReport done;
     SlowNotice notice("compiling the " + graph.name() + " graph of a function, " +
@@ -60,7 +60,7 @@ autograd_dispatch::Compiler code_generator(const std::shared_ptr<CompileContext>
 
 autograd_dispatch::Compiler graph_compiler(const std::shared_ptr<CompileContext>& context,
                                            const autograd_dispatch::Compiler& given,
-                                           const std::shared_ptr<FunctionRecord>& record) {
+                                           const std::shared_ptr<FunctionEntryBuilder>& record) {
   const autograd_dispatch::Compiler& own = given ? given : context->options.forward_compiler;
   if (!own) {
     return code_generator(context, record);

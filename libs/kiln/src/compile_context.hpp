@@ -36,6 +36,6 @@ class CompileContext {
 [[nodiscard]] autograd_dispatch::Compiler graph_compiler(
     const std::shared_ptr<CompileContext>& context,
     const autograd_dispatch::Compiler& given,
-    const std::shared_ptr<FunctionRecord>& record);
+    const std::shared_ptr<FunctionEntryBuilder>& record);
 
 }  // namespace kiln

@@ -62,7 +62,7 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
       captured_(std::move(captured)),
       plan_(std::move(plan)),
       options_(options) {
-  plan_.halves = {};  // Which a trace does not know.
+  plan_.forward_backward = {};  // Which a trace does not know.
   plan_bytes_ = to_bytes(plan_);
   options_.graph_only = true;
   for (const at::Tensor& input : inputs) {
@@ -125,7 +125,7 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
                                                          DynamicShapes shapes,
                                                          std::vector<std::string>* remarks) {
   const ir::Ranges allowed = shapes.symbols;
-  shapes.symbols = within_reach(allowed, shapes.input_sizes, inputs);
+  shapes.symbols = clamp_to_traced_range(allowed, shapes.input_sizes, inputs);
   exporter::DynamicTrace dynamic =
       exporter::trace_dynamic([this](const Tensors& sample) { return trace_at(sample); },
                               [this](const Tensors& sample) { return run(sample); },
@@ -170,7 +170,7 @@ bool FunctionSampler::widen(ir::Graph& graph, const Tensors& inputs, SymbolicSiz
           graph.tensor(std::as_const(graph).inputs()[i].value).sizes;
     }
   }
-  wanted.symbols = within_reach(graph.symbols(), wanted.input_sizes, inputs);
+  wanted.symbols = clamp_to_traced_range(graph.symbols(), wanted.input_sizes, inputs);
   ExportedProgram dynamic = program_of(graph);
   dynamic.graph.symbols() = sizes->ranges();
   const std::optional<ir::Ranges> ranges =

@@ -18,18 +18,18 @@ std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& join
                                                            const ir::Bindings& hints) {
   dump_text(joint);
   const Stopwatch watch;
-  std::pair<ir::Graph, ir::Graph> halves;
+  std::pair<ir::Graph, ir::Graph> parts;
   if (options.partition) {
-    halves = options.partition(joint);
+    parts = options.partition(joint);
   } else {
     partitioner::MinCutOptions cut;
     cut.memory_budget = options.memory_budget;
     cut.cost = partitioner::aten_cost_model(hints);
     partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
-    halves = {std::move(made.forward), std::move(made.backward)};
+    parts = {std::move(made.forward), std::move(made.backward)};
   }
   context->note([&](CompileReport& report) { report.partition_ms += watch.milliseconds(); });
-  return halves;
+  return parts;
 }
 
 void Function::State::check_hidden_reads(const Tensors& inputs) const {
@@ -112,11 +112,11 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   note_traces(sampler, watch);
 }
 
-std::optional<FoundFunction> Function::State::look_up(const autograd_cache::Key& key,
-                                                      const Tensors& inputs,
-                                                      const Tensors* captured) {
+std::optional<CachedFunction> Function::State::look_up(const autograd_cache::Key& key,
+                                                       const Tensors& inputs,
+                                                       const Tensors* captured) {
   const Stopwatch watch;
-  std::optional<FoundFunction> found =
+  std::optional<CachedFunction> found =
       find_function(*cache, key, options, inputs, module.get(), captured);
   context->note([&](CompileReport& report) {
     report.lookup_ms += watch.milliseconds();
@@ -149,18 +149,18 @@ void Function::State::fill_from_trace(Version& version,
                                       JointTrace traced,
                                       const std::optional<autograd_cache::Key>& call_key,
                                       const Tensors& inputs) {
-  std::shared_ptr<FunctionRecord> record;
+  std::shared_ptr<FunctionEntryBuilder> record;
   version.origin = "traced";
   version.set_captured(traced.captured);
   const auto names = call_key ? captured_names(traced.captured) : std::nullopt;
   std::optional<autograd_cache::Key> own_key = call_key;
   std::string sizes;
   if (own_key && version.sizes) {
-    own_key = key_of_call_of_any_size(options, inputs, version.thread, module.get());
+    own_key = shape_agnostic_key(options, inputs, version.thread, module.get());
     sizes = size_guards(*version.sizes, inputs);
   }
   if (cache && can_be_cached(options)) {
-    record = std::make_shared<FunctionRecord>(cache);
+    record = std::make_shared<FunctionEntryBuilder>(cache);
     if (traced.differentiable()) {
       autograd_cache::Key key = key_of_trace(options, traced);
       if (auto found = look_up(key, inputs, &traced.captured)) {
@@ -199,10 +199,9 @@ std::optional<Tensors> Function::State::fill(Version& version,
   std::optional<autograd_cache::Key> call_key;
   if (has_identity && cache && can_be_cached(options) && !options.identity.empty()) {
     call_key = key_of_call(options, inputs, version.thread, module.get());
-    std::optional<FoundFunction> found = look_up(*call_key, inputs);
+    std::optional<CachedFunction> found = look_up(*call_key, inputs);
     if (!found && may_vary()) {
-      found =
-          look_up(key_of_call_of_any_size(options, inputs, version.thread, module.get()), inputs);
+      found = look_up(shape_agnostic_key(options, inputs, version.thread, module.get()), inputs);
     }
     if (found) {
       version.origin = "found in the cache";

@@ -182,13 +182,13 @@ std::string tracing_options(const CompileOptions& options) {
 }
 
 // Loads forward and backward now: the backward's file may be evicted before it first runs.
-FoundFunction load_function(const Entry& entry, Tensors captured, const CompileOptions& options) {
+CachedFunction load_function(const Entry& entry, Tensors captured, const CompileOptions& options) {
   Plan plan = autograd_dispatch::plan_from_bytes(entry.blobs.at("plan"));
-  FoundFunction found{.function = {},
-                      .captured = std::move(captured),
-                      .sizes = FunctionGuards(entry.guards).sizes,
-                      .graphs = {},
-                      .entry = entry};
+  CachedFunction found{.function = {},
+                       .captured = std::move(captured),
+                       .sizes = FunctionGuards(entry.guards).sizes,
+                       .graphs = {},
+                       .entry = entry};
   std::vector<autograd_dispatch::CompiledGraph> loaded;
   for (const std::string& name : graph_names(plan)) {
     GraphReport report;
@@ -245,10 +245,10 @@ Key key_of_call(const CompileOptions& options,
   return key_of_arguments(options, inputs, arguments, thread, module);
 }
 
-Key key_of_call_of_any_size(const CompileOptions& options,
-                            const Tensors& inputs,
-                            const ThreadGuard& thread,
-                            const torch::nn::Module* module) {
+Key shape_agnostic_key(const CompileOptions& options,
+                       const Tensors& inputs,
+                       const ThreadGuard& thread,
+                       const torch::nn::Module* module) {
   std::string arguments;
   for (const at::Tensor& input : inputs) {
     const TensorGuard guard(input);
@@ -273,12 +273,12 @@ Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTr
       .build();
 }
 
-std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
-                                           const Key& key,
-                                           const CompileOptions& options,
-                                           const Tensors& inputs,
-                                           const torch::nn::Module* module,
-                                           const Tensors* captured) {
+std::optional<CachedFunction> find_function(autograd_cache::Cache& cache,
+                                            const Key& key,
+                                            const CompileOptions& options,
+                                            const Tensors& inputs,
+                                            const torch::nn::Module* module,
+                                            const Tensors* captured) {
   const codegen::Options generator = graph_options(options);
   const auto captured_by = [&](const FunctionGuards& guards) {
     return captured != nullptr ? std::optional(*captured) : guards.captured_in(module);
@@ -294,7 +294,7 @@ std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
     return guards.relations.empty() ||
            accepts(autograd_dispatch::plan_from_bytes(guards.relations), all);
   };
-  std::optional<FoundFunction> found;
+  std::optional<CachedFunction> found;
   cache.find_and_use(key, holds, [&](const Entry& entry) {
     found = load_function(entry, *captured_by(FunctionGuards(entry.guards)), options);
   });
@@ -310,24 +310,26 @@ void save_as(autograd_cache::Cache& cache,
   cache.put(key, entry);
 }
 
-void FunctionRecord::add_key(Key key, std::vector<std::string> captured, std::string size_guards) {
+void FunctionEntryBuilder::add_key(Key key,
+                                   std::vector<std::string> captured,
+                                   std::string size_guards) {
   const std::lock_guard lock(mutex_);
   keys_.push_back({std::move(key), std::move(captured), std::move(size_guards)});
 }
 
-void FunctionRecord::add_graph(const std::string& name, Entry entry) {
+void FunctionEntryBuilder::add_graph(const std::string& name, Entry entry) {
   const std::lock_guard lock(mutex_);
   graphs_.emplace(name, std::move(entry));
   save_if_complete();
 }
 
-void FunctionRecord::set_plan(const Plan& plan) {
+void FunctionEntryBuilder::set_plan(const Plan& plan) {
   const std::lock_guard lock(mutex_);
   plan_ = plan;
   save_if_complete();
 }
 
-void FunctionRecord::save_if_complete() {
+void FunctionEntryBuilder::save_if_complete() {
   if (!plan_ || graphs_.size() != graph_names(*plan_).size()) {
     return;
   }

@@ -37,10 +37,10 @@ using Tensors = std::vector<at::Tensor>;
                                               const torch::nn::Module* module);
 
 /// The same for calls of all sizes; which of them an entry is for is among its guards.
-[[nodiscard]] autograd_cache::Key key_of_call_of_any_size(const CompileOptions& options,
-                                                          const Tensors& inputs,
-                                                          const ThreadGuard& thread,
-                                                          const torch::nn::Module* module);
+[[nodiscard]] autograd_cache::Key shape_agnostic_key(const CompileOptions& options,
+                                                     const Tensors& inputs,
+                                                     const ThreadGuard& thread,
+                                                     const torch::nn::Module* module);
 
 /// The guards of a function that was compiled for `sizes` and called with `inputs`.
 [[nodiscard]] std::string size_guards(const SymbolicSizes& sizes, const Tensors& inputs);
@@ -50,7 +50,7 @@ using Tensors = std::vector<at::Tensor>;
                                                const autograd_dispatch::JointTrace& trace);
 
 /// A function that the cache had.
-struct FoundFunction {
+struct CachedFunction {
   autograd_dispatch::CompiledFunction function;
   Tensors captured;
   std::optional<SymbolicSizes> sizes;  ///< Nothing: it is for the sizes of the call.
@@ -60,15 +60,15 @@ struct FoundFunction {
 
 /// Finds a function and loads its graphs. Captured tensors are those of `module`, by name, unless
 /// `captured` has them from a trace.
-[[nodiscard]] std::optional<FoundFunction> find_function(autograd_cache::Cache& cache,
-                                                         const autograd_cache::Key& key,
-                                                         const CompileOptions& options,
-                                                         const Tensors& inputs,
-                                                         const torch::nn::Module* module,
-                                                         const Tensors* captured = nullptr);
+[[nodiscard]] std::optional<CachedFunction> find_function(autograd_cache::Cache& cache,
+                                                          const autograd_cache::Key& key,
+                                                          const CompileOptions& options,
+                                                          const Tensors& inputs,
+                                                          const torch::nn::Module* module,
+                                                          const Tensors* captured = nullptr);
 
-/// Saves a function that was found by its trace under another key, as `FunctionRecord::add_key`
-/// would have.
+/// Saves a function that was found by its trace under another key, as
+/// `FunctionEntryBuilder::add_key` would have.
 void save_as(autograd_cache::Cache& cache,
              const autograd_cache::Key& key,
              const std::vector<std::string>& captured,
@@ -77,9 +77,9 @@ void save_as(autograd_cache::Cache& cache,
 
 /// A compiled function on its way into the cache: saved when its plan and all of its graphs are
 /// there, which for one that trains is when its backward has first run. Thread-safe.
-class FunctionRecord {
+class FunctionEntryBuilder {
  public:
-  explicit FunctionRecord(std::shared_ptr<autograd_cache::Cache> cache)
+  explicit FunctionEntryBuilder(std::shared_ptr<autograd_cache::Cache> cache)
       : cache_(std::move(cache)) {}
 
   /// Saves the function under `key` too; `captured` are the names by which the captured tensors are

@@ -178,7 +178,7 @@ Tensors Function::State::call(const Tensors& inputs) {
     }
     const bool is_due = version->retraces && version->retraces->count_call();
     if (std::optional<Tensors> outputs =
-            is_due ? call_when_due(version, inputs, now) : version->run(inputs)) {
+            is_due ? call_with_retrace_check(version, inputs, now) : version->run(inputs)) {
       return std::move(*outputs);
     }
   }

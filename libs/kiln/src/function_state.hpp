@@ -73,16 +73,16 @@ struct Function::State {
   // Whether they are still what the program does (changed_program.cpp).
 
   // A call for which a trace of `version` may be due; nothing if it is not the one for this call.
-  std::optional<Tensors> call_when_due(const VersionPtr& version,
-                                       const Tensors& inputs,
-                                       const ThreadGuard& now);
+  std::optional<Tensors> call_with_retrace_check(const VersionPtr& version,
+                                                 const Tensors& inputs,
+                                                 const ThreadGuard& now);
   // What has changed in the program since it was compiled, in words; nothing if nothing has.
   std::optional<std::string> find_change(const Version& version, const Tensors& inputs);
   JointTrace trace_again(const Tensors& inputs);
   // The first time, and later only tells who wants to know everything.
   void warn_of_change(const std::string& change);
   // Has calls of `version` run eagerly from now on.
-  void give_up(const VersionPtr& version, const std::string& change);
+  void demote_to_eager(const VersionPtr& version, const std::string& change);
   // Compiles `version` anew for a call, if the budget allows it; else gives it up.
   VersionPtr recompile(const VersionPtr& version,
                        const Tensors& inputs,
@@ -110,9 +110,9 @@ struct Function::State {
   // `hints` are typical values of symbols.
   std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint, const ir::Bindings& hints);
   // From the cache, if it is there. `captured` is what a trace found.
-  std::optional<FoundFunction> look_up(const autograd_cache::Key& key,
-                                       const Tensors& inputs,
-                                       const Tensors* captured = nullptr);
+  std::optional<CachedFunction> look_up(const autograd_cache::Key& key,
+                                        const Tensors& inputs,
+                                        const Tensors* captured = nullptr);
   // How the tensors that a function uses and that are not arguments are found in another process.
   [[nodiscard]] std::optional<std::vector<std::string>> captured_names(
       const Tensors& captured) const;

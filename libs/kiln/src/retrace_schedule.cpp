@@ -23,13 +23,13 @@ RetraceSchedule::RetraceSchedule(Retrace when, double budget, double trace_ms, d
       trace_ms_(trace_ms),
       known_ms_(compile_ms) {}
 
-bool RetraceSchedule::is_paid() const {
+bool RetraceSchedule::is_within_budget() const {
   if (when_ == Retrace::kAlways || std::isinf(budget_)) {
     return true;
   }
   const std::lock_guard guard(lock_);
   const auto calls = static_cast<double>(calls_.load(std::memory_order_relaxed) - calls_before_);
-  return at_once_ || trace_ms_ <= budget_ * (known_ms_ + calls * call_ms_);
+  return forced_ || trace_ms_ <= budget_ * (known_ms_ + calls * call_ms_);
 }
 
 void RetraceSchedule::note_call(double ms) {
@@ -52,17 +52,17 @@ void RetraceSchedule::note_trace(double ms) {
   const std::lock_guard guard(lock_);
   trace_ms_ = ms;
   known_ms_ = 0;
-  at_once_ = false;
+  forced_ = false;
   calls_before_ = calls_.load(std::memory_order_relaxed);
   if (when_ == Retrace::kDoubling) {
     set_next(std::bit_ceil(calls_before_ + 1));
   }
 }
 
-void RetraceSchedule::make_due() {
+void RetraceSchedule::force_next() {
   const std::lock_guard guard(lock_);
   if (when_ != Retrace::kNever) {
-    at_once_ = true;
+    forced_ = true;
     set_next(0);
   }
 }

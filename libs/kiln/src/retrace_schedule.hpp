@@ -29,13 +29,13 @@ class RetraceSchedule {
   }
 
   /// Whether the calls so far have paid for a trace. If not, the call is to be timed.
-  [[nodiscard]] bool is_paid() const;
+  [[nodiscard]] bool is_within_budget() const;
   /// Tells how long a call took, and puts off the trace until such calls have paid for it.
   void note_call(double ms);
   /// Tells how long a trace took. The next one is due at the next power of two.
   void note_trace(double ms);
   /// Has the next call traced, paid or not.
-  void make_due();
+  void force_next();
 
  private:
   void set_next(std::uint64_t calls) { next_.store(calls, std::memory_order_relaxed); }
@@ -50,7 +50,7 @@ class RetraceSchedule {
   double known_ms_;          // Spent since then, beside calls that are counted.
   double call_ms_ = 0;       // One call; 0: none was timed yet.
   std::uint64_t calls_before_ = 0;
-  bool at_once_ = false;
+  bool forced_ = false;
 };
 
 }  // namespace kiln

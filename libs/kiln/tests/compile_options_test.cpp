@@ -65,8 +65,8 @@ TEST_CASE("FA-06 compilers and partitioner are the user's, and the forward's is 
   };
   options.partition = [&](const ir::Graph& joint) {
     ++partitions;
-    partitioner::Partition halves = partitioner::default_partition(joint);
-    return std::pair(std::move(halves.forward), std::move(halves.backward));
+    partitioner::Partition parts = partitioner::default_partition(joint);
+    return std::pair(std::move(parts.forward), std::move(parts.backward));
   };
   const auto function = [](const Tensors& in) { return Tensors{in[0].cos() * in[0]}; };
   const Function fast = compile(function, options);

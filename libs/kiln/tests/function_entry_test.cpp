@@ -245,7 +245,7 @@ TEST_CASE("CA-08 what the cache cannot find again is traced in every process",
   CHECK(scratch.functions().empty());
 }
 
-// All cases of tests/like_eager are run so; this is one of them, and that strict mode is strict.
+// All cases of tests/conformance are run so; this is one of them, and that strict mode is strict.
 TEST_CASE("CA-16 CA-10 in strict mode a second start is from the cache, or an error",
           "[kiln][function_entry]") {
   ::setenv("KILN_CACHE", "strict", 1);

@@ -78,7 +78,7 @@ TEST_CASE("traces take no more than their share of the time of calls", "[kiln][r
       if (!schedule.count_call()) {
         continue;
       }
-      if (schedule.is_paid()) {
+      if (schedule.is_within_budget()) {
         traced_at.push_back(call);
         schedule.note_trace(kTraceMs);
         const double spent = kCompileMs + call * kCallMs;

@@ -10,7 +10,7 @@ namespace kiln::partitioner {
 namespace {
 
 Choice solve(const Facts& facts, const MinCutOptions& rules, const std::vector<bool>& lifted = {}) {
-  Bans bans = find_bans(facts, rules, lifted);
+  RecomputeBans bans = find_recompute_bans(facts, rules, lifted);
   std::vector<bool> saved = minimum_cut(facts, bans);
   return {.saved = std::move(saved), .bans = std::move(bans)};
 }
@@ -31,7 +31,7 @@ double activation_bytes(const Facts& facts, const Choice& choice) {
 }
 
 // Nodes that are banned only because running them again takes time.
-std::vector<ir::NodeId> expensive_nodes(const Facts& facts, const Bans& bans) {
+std::vector<ir::NodeId> expensive_nodes(const Facts& facts, const RecomputeBans& bans) {
   std::vector<ir::NodeId> nodes;
   for (std::size_t i = 0; i < bans.reason.size(); ++i) {
     if (bans.reason[i] != nullptr && !bans.is_final[i] && facts.is_eligible(ir::NodeId(i))) {

@@ -4,16 +4,16 @@
 
 #include <vector>
 
-#include "bans.hpp"
 #include "facts.hpp"
 #include "knapsack.hpp"
+#include "recompute_bans.hpp"
 
 namespace kiln::partitioner {
 
 /// Saved values and the bans under which they were chosen.
 struct Choice {
   std::vector<bool> saved;  ///< By value.
-  Bans bans;
+  RecomputeBans bans;
 };
 
 /// The cut under the rules that `options` switches on, whatever the budget.

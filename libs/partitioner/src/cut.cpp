@@ -33,7 +33,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 class Network {
  public:
-  Network(const Facts& facts, const Bans& bans)
+  Network(const Facts& facts, const RecomputeBans& bans)
       : facts_(facts),
         joint_(facts.joint),
         bans_(bans),
@@ -133,7 +133,7 @@ class Network {
 
   const Facts& facts_;
   const Joint& joint_;
-  const Bans& bans_;
+  const RecomputeBans& bans_;
   std::vector<std::uint32_t> value_vertex_;
   std::vector<std::uint32_t> node_vertex_;
   std::vector<Edge> edges_;
@@ -272,7 +272,7 @@ class Flow {
 
 }  // namespace
 
-std::vector<bool> minimum_cut(const Facts& facts, const Bans& bans) {
+std::vector<bool> minimum_cut(const Facts& facts, const RecomputeBans& bans) {
   const Network network(facts, bans);
   if (const auto path = uncuttable_path(network)) {
     throw Error(

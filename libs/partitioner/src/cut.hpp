@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "bans.hpp"
 #include "facts.hpp"
+#include "recompute_bans.hpp"
 
 namespace kiln::partitioner {
 
@@ -14,6 +14,6 @@ namespace kiln::partitioner {
 /// backward.
 ///
 /// Throws `Error` with `kInvalidArgument` and a path of names if there is no such choice.
-[[nodiscard]] std::vector<bool> minimum_cut(const Facts& facts, const Bans& bans);
+[[nodiscard]] std::vector<bool> minimum_cut(const Facts& facts, const RecomputeBans& bans);
 
 }  // namespace kiln::partitioner

@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "format.hpp"
 #include "kiln/partitioner/memory.hpp"
-#include "words.hpp"
 
 namespace kiln::partitioner {
 namespace {

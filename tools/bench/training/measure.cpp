@@ -106,8 +106,8 @@ kiln::autograd_dispatch::CompiledFunction empty_function(const Tensors& argument
     };
   };
   const auto partition = [](const kiln::ir::Graph& joint) {
-    kiln::partitioner::Partition halves = kiln::partitioner::default_partition(joint);
-    return std::pair(std::move(halves.forward), std::move(halves.backward));
+    kiln::partitioner::Partition parts = kiln::partitioner::default_partition(joint);
+    return std::pair(std::move(parts.forward), std::move(parts.backward));
   };
   return dispatch(
       trace_joint([](const Tensors& in) { return Tensors{in[0].add(in[1])}; }, arguments),

@@ -47,13 +47,13 @@ struct MatchContext {
 
 /// How much one kernel may do.
 struct FusionLimits {
-  std::size_t operands = 0;       ///< Per kernel; more do not fit in registers.
-  std::int64_t row_elements = 0;  ///< Longer rows of reductions do not stay in the cache.
-  int loads = 0;                  ///< Per expression; beyond this it is split.
-  int recomputed_cost = 0;        ///< Values at most this expensive are recomputed, not stored.
+  std::size_t max_operands = 0;       ///< Per kernel; more do not fit in registers.
+  std::int64_t max_row_elements = 0;  ///< Longer rows of reductions do not stay in the cache.
+  int max_loads = 0;                  ///< Per expression; beyond this it is split.
+  int max_recompute_cost = 0;         ///< Values at most this expensive are recomputed, not stored.
   /// Upper bounds on the partial results, and on the accumulators, of a split reduction over rows.
-  int chunks = 16;
-  std::int64_t accumulators = std::int64_t{1} << 62;
+  int max_reduction_splits = 16;
+  std::int64_t max_accumulators = std::int64_t{1} << 62;
   bool splits_rows = false;  ///< A full reduction may be split inside a row.
 };
 
@@ -167,11 +167,11 @@ class Backend {
 
   [[nodiscard]] virtual DeviceOperations operations() const = 0;
 
-  /// Names kernels and groups the distinct ones into units. Kernels after the first `often` fold
-  /// constants: they run once, so they may be compiled with less optimization.
+  /// Names kernels and groups the distinct ones into units. Kernels after the first `hot_count`
+  /// fold constants: they run once, so they may be compiled with less optimization.
   [[nodiscard]] virtual KernelUnits units(std::span<const KernelSource> kernels,
                                           std::size_t target,
-                                          std::size_t often) const = 0;
+                                          std::size_t hot_count) const = 0;
 };
 
 }  // namespace kiln::codegen

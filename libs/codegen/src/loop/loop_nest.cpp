@@ -29,7 +29,7 @@ std::vector<LoopNest::Scratch> LoopNest::scratch() const {
     if (reduce.result != IterationDomain::kRow) {
       const Expr row =
           reduce.result == IterationDomain::kColumn ? extents[kMiddle] * extents[kInner] : Expr(1);
-      scratch.push_back({reduce.dtype, row * Expr(chunks)});
+      scratch.push_back({reduce.dtype, row * Expr(reduction_splits)});
     }
   }
   return scratch;

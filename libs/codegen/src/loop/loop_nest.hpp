@@ -78,7 +78,7 @@ struct LoopNest {
   /// then visited in squares, in which these are transposed first.
   std::vector<ScalarId> transposed_loads;
   /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
-  int chunks = 1;
+  int reduction_splits = 1;
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.
 
   [[nodiscard]] bool has_epilogue() const;

@@ -51,11 +51,11 @@ struct Tensor {
   Reduction reduction = Reduction::kSum;
   std::size_t scanned = 0;
   std::optional<Updates> updates = {};
-  TensorId reread = {};    ///< A tensor that the reduction reads whole for each of its results.
-  bool is_view = false;    ///< A pointwise tensor whose body is one read: index arithmetic only.
-  bool is_pieced = false;  ///< Of many pieces: its loop is cut there, and reduces nothing.
-  ir::NodeId node = {};    ///< What made it; invalid for inputs.
-  ir::ValueId value = {};  ///< The graph's value; invalid for what only a lowering knows.
+  TensorId reread = {};  ///< A tensor that the reduction reads whole for each of its results.
+  bool is_view = false;  ///< A pointwise tensor whose body is one read: index arithmetic only.
+  bool is_concatenation = false;  ///< Of many pieces: its loop is cut there, and reduces nothing.
+  ir::NodeId node = {};           ///< What made it; invalid for inputs.
+  ir::ValueId value = {};         ///< The graph's value; invalid for what only a lowering knows.
 
   /// Extents of the body's variables: the kept dims, then the reduced ones.
   [[nodiscard]] std::vector<ir::Expr> domain() const {

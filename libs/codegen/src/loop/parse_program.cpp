@@ -34,7 +34,7 @@ class LineParser {
     tensor.sizes = numbers("[", "]");
     tensor.strides = numbers("{", "}");
     tensor.is_view = accept("view");
-    tensor.is_pieced = accept("pieced");
+    tensor.is_concatenation = accept("concatenation");
     if (accept("rereads")) {
       tensor.reread = tensor_id();
     }

@@ -53,7 +53,7 @@ class ProgramPrinter {
                        std::string(ir::to_string(tensor.dtype)) + "[" + numbers_text(tensor.sizes) +
                        "]{" + numbers_text(tensor.strides) + "}";
     text += tensor.is_view ? " view" : "";
-    text += tensor.is_pieced ? " pieced" : "";
+    text += tensor.is_concatenation ? " concatenation" : "";
     text += tensor.reread.valid() ? " rereads t" + std::to_string(tensor.reread.index()) : "";
     if (tensor.kind == Tensor::Kind::kMemory) {
       return text;

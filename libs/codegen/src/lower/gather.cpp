@@ -184,7 +184,7 @@ bool lower_cat(Lowering& l) {
     return result;
   };
   if (parts.size() > kFew) {
-    l.define_pieces(0, body);
+    l.define_concatenation(0, body);
   } else {
     l.define(0, body);
   }

@@ -342,9 +342,9 @@ void Lowering::define_view(std::size_t result,
   program_.tensors.back().is_view = true;
 }
 
-void Lowering::define_pieces(std::size_t result, const Body& body) {
+void Lowering::define_concatenation(std::size_t result, const Body& body) {
   define(result, body);
-  program_.tensors.back().is_pieced = true;
+  program_.tensors.back().is_concatenation = true;
 }
 
 TensorId Lowering::compute(std::vector<Expr> sizes, DType dtype, const Body& body) {
@@ -365,7 +365,7 @@ void Lowering::define_scan(
   tensor.body = program_.pool.cast(tensor.body, type);
 }
 
-std::optional<Updates> Lowering::sole_updates(std::size_t i) const {
+std::optional<Updates> Lowering::single_use_scatter(std::size_t i) const {
   const auto value = std::get<ir::ValueId>(node_.arguments.at(i));
   const Tensor& tensor = program_[this->tensor(i)];
   if (tensor.kind != Tensor::Kind::kScatter || tensor.updates->reduction != Reduction::kSum ||

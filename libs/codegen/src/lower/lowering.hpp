@@ -83,7 +83,7 @@ class Lowering {
   void define(std::size_t result, const Body& body);
   /// The same for a body that chooses among many pieces by where it is: in a kernel that can be cut
   /// where they meet.
-  void define_pieces(std::size_t result, const Body& body);
+  void define_concatenation(std::size_t result, const Body& body);
   /// Result `result` is `source` seen through `map`, from the result's indices to the source's.
   void define_view(std::size_t result,
                    TensorId source,
@@ -113,7 +113,7 @@ class Lowering {
       std::size_t result, Reduction reduction, std::size_t dim, ir::DType type, const Body& body);
   /// The updates that argument `i` is made of, if they are added to zeros and only this node reads
   /// it: they may as well be added to something else.
-  [[nodiscard]] std::optional<Updates> sole_updates(std::size_t i) const;
+  [[nodiscard]] std::optional<Updates> single_use_scatter(std::size_t i) const;
   /// Result `result` is `body`, and then `updates`.
   void define_scatter(std::size_t result, const Body& body, Updates updates);
 

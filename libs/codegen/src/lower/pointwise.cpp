@@ -121,7 +121,7 @@ bool lower_divide(Lowering& l) {
   return true;
 }
 
-bool lower_divide_rounded(Lowering& l) {
+bool lower_divide_with_mode(Lowering& l) {
   return !l.has(2) && lower_divide(l);
 }
 
@@ -205,7 +205,7 @@ bool lower_clamp(Lowering& l) {
   return true;
 }
 
-Lower clamp_end(ScalarOp op) {
+Lower clamp_bound(ScalarOp op) {
   return [op](Lowering& l) {
     const DType type = l.meta(0).dtype;
     l.define(0,
@@ -355,7 +355,7 @@ void add_unary(Lowerings& table) {
 
 // A scatter-add into zeros (an embedding's gradient) that is then added to another tensor: scatter
 // into that tensor instead of into a full-size tensor of zeros.
-bool lower_add_to_updates(Lowering& l) {
+bool lower_add_to_scatter(Lowering& l) {
   const ir::TensorMeta& meta = l.meta(0);
   if (!l.is_tensor(0) || !l.is_tensor(1) || l.real(2, 1) != 1 || l.tensor(0) == l.tensor(1) ||
       !is_dense(meta.sizes, meta.strides)) {
@@ -368,7 +368,7 @@ bool lower_add_to_updates(Lowering& l) {
         l.dtype(updated) != meta.dtype || l.dtype(other) != meta.dtype) {
       continue;
     }
-    if (std::optional<Updates> updates = l.sole_updates(i)) {
+    if (std::optional<Updates> updates = l.single_use_scatter(i)) {
       // Adding 0 turns -0 into 0, as adding the scatter's zeros would.
       const auto start = [&](Indices k) {
         const Formula operand = l.operand(1 - i, k, meta.dtype);
@@ -384,7 +384,7 @@ bool lower_add_to_updates(Lowering& l) {
 void add_binary(Lowerings& table) {
   table["aten.add.Scalar"] = scaled_of(ScalarOp::kAdd, false);
   table["aten.add.Tensor"] = [plain = scaled_of(ScalarOp::kAdd, false)](Lowering& l) {
-    return lower_add_to_updates(l) || plain(l);
+    return lower_add_to_scatter(l) || plain(l);
   };
   for (const auto* name : {"aten.sub.Tensor", "aten.sub.Scalar"}) {
     table[name] = scaled_of(ScalarOp::kSubtract, false);
@@ -409,7 +409,7 @@ void add_binary(Lowerings& table) {
     table[name] = lower_divide;
   }
   for (const auto* name : {"aten.div.Tensor_mode", "aten.div.Scalar_mode"}) {
-    table[name] = lower_divide_rounded;
+    table[name] = lower_divide_with_mode;
   }
   table["aten.maximum.default"] = binary_of(ScalarOp::kMaximum);
   table["aten.minimum.default"] = binary_of(ScalarOp::kMinimum);
@@ -446,8 +446,8 @@ void add_pointwise_lowerings(Lowerings& table) {
   table["aten.masked_fill.Tensor"] = lower_masked_fill;
   table["aten.clamp.default"] = lower_clamp;
   table["aten.clamp.Tensor"] = lower_clamp;
-  table["aten.clamp_min.default"] = clamp_end(ScalarOp::kMaximum);
-  table["aten.clamp_max.default"] = clamp_end(ScalarOp::kMinimum);
+  table["aten.clamp_min.default"] = clamp_bound(ScalarOp::kMaximum);
+  table["aten.clamp_max.default"] = clamp_bound(ScalarOp::kMinimum);
   table["aten.addcmul.default"] = ternary_of(ScalarOp::kMultiply);
   table["aten.addcdiv.default"] = ternary_of(ScalarOp::kDivide);
   table["aten.lerp.Scalar"] = lower_lerp;

@@ -188,10 +188,10 @@ std::string Emission::byte_offset(const View& view) const {
   return number(view.offset * ir::Expr(ir::size_of(view.dtype)));
 }
 
-std::string Emission::lay(std::uint32_t index) {
+std::string Emission::make_view(std::uint32_t index) {
   const View& view = program_.views[index];
   const std::string offset = byte_offset(view);
-  return "TRY(lay(m.view[" + std::to_string(index) + "], m.at[" +
+  return "TRY(make_view(m.view[" + std::to_string(index) + "], m.at[" +
          std::to_string(view.buffer.index()) + "], " + offset + ", " +
          std::to_string(view.sizes.size()) + ", " + list(view.sizes) + ", " + list(view.strides) +
          ", " + std::to_string(static_cast<int>(view.dtype)) + "));";
@@ -231,7 +231,7 @@ std::string Emission::tensor(ir::ValueId value, bool owning) {
   const std::uint32_t index = *found;
   if (!laid_[index]) {
     laid_[index] = true;
-    text_.line(lay(index));
+    text_.line(make_view(index));
   }
   return "m.view[" + std::to_string(index) + "].tensor";
 }

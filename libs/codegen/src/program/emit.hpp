@@ -110,7 +110,7 @@ class Emission {
   /// Where `view` begins in its buffer.
   [[nodiscard]] std::string byte_offset(const View& view) const;
   /// The statement that makes `view`.
-  [[nodiscard]] std::string lay(std::uint32_t view);
+  [[nodiscard]] std::string make_view(std::uint32_t view);
 
   [[nodiscard]] const std::map<std::string, std::string>& declarations() const {
     return declarations_;

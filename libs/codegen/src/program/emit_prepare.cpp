@@ -13,7 +13,7 @@ struct Placement {
   int buffer;
   Int64 offset;
 };
-struct Laying {
+struct ViewInit {
   int view, buffer;
   Int64 offset;
   int rank, dtype;
@@ -42,25 +42,25 @@ void emit_fixed(SourceText& text, Emission& emission) {
           in_braces({std::to_string(i), std::to_string(program.buffers[i].offset)}));
     }
   }
-  std::vector<std::string> layings;
+  std::vector<std::string> view_inits;
   for (std::size_t i = 0; i < program.views.size(); ++i) {
     const View& view = program.views[i];
     if (is_in_arena(program.plan(view.buffer))) {
-      layings.push_back(in_braces({std::to_string(i),
-                                   std::to_string(view.buffer.index()),
-                                   emission.byte_offset(view),
-                                   std::to_string(view.sizes.size()),
-                                   std::to_string(static_cast<int>(view.dtype)),
-                                   emission.list(view.sizes),
-                                   emission.list(view.strides)}));
+      view_inits.push_back(in_braces({std::to_string(i),
+                                      std::to_string(view.buffer.index()),
+                                      emission.byte_offset(view),
+                                      std::to_string(view.sizes.size()),
+                                      std::to_string(static_cast<int>(view.dtype)),
+                                      emission.list(view.sizes),
+                                      emission.list(view.strides)}));
     }
   }
   if (!placements.empty()) {
     text.verbatim(kTables);
     text.line("static const Placement placements[] = " + in_braces(placements) + ";");
   }
-  if (!layings.empty()) {
-    text.line("static const Laying layings[] = " + in_braces(layings) + ";");
+  if (!view_inits.empty()) {
+    text.line("static const ViewInit view_inits[] = " + in_braces(view_inits) + ";");
   }
   if (program.arena_bytes != 0) {
     text.verbatim(emission.operations().allocate);
@@ -73,10 +73,11 @@ void emit_fixed(SourceText& text, Emission& emission) {
   if (!placements.empty()) {
     text.line("for (const Placement& p : placements) m.at[p.buffer] = m.arena + p.offset;");
   }
-  if (!layings.empty()) {
+  if (!view_inits.empty()) {
     text.line(
-        "for (const Laying& l : layings) "
-        "TRY(lay(m.view[l.view], m.at[l.buffer], l.offset, l.rank, l.sizes, l.strides, l.dtype));");
+        "for (const ViewInit& l : view_inits) "
+        "TRY(make_view(m.view[l.view], m.at[l.buffer], l.offset, l.rank, l.sizes, l.strides, "
+        "l.dtype));");
   }
   text.line("return 0;");
   text.close();
@@ -129,7 +130,7 @@ void emit_symbolic(SourceText& text, Emission& emission) {
   std::vector<std::string> views;
   for (std::uint32_t i = 0; i < program.views.size(); ++i) {
     if (is_in_arena(program.plan(program.views[i].buffer))) {
-      views.push_back(emission.lay(i));
+      views.push_back(emission.make_view(i));
     }
   }
   const bool has_arena = std::ranges::any_of(program.buffers, is_in_arena);

@@ -4,7 +4,7 @@
 
 #include "graph/aliases.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/ir/placed_inputs.hpp"
+#include "kiln/ir/offset_dependent_inputs.hpp"
 #include "program/emit.hpp"
 
 namespace kiln::codegen {
@@ -39,7 +39,7 @@ void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
 // What as_strided finds depends on where its tensor begins.
 void emit_place_checks(Emission& emission) {
   const Program& program = emission.program();
-  const std::vector<std::uint32_t> placed = ir::placed_inputs(*program.graph);
+  const std::vector<std::uint32_t> placed = ir::offset_dependent_inputs(*program.graph);
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Port& port = program.inputs[i];
     if (std::ranges::find(placed, port.graph) == placed.end()) {

@@ -27,10 +27,10 @@ void expect(Emission& emission, const ir::Node& node, BufferId id) {
 
 // The kernels rely on the strides that were planned; libtorch may choose others, if it was given
 // another layout than the trace saw, or is another version.
-void settle(Emission& emission, BufferId id) {
+void ensure_strides(Emission& emission, BufferId id) {
   const Buffer& buffer = emission.program().buffer(id);
   if (!buffer.sizes.empty()) {
-    emission.text().line("TRY(settle(" + emission.owned(id) + ", " +
+    emission.text().line("TRY(ensure_strides(" + emission.owned(id) + ", " +
                          std::to_string(buffer.sizes.size()) + ", " + emission.list(buffer.sizes) +
                          ", " + emission.list(buffer.strides) + ", " +
                          std::to_string(static_cast<int>(buffer.dtype)) + "));");
@@ -54,7 +54,7 @@ void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t st
     }
     const BufferId buffer = program.location(result)->buffer;
     expect(emission, node, buffer);
-    settle(emission, buffer);
+    ensure_strides(emission, buffer);
     if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
       emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +
                            std::to_string(buffer.index()) + "]));");

@@ -75,7 +75,7 @@ struct View {
   void* base;
   Handle tensor;
 };
-static __attribute__((noinline)) int lay(View& view, void* base, Int64 offset, Int64 rank,
+static __attribute__((noinline)) int make_view(View& view, void* base, Int64 offset, Int64 rank,
                                          const Int64* sizes, const Int64* strides, int dtype) {
   if (view.tensor && view.base == base) return 0;
   if (view.tensor) aoti_torch_delete_tensor_object(view.tensor);
@@ -113,7 +113,7 @@ static __attribute__((noinline, unused)) int expect(KilnCall& call, const char* 
   return 1;
 }
 // What libtorch returned, laid out as it was when the program was planned.
-static __attribute__((noinline, unused)) int settle(Handle& tensor, Int64 rank, const Int64* sizes,
+static __attribute__((noinline, unused)) int ensure_strides(Handle& tensor, Int64 rank, const Int64* sizes,
                                                     const Int64* strides, int dtype) {
   Int64* found;
   TRY(aoti_torch_get_strides(tensor, &found));

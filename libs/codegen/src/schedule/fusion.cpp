@@ -222,8 +222,10 @@ class Fuser {
     if (group.members.size() > 1 && std::ranges::any_of(group.members, sequential)) {
       return false;
     }
-    const auto pieced = [&](TensorId member) { return program_[member].is_pieced; };
-    if (group.fixed && std::ranges::any_of(group.members, pieced)) {
+    const auto is_concatenation = [&](TensorId member) {
+      return program_[member].is_concatenation;
+    };
+    if (group.fixed && std::ranges::any_of(group.members, is_concatenation)) {
       return false;
     }
     // With empty extents the loops would not run, but other members must still be computed.
@@ -231,13 +233,13 @@ class Fuser {
       return false;
     }
     if (const auto row = group.inner.constant();
-        group.fixed && group.members.size() > 1 && row && *row > limits_.row_elements) {
+        group.fixed && group.members.size() > 1 && row && *row > limits_.max_row_elements) {
       return false;
     }
-    Inliner expander(
+    Inliner inliner(
         program_, plan_.loop_orders, group, {group.outer, 1, group.inner}, plan_.materialized);
-    const std::optional<LoopNest> kernel = expander.expand(everything);
-    return kernel && kernel->operands.size() <= limits_.operands;
+    const std::optional<LoopNest> kernel = inliner.expand(everything);
+    return kernel && kernel->operands.size() <= limits_.max_operands;
   }
 
   bool try_join(TensorId tensor, int step, const std::set<int>& direct) {

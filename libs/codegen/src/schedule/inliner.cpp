@@ -23,9 +23,9 @@ Inliner::Inliner(LoopProgram& program,
   kernel_.extents = extents_;
 }
 
-Index Inliner::position(IterationDomain span) const {
+Index Inliner::position(IterationDomain domain) const {
   const Index inner = Index::variable(kMiddle) * extents_[kInner] + Index::variable(kInner);
-  switch (span) {
+  switch (domain) {
     case IterationDomain::kFull:
       return Index::variable(kOuter) * (extents_[kMiddle] * extents_[kInner]) + inner;
     case IterationDomain::kRow: return Index::variable(kOuter);
@@ -44,17 +44,17 @@ static Index simplified(const Index& index, Extents extents) {
   return substitute(index, replacement, extents, [](ScalarId id) { return id; });
 }
 
-std::vector<Index> Inliner::indices_at(TensorId id, IterationDomain span) const {
+std::vector<Index> Inliner::indices_at(TensorId id, IterationDomain domain) const {
   const Tensor& tensor = program_[id];
-  const std::vector<Expr> domain = tensor.domain();
+  const std::vector<Expr> sizes = tensor.domain();
   const LoopOrder& order = loop_orders_.at(id);
   std::vector<Expr> ordered;
   for (const std::size_t dim : order.dims) {
-    ordered.push_back(domain[dim]);
+    ordered.push_back(sizes[dim]);
   }
   const std::vector<Index> parts =
-      delinearize(simplified(position(span), extents_), ordered, extents_);
-  std::vector<Index> result(domain.size());
+      delinearize(simplified(position(domain), extents_), ordered, extents_);
+  std::vector<Index> result(sizes.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     result[order.dims[i]] = parts[i];
   }
@@ -78,11 +78,11 @@ ScalarId Inliner::load(TensorId tensor, const std::vector<Index>& indices) {
                             .indices = {address_of(program_[tensor], indices)}});
 }
 
-ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, IterationDomain span) {
+ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, IterationDomain domain) {
   const Tensor& tensor = program_[id];
   // The read itself, with its indices in the kernel's variables, is the key.
   const ScalarId key = program_.pool.read(id, indices, tensor.dtype);
-  auto& memory = reads_[static_cast<std::size_t>(span)];
+  auto& memory = reads_[static_cast<std::size_t>(domain)];
   if (const auto found = memory.find(key); found != memory.end()) {
     return found->second;
   }
@@ -96,11 +96,12 @@ ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, Iteratio
       throw Failure{};
     }
     const IterationDomain place = kernel_.reduces[static_cast<std::size_t>(found->second)].result;
-    const bool in_loop = span == IterationDomain::kFull || span == IterationDomain::kRow;
-    const bool visible = place == IterationDomain::kRow ? in_loop
-                         : place == IterationDomain::kColumn
-                             ? span == IterationDomain::kColumn
-                             : span == IterationDomain::kColumn || span == IterationDomain::kSingle;
+    const bool in_loop = domain == IterationDomain::kFull || domain == IterationDomain::kRow;
+    const bool visible =
+        place == IterationDomain::kRow ? in_loop
+        : place == IterationDomain::kColumn
+            ? domain == IterationDomain::kColumn
+            : domain == IterationDomain::kColumn || domain == IterationDomain::kSingle;
     const Index here = simplified(position(place), extents_);
     if (!visible || !(linearize(indices, tensor.sizes) == here)) {
       throw Failure{};
@@ -109,13 +110,13 @@ ScalarId Inliner::rewrite_read(TensorId id, std::vector<Index> indices, Iteratio
         {.op = ScalarOp::kReduced, .dtype = compute_type(tensor.dtype), .integer = found->second});
   } else {
     if (member) {
-      const std::optional<IterationDomain> own = span_of(id);
+      const std::optional<IterationDomain> own = domain_of(id);
       if (!own || !(indices == indices_at(id, *own))) {
         throw Failure{};
       }
     }
     std::unordered_map<ScalarId, ScalarId> done;
-    result = rewrite(tensor.body, indices, span, done);
+    result = rewrite(tensor.body, indices, domain, done);
   }
   memory.emplace(key, result);
   return result;
@@ -153,7 +154,7 @@ ScalarId Inliner::fenced(ScalarId original, ScalarId rewritten) {
 
 ScalarId Inliner::rewrite(ScalarId id,
                           const std::vector<Index>& variables,
-                          IterationDomain span,
+                          IterationDomain domain,
                           std::unordered_map<ScalarId, ScalarId>& done) {
   if (const auto found = done.find(id); found != done.end()) {
     return found->second;
@@ -161,12 +162,12 @@ ScalarId Inliner::rewrite(ScalarId id,
   Scalar scalar = program_.pool[id];  // A copy: the pool grows.
   for (Index& index : scalar.indices) {
     index = substitute(index, variables, extents_, [&](ScalarId inner) {
-      return rewrite(inner, variables, span, done);
+      return rewrite(inner, variables, domain, done);
     });
   }
   ScalarId result;
   if (scalar.op == ScalarOp::kRead) {
-    result = rewrite_read(scalar.tensor, std::move(scalar.indices), span);
+    result = rewrite_read(scalar.tensor, std::move(scalar.indices), domain);
   } else if (scalar.op == ScalarOp::kIndex) {
     result = program_.pool.index(scalar.indices[0]);
   } else {
@@ -174,7 +175,7 @@ ScalarId Inliner::rewrite(ScalarId id,
                         (scalar.op == ScalarOp::kAdd || scalar.op == ScalarOp::kSubtract);
     for (ScalarId& operand : scalar.operands) {
       const ScalarId original = operand;
-      operand = rewrite(original, variables, span, done);
+      operand = rewrite(original, variables, domain, done);
       operand = is_sum ? fenced(original, operand) : operand;
     }
     result = changes_nothing(scalar) ? scalar.operands[0] : program_.pool.add(std::move(scalar));
@@ -183,9 +184,9 @@ ScalarId Inliner::rewrite(ScalarId id,
   return result;
 }
 
-std::optional<IterationDomain> Inliner::span_of(TensorId id) const {
-  const auto found = spans_.find(id);
-  return found == spans_.end() ? std::nullopt : std::optional(found->second);
+std::optional<IterationDomain> Inliner::domain_of(TensorId id) const {
+  const auto found = domains_.find(id);
+  return found == domains_.end() ? std::nullopt : std::optional(found->second);
 }
 
 int Inliner::phase_of(ScalarId id) {
@@ -225,7 +226,7 @@ void Inliner::add_reduction(TensorId id) {
       rewrite(tensor.body, indices_at(id, IterationDomain::kFull), IterationDomain::kFull, done);
   const LoopNest::Reduce reduce{
       body, tensor.reduction, compute_type(tensor.dtype), order.result, phase_of(body)};
-  spans_[id] = order.result;
+  domains_[id] = order.result;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     const LoopNest::Reduce& other = kernel_.reduces[i];
     if (other.body == body && other.reduction == reduce.reduction &&
@@ -246,16 +247,16 @@ ScalarId Inliner::expand_pointwise(TensorId id) {
       {IterationDomain::kRow, group_.outer},
       {IterationDomain::kColumn, group_.inner},
       {IterationDomain::kSingle, 1}};
-  for (const auto& [span, extent] : choices) {
+  for (const auto& [domain, extent] : choices) {
     if (!(size == extent)) {
       continue;
     }
-    spans_[id] = span;
+    domains_[id] = domain;
     try {
       std::unordered_map<ScalarId, ScalarId> done;
-      return rewrite(tensor.body, indices_at(id, span), span, done);
+      return rewrite(tensor.body, indices_at(id, domain), domain, done);
     } catch (const Failure&) {
-      spans_.erase(id);
+      domains_.erase(id);
     }
   }
   throw Failure{};
@@ -307,12 +308,12 @@ void Inliner::add_member(TensorId id, const std::unordered_set<TensorId>& kept) 
     if (is_stored && rounded_type(rounding.op) == tensor.dtype) {
       value = rounding.operands[0];
     }
-    const IterationDomain span = spans_.at(id);
-    std::vector<Index> indices = indices_of_result(id, span);
+    const IterationDomain domain = domains_.at(id);
+    std::vector<Index> indices = indices_of_result(id, domain);
     const std::uint32_t destination = operand(id);
     kernel_.operands[destination].written = true;
     kernel_.stores.push_back(
-        {value, destination, address_of(tensor, indices), span, phase_of(value)});
+        {value, destination, address_of(tensor, indices), domain, phase_of(value)});
   }
   if (program_[id].kind == Tensor::Kind::kScan) {
     kernel_.scan = LoopNest::Scan{value, program_[id].reduction};
@@ -322,11 +323,11 @@ void Inliner::add_member(TensorId id, const std::unordered_set<TensorId>& kept) 
   }
 }
 
-std::vector<Index> Inliner::indices_of_result(TensorId id, IterationDomain span) const {
+std::vector<Index> Inliner::indices_of_result(TensorId id, IterationDomain domain) const {
   if (program_[id].kind == Tensor::Kind::kReduction) {
-    return delinearize(simplified(position(span), extents_), program_[id].sizes, extents_);
+    return delinearize(simplified(position(domain), extents_), program_[id].sizes, extents_);
   }
-  return indices_at(id, span);
+  return indices_at(id, domain);
 }
 
 std::optional<LoopNest> Inliner::expand(const std::unordered_set<TensorId>& kept) {
@@ -341,12 +342,13 @@ std::optional<LoopNest> Inliner::expand(const std::unordered_set<TensorId>& kept
   const bool columns = std::ranges::any_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
     return reduce.result == IterationDomain::kColumn;
   });
-  const bool homeless = std::ranges::any_of(kernel_.stores, [&](const LoopNest::Store& store) {
-    return store.domain == IterationDomain::kColumn   ? !columns
-           : store.domain == IterationDomain::kSingle ? !kernel_.has_epilogue()
-                                                      : false;
-  });
-  return homeless ? std::nullopt : std::optional(kernel_);
+  const bool has_unplaceable_store =
+      std::ranges::any_of(kernel_.stores, [&](const LoopNest::Store& store) {
+        return store.domain == IterationDomain::kColumn   ? !columns
+               : store.domain == IterationDomain::kSingle ? !kernel_.has_epilogue()
+                                                          : false;
+      });
+  return has_unplaceable_store ? std::nullopt : std::optional(kernel_);
 }
 
 }  // namespace kiln::codegen

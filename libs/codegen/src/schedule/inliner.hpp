@@ -32,22 +32,22 @@ class Inliner {
  private:
   struct Failure {};
 
-  std::optional<IterationDomain> span_of(TensorId tensor) const;
-  [[nodiscard]] Index position(IterationDomain span) const;
-  [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, IterationDomain span) const;
+  std::optional<IterationDomain> domain_of(TensorId tensor) const;
+  [[nodiscard]] Index position(IterationDomain domain) const;
+  [[nodiscard]] std::vector<Index> indices_at(TensorId tensor, IterationDomain domain) const;
   [[nodiscard]] bool changes_nothing(const Scalar& scalar) const;
   ScalarId fenced(ScalarId original, ScalarId rewritten);
   ScalarId rewrite(ScalarId scalar,
                    const std::vector<Index>& variables,
-                   IterationDomain span,
+                   IterationDomain domain,
                    std::unordered_map<ScalarId, ScalarId>& done);
-  ScalarId rewrite_read(TensorId tensor, std::vector<Index> indices, IterationDomain span);
+  ScalarId rewrite_read(TensorId tensor, std::vector<Index> indices, IterationDomain domain);
   ScalarId load(TensorId tensor, const std::vector<Index>& indices);
   std::uint32_t operand(TensorId tensor);
   int phase_of(ScalarId scalar);
   void add_reduction(TensorId id);
   ScalarId expand_pointwise(TensorId id);
-  std::vector<Index> indices_of_result(TensorId id, IterationDomain span) const;
+  std::vector<Index> indices_of_result(TensorId id, IterationDomain domain) const;
   void add_updates(TensorId id);
   void add_member(TensorId member, const std::unordered_set<TensorId>& kept);
 
@@ -57,7 +57,7 @@ class Inliner {
   std::vector<ir::Expr> extents_;
   const std::unordered_set<TensorId>& materialized_;
   std::unordered_set<TensorId> members_;
-  std::unordered_map<TensorId, IterationDomain> spans_;
+  std::unordered_map<TensorId, IterationDomain> domains_;
   std::unordered_map<TensorId, std::int64_t> reduce_of_;
   std::unordered_map<ScalarId, ScalarId> reads_[4];
   std::unordered_map<ScalarId, int> phases_;

@@ -92,7 +92,7 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   return extents;
 }
 
-int choose_chunks(const LoopNest& kernel, const FusionLimits& limits) {
+int choose_reduction_splits(const LoopNest& kernel, const FusionLimits& limits) {
   const bool varies = !kernel.extents[kOuter].is_constant();
   const std::int64_t rows = typical_size(kernel.extents[kOuter]);
   const std::int64_t row = typical_size(kernel.extents[kMiddle] * kernel.extents[kInner]);
@@ -106,10 +106,10 @@ int choose_chunks(const LoopNest& kernel, const FusionLimits& limits) {
   const bool has_columns = reduces_to(IterationDomain::kColumn);
   const bool any_part = limits.splits_rows && !has_columns && !reduces_to(IterationDomain::kRow);
   const std::int64_t parts = any_part ? rows * row / 4096 : rows / 8;
-  std::int64_t most = limits.chunks;
+  std::int64_t most = limits.max_reduction_splits;
   if (has_columns) {
     most = std::min(
-        most, std::max<std::int64_t>(8, limits.accumulators / std::max<std::int64_t>(row, 1)));
+        most, std::max<std::int64_t>(8, limits.max_accumulators / std::max<std::int64_t>(row, 1)));
   }
   return static_cast<int>(std::clamp<std::int64_t>(parts, 1, most));
 }
@@ -126,10 +126,10 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
   // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
   constexpr std::int64_t kShortestGather = 32;
   const Expand expand = [&](const FusionGroup& shape, std::vector<Expr> extents) {
-    Inliner expander(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
-    std::optional<LoopNest> kernel = expander.expand(plan.kept);
+    Inliner inliner(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
+    std::optional<LoopNest> kernel = inliner.expand(plan.kept);
     if (kernel) {
-      kernel->chunks = choose_chunks(*kernel, limits);
+      kernel->reduction_splits = choose_reduction_splits(*kernel, limits);
       kernel->segments = find_segments(program.pool, *kernel);
     }
     return kernel;

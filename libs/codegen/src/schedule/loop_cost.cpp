@@ -14,8 +14,8 @@ namespace {
 using Variables = unsigned;
 constexpr Variables kRows = 1u << kOuter, kColumns = 1u << kMiddle | 1u << kInner;
 
-Variables variables_of(IterationDomain span) {
-  switch (span) {
+Variables variables_of(IterationDomain domain) {
+  switch (domain) {
     case IterationDomain::kFull: return kRows | kColumns;
     case IterationDomain::kRow: return kRows;
     case IterationDomain::kColumn: return kColumns;

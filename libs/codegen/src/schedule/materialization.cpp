@@ -121,12 +121,12 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
     }
     const bool required = requirements.tensors.contains(TensorId(i));
     const bool dear =
-        !tensor.is_view && uses[i] > 1 && (cost[i] > limits.recomputed_cost || loads[i] > 1);
+        !tensor.is_view && uses[i] > 1 && (cost[i] > limits.max_recompute_cost || loads[i] > 1);
     // A long expression over much memory is cut, or its kernel would have no registers left.
-    const bool large = !tensor.is_view && loads[i] > limits.loads;
+    const bool large = !tensor.is_view && loads[i] > limits.max_loads;
     const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
-    if (required || looped || dear || large || repeated || tensor.is_pieced) {
+    if (required || looped || dear || large || repeated || tensor.is_concatenation) {
       materialized.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;

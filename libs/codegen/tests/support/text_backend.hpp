@@ -16,10 +16,10 @@ namespace kiln::codegen::testing {
 class TextBackend final : public Backend {
  public:
   /// `limits` may be another device's; kernels are written once for each of `targets`.
-  explicit TextBackend(FusionLimits limits = {.operands = 24,
-                                              .row_elements = 1 << 17,
-                                              .loads = 24,
-                                              .recomputed_cost = 3},
+  explicit TextBackend(FusionLimits limits = {.max_operands = 24,
+                                              .max_row_elements = 1 << 17,
+                                              .max_loads = 24,
+                                              .max_recompute_cost = 3},
                        std::vector<std::string> targets = {"plain"})
       : limits_(limits), targets_(std::move(targets)) {}
 
@@ -38,7 +38,7 @@ class TextBackend final : public Backend {
   [[nodiscard]] DeviceOperations operations() const override;
   [[nodiscard]] KernelUnits units(std::span<const KernelSource> kernels,
                                   std::size_t target,
-                                  std::size_t often) const override;
+                                  std::size_t hot_count) const override;
 
  private:
   FusionLimits limits_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "../made_signature.hpp"
+#include "../functional_signature.hpp"
 #include "expansion.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -120,7 +120,7 @@ class Expander {
     }
     Node node = scratch_.node(scratch_.value(value).producer);
     if (node.signature.empty()) {
-      node.signature = made_signature(node.target);
+      node.signature = functional_signature(node.target);
     }
     for (Argument& argument : node.arguments) {
       if (auto* operand = std::get_if<ValueId>(&argument)) {

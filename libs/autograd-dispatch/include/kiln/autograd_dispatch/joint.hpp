@@ -44,7 +44,7 @@ struct TraceOptions {
   bool allow_uninitialized = false;
 };
 
-/// Runs `function` on twins of `inputs`, differentiates what it returns and what it wrote, and
+/// Runs `function` on shadows of `inputs`, differentiates what it returns and what it wrote, and
 /// records both.
 ///
 /// Throws what the function throws, and `Error` with `kUnsupported` for what no compiled function

@@ -125,7 +125,7 @@ struct SharedSave {
 };
 
 /// What the runtime knows of a forward and a backward once the joint graph was partitioned.
-struct HalvesPlan {
+struct ForwardBackwardPlan {
   std::uint32_t saved = 0;  ///< Results of the forward, after the computed ones, for the backward.
   std::vector<TangentPlan> tangents = {};  ///< As in `Plan::tangents`.
   /// Where symbols are read: sizes of graph inputs. Empty if no size varies.
@@ -172,7 +172,7 @@ struct Plan {
   bool grad_mode = true;                     ///< Grad mode when it was traced.
   bool deterministic = false;                ///< Deterministic algorithms were asked for.
   /// `dispatch` fills it in; empty where nothing is differentiable.
-  HalvesPlan halves = {};
+  ForwardBackwardPlan forward_backward = {};
 };
 
 }  // namespace kiln::autograd_dispatch

@@ -22,9 +22,9 @@ using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// How a function is recorded.
 struct RecordOptions {
-  /// Run on twins of the inputs: when `record` returns or throws, inputs, captured buffers and
+  /// Run on shadows of the inputs: when `record` returns or throws, inputs, captured buffers and
   /// generators are as before. Otherwise the trace is the call itself.
-  bool on_twins = true;
+  bool on_shadow_inputs = true;
   /// Allow reads of a tensor's value (`item()`); the value is then fixed in the graph.
   bool allow_value_reads = false;
   /// Record above autograd and autocast, where composite operators (linear, matmul, conv2d) are
@@ -41,9 +41,9 @@ struct RecordOptions {
   /// number is only made a little smaller. Random numbers are the same in both runs. Captured
   /// tensors have the other data while the second run lasts: no other thread may use them then.
   bool check_hidden_reads = false;
-  /// Compute next to nothing: for who wants the graph alone, in a trace on twins. Results have
-  /// sizes, strides and a type but no elements, and whoever asks for those gets an exception, so
-  /// that the graph is that of a trace with values or there is none. Computed is what does not
+  /// Compute next to nothing: for who wants the graph alone, in a trace on shadow inputs. Results
+  /// have sizes, strides and a type but no elements, and whoever asks for those gets an exception,
+  /// so that the graph is that of a trace with values or there is none. Computed is what does not
   /// depend on an input, and integers and booleans as far as they do not come from numbers that are
   /// not. A program that looks at elements throws, and is to be recorded with values.
   bool without_values = false;
@@ -61,15 +61,15 @@ struct Recording {
   ir::Graph graph;
   /// Tensors that the function used and that were no inputs, in order of first use.
   Tensors captured;
-  /// What the function returned (computed from the twins, if it ran on twins; without elements, if
-  /// there are no values).
+  /// What the function returned (computed from the shadows, if it ran on shadow inputs; without
+  /// elements, if there are no values).
   Tensors outputs;
   /// The program may have kept tensors in objects of its own. Called when whatever the trace
   /// returned is gone, except `returned`, it gives such tensors values if they have none, and
   /// returns the operators that made those which depend on inputs.
   std::function<std::vector<std::string>(const Tensors& returned)> compute_escaped;
-  /// The graph has effects (`declare_effect`) that did not happen, because a trace on twins is not
-  /// the call.
+  /// The graph has effects (`declare_effect`) that did not happen, because a trace on shadow inputs
+  /// is not the call.
   bool deferred_effects = false;
   /// Operators with an effect that had to be called all the same, for their results.
   std::vector<std::string> repeated_effects;
@@ -112,7 +112,7 @@ void declare_input(const at::Tensor& tensor, ir::InputKind kind);
 
 /// Likewise: some tensor in the layout of `tensor` that the trace does not know yet. It is ones, or
 /// has no elements in a trace without values.
-[[nodiscard]] at::Tensor some_like(const at::Tensor& tensor);
+[[nodiscard]] at::Tensor make_placeholder_like(const at::Tensor& tensor);
 
 /// While it lives, nothing that this thread does is recorded.
 class PauseRecording {

@@ -105,10 +105,10 @@ DeviceOperations CpuBackend::operations() const {
 
 KernelUnits CpuBackend::units(std::span<const KernelSource> kernels,
                               std::size_t target,
-                              std::size_t often) const {
+                              std::size_t hot_count) const {
   // Marks tell the functions and files of further targets from those of the first.
   const std::string mark = target == 0 ? "" : "_" + std::to_string(target) + "_";
-  return group_kernels(kernels, targets_[target], mark, often);
+  return group_kernels(kernels, targets_[target], mark, hot_count);
 }
 
 }  // namespace kiln::codegen

@@ -31,10 +31,10 @@ std::size_t bytes_per_unit(std::span<const KernelSource> kernels) {
 
 constexpr std::string_view kNameMark = "KILN_KERNEL";
 
-std::vector<std::string> kernel_flags(const Target& target, bool often) {
+std::vector<std::string> kernel_flags(const Target& target, bool is_hot) {
   std::vector<std::string> flags = common_compile_flags();
   flags.insert(flags.end(),
-               {often ? "-O3" : "-O1",
+               {is_hot ? "-O3" : "-O1",
                 "-ffp-contract=fast",
                 "-fno-math-errno",
                 "-fno-trapping-math",
@@ -52,13 +52,13 @@ std::vector<std::string> kernel_flags(const Target& target, bool often) {
 KernelUnits group_kernels(std::span<const KernelSource> kernels,
                           const Target& target,
                           const std::string& mark,
-                          std::size_t often) {
+                          std::size_t hot_count) {
   KernelUnits result;
   const std::size_t most = bytes_per_unit(kernels);
   std::set<std::string> known;
   std::string group;
   const auto add_unit = [&](std::string source, bool shared) {
-    const bool is_hot = result.names.size() <= often;
+    const bool is_hot = result.names.size() <= hot_count;
     result.units.push_back({.name = "kernels" + mark + std::to_string(result.units.size()),
                             .source = std::move(source),
                             .flags = kernel_flags(target, is_hot),
@@ -73,7 +73,7 @@ KernelUnits group_kernels(std::span<const KernelSource> kernels,
     }
   };
   for (const KernelSource& kernel : kernels) {
-    if (result.names.size() == often) {
+    if (result.names.size() == hot_count) {
       flush();
     }
     const std::string name = "kiln_" + digest(kernel.source).hex().substr(0, 16) + mark;

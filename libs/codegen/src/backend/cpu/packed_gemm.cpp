@@ -32,23 +32,23 @@ ValueId unrepeated(const ir::Graph& graph, ValueId value) {
 }
 
 // The operands of a product.
-struct Sides {
+struct GemmOperands {
   ValueId lhs;  // The matrix itself if the rhs is in panels.
   ValueId rhs;
   ValueId added;  // May be invalid.
   bool in_panels = false;
 };
 
-std::optional<Sides> sides_of(const ir::Graph& graph, const ir::Node& node) {
+std::optional<GemmOperands> gemm_operands_of(const ir::Graph& graph, const ir::Node& node) {
   const bool is_batch = node.target == "aten.bmm.default" || node.target == "aten.baddbmm.default";
   const bool adds = node.target == "aten.addmm.default" || node.target == "aten.baddbmm.default";
   if (!is_batch && !adds && node.target != "aten.mm.default") {
     return std::nullopt;
   }
   const std::size_t first = adds ? 1 : 0;
-  Sides sides{.lhs = operand(node, first),
-              .rhs = operand(node, first + 1),
-              .added = adds ? operand(node, 0) : ValueId()};
+  GemmOperands sides{.lhs = operand(node, first),
+                     .rhs = operand(node, first + 1),
+                     .added = adds ? operand(node, 0) : ValueId()};
   const Expr width = is_batch ? graph.tensor(sides.rhs).sizes[2] : Expr(0);
   if (width == Expr(8) || width == Expr(32)) {
     if (const ValueId matrix = unrepeated(graph, sides.lhs); matrix.valid()) {
@@ -69,7 +69,7 @@ class GemmMatcher : OperandMatcher {
  public:
   GemmMatcher(const ir::Graph& graph,
               const LoopProgram& program,
-              const Sides& sides,
+              const GemmOperands& sides,
               std::int64_t width)
       : OperandMatcher(graph, program), sides_(sides) {
     layout_.width = sides.in_panels ? number(graph.tensor(sides.rhs).sizes[2]) : width;
@@ -89,18 +89,19 @@ class GemmMatcher : OperandMatcher {
     layout_.lhs_k = rows.strides.back();
     layout_.lhs_row = rows.strides[left.size() - 2];
     layout_.lhs_batch = batched ? rows.strides[0] : Expr(0);
-    place_right();
+    locate_rhs();
     if (sides_.added.valid()) {
       layout_.adds = true;
-      place_beside(sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
+      locate_addend_or_result(
+          sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
     }
-    place_beside(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
+    locate_addend_or_result(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
     require(columns_ > 0 && !(layout_.k == Expr(0)));
     return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
 
  private:
-  void place_right() {
+  void locate_rhs() {
     const StridedView& right = place(sides_.rhs);
     if (sides_.in_panels) {
       require(right.strides == ir::contiguous_strides(tensor(sides_.rhs).sizes));
@@ -114,7 +115,7 @@ class GemmMatcher : OperandMatcher {
   }
 
   // What has the shape of the result, or is the same for all rows or all batches.
-  void place_beside(ValueId value, std::int64_t& panel, std::int64_t& row, Expr& batch) {
+  void locate_addend_or_result(ValueId value, std::int64_t& panel, std::int64_t& row, Expr& batch) {
     const StridedView& view = place(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
@@ -136,7 +137,7 @@ class GemmMatcher : OperandMatcher {
     batch = sides_.in_panels ? Expr(0) : stride(3);
   }
 
-  const Sides& sides_;
+  const GemmOperands& sides_;
   GemmLayout layout_;
   std::int64_t columns_ = 0;
 };
@@ -157,7 +158,7 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
                                             const LoopProgram& program,
                                             const ir::Node& node,
                                             const Target& target) {
-  const std::optional<Sides> sides = sides_of(graph, node);
+  const std::optional<GemmOperands> sides = gemm_operands_of(graph, node);
   if (!sides || (target.panel_width == 0 && !sides->in_panels)) {
     return std::nullopt;
   }

@@ -112,7 +112,7 @@ struct Tuning {
   /// More operands than 24 are no longer held in registers. A row whose temporaries have more than
   /// 2^17 elements does not stay in the cache. Three operations cost about as much as a load.
   FusionLimits fusion = {
-      .operands = 24, .row_elements = 1 << 17, .loads = 24, .recomputed_cost = 3};
+      .max_operands = 24, .max_row_elements = 1 << 17, .max_loads = 24, .max_recompute_cost = 3};
   /// Operations of a hand-written kernel that are worth threads, as in loops 40 microseconds.
   std::int64_t parallel_operations = 1'200'000;
   std::int64_t max_threads = 64;  ///< That have their own workspace, if they need any.

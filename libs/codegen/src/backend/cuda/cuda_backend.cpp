@@ -79,12 +79,12 @@ std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
 }
 
 FusionLimits CudaBackend::fusion_limits() const {
-  return {.operands = 24,
-          .row_elements = 1 << 17,
-          .loads = 24,
-          .recomputed_cost = 3,
-          .chunks = 1056,  // Eight blocks for each multiprocessor of an H200.
-          .accumulators = 1 << 18,
+  return {.max_operands = 24,
+          .max_row_elements = 1 << 17,
+          .max_loads = 24,
+          .max_recompute_cost = 3,
+          .max_reduction_splits = 1056,  // Eight blocks for each multiprocessor of an H200.
+          .max_accumulators = 1 << 18,
           .splits_rows = true};
 }
 

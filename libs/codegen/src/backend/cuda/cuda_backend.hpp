@@ -31,7 +31,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] DeviceOperations operations() const override;
   [[nodiscard]] KernelUnits units(std::span<const KernelSource> kernels,
                                   std::size_t target,
-                                  std::size_t often) const override;
+                                  std::size_t hot_count) const override;
 
  private:
   std::vector<std::string> architectures_;

@@ -1,6 +1,6 @@
 // From a running C++ program to an `ExportedProgram`.
 //
-// The function runs once, on twins of the example inputs: they, the module and the random number
+// The function runs once, on shadows of the example inputs: they, the module and the random number
 // generators are afterwards as they were. Tensors that the function uses and that are not inputs
 // are known by identity: they become the parameters and buffers they were named as, or constants.
 

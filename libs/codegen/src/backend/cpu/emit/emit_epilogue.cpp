@@ -36,7 +36,7 @@ void KernelEmitter::close_chunk_accumulators() {
 void KernelEmitter::emit_epilogue() {
   body_.block("");
   Block outermost(context_, nullptr, LoopDepth::kInvariant);
-  const std::string chunks = std::to_string(kernel_.chunks);
+  const std::string chunks = std::to_string(kernel_.reduction_splits);
   bool columns = false;
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = kernel_.reduces[i];

@@ -177,8 +177,8 @@ void KernelEmitter::emit_blocks() {
 
 void KernelEmitter::emit_rows() {
   if (kernel_.has_epilogue()) {
-    const std::string chunks = std::to_string(kernel_.chunks);
-    open_tasks("chunk", chunks, kernel_.chunks > 1 ? parallel_threshold() : std::nullopt);
+    const std::string chunks = std::to_string(kernel_.reduction_splits);
+    open_tasks("chunk", chunks, kernel_.reduction_splits > 1 ? parallel_threshold() : std::nullopt);
     open_chunk_accumulators();
     emit_chunk(extent(kOuter) + " * chunk / " + chunks,
                extent(kOuter) + " * (chunk + 1) / " + chunks);

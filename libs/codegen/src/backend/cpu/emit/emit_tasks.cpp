@@ -8,10 +8,10 @@ using ir::Expr;
 
 namespace {
 
-constexpr std::string_view kShare = R"(extern "C" int omp_get_num_threads();
+constexpr std::string_view kParallelFor = R"(extern "C" int omp_get_num_threads();
 extern "C" int omp_get_thread_num();
 template <class Tasks>
-static inline void share(bool parallel, Index count, const Tasks& tasks) {
+static inline void parallel_for(bool parallel, Index count, const Tasks& tasks) {
   if (!parallel) {
     tasks(0, count);
     return;
@@ -39,9 +39,9 @@ void KernelEmitter::open_tasks(const std::string& variable,
   std::string first = "0", last = count;
   shares_ = threads && !threads->work.is_constant();
   if (shares_) {
-    uses_share_ = true;
-    body_.open("share(" + context_.text(threads->work) + " > " + std::to_string(threads->enough) +
-               ", " + count +
+    uses_parallel_for_ = true;
+    body_.open("parallel_for(" + context_.text(threads->work) + " > " +
+               std::to_string(threads->enough) + ", " + count +
                ", [buffers, sizes](Index first_task, Index last_task) __attribute__((noinline)) {");
     body_.line("(void)sizes;");
     name_operands();
@@ -63,7 +63,7 @@ void KernelEmitter::close_tasks() {
 }
 
 std::string_view KernelEmitter::share_source() const {
-  return uses_share_ ? kShare : std::string_view();
+  return uses_parallel_for_ ? kParallelFor : std::string_view();
 }
 
 }  // namespace kiln::codegen

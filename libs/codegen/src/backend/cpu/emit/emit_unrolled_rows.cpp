@@ -27,7 +27,7 @@ bool KernelEmitter::unrolls_rows() {
         return reduce.result == IterationDomain::kColumn && reduce.phase == 0;
       });
   if (!only_columns || phase_count() != 1 || !temporaries_.empty() || !kernel_.segments.empty() ||
-      !(kernel_.extents[kMiddle] == Expr(1)) || rows < kUnrolledRows * kernel_.chunks) {
+      !(kernel_.extents[kMiddle] == Expr(1)) || rows < kUnrolledRows * kernel_.reduction_splits) {
     return false;
   }
   int operations = 0;
@@ -75,7 +75,7 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
     emit_row_stores(0, block);
   }
   body_.close();
-  return mod(kernel_.extents[kOuter], kUnrolledRows * kernel_.chunks) == Expr(0);
+  return mod(kernel_.extents[kOuter], kUnrolledRows * kernel_.reduction_splits) == Expr(0);
 }
 
 void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count) {

@@ -152,7 +152,7 @@ class KernelEmitter {
   int lanes_;
   bool parallel_ = false;
   bool shares_ = false;  // A loop that is passed to `share` is open.
-  bool uses_share_ = false;
+  bool uses_parallel_for_ = false;
   std::int64_t parallel_elements_ = 0;  // That are worth threads, where sizes vary.
   bool interleaves_ = false;  // Whether functions of several vectors are computed in turns.
   std::vector<RowBuffer> temporaries_;

@@ -230,7 +230,7 @@ static inline void last_columns(const Shape& s, const float* left, const float* 
   }
 }
 
-struct Sides {
+struct GemmOperands {
   const float *left, *right, *added;
   float *result, *packed;
 };
@@ -240,7 +240,7 @@ constexpr Index kFewPacked = 4096;
 
 // The share of one thread. OpenMP would share the loops among the caller's threads, where it has any and there are none of
 // our own.
-static __attribute__((noinline)) void work(const Shape& s, const Sides& sides, Index thread, Index threads) {
+static __attribute__((noinline)) void work(const Shape& s, const GemmOperands& sides, Index thread, Index threads) {
   const Index blocks = s.blocks(), pieces = s.pieces(), packings = s.left_batches * blocks, products = s.batches * pieces;
   const bool packs_alone = s.left_batches * s.packed <= kFewPacked;
   float memory[kFewPacked + 16];
@@ -269,7 +269,7 @@ static __attribute__((noinline)) void work(const Shape& s, const Sides& sides, I
 
 extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
   const Shape& s = *(const Shape*)sizes;
-  const Sides sides{(const float*)buffers[0], (const float*)buffers[1], (const float*)buffers[2], (float*)buffers[2 + s.adds],
+  const GemmOperands sides{(const float*)buffers[0], (const float*)buffers[1], (const float*)buffers[2], (float*)buffers[2 + s.adds],
                     s.packed ? (float*)buffers[3 + s.adds] : nullptr};
   if (s.parallel) {
 #pragma omp parallel
@@ -283,7 +283,7 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* sizes) {
 
 }  // namespace
 
-std::int64_t most_tile_rows(std::int64_t lanes) {
+std::int64_t max_tile_rows(std::int64_t lanes) {
   return is_avx512(lanes) ? 14 : 8;
 }
 
@@ -293,7 +293,7 @@ std::string packed_gemm_source(std::int64_t lanes, std::int64_t width) {
       "namespace KILN_KERNEL_parts {\ntypedef long long Index;\n"
       "constexpr int kLanes = " +
       std::to_string(lanes) + ";\nconstexpr Index kWidth = " + std::to_string(width) +
-      ";\nconstexpr int kMostRows = " + std::to_string(most_tile_rows(lanes)) + ";\n";
+      ";\nconstexpr int kMostRows = " + std::to_string(max_tile_rows(lanes)) + ";\n";
   text += kQuadText;
   text += kPacking;
   text += kTiles;

@@ -21,7 +21,7 @@ Expr kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
 
 // Rows of a block: equal, except for the last one.
 Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
-  const std::int64_t most = most_tile_rows(lanes);
+  const std::int64_t most = max_tile_rows(lanes);
   return is_avx512(lanes) ? even_part(layout.m, most) : Expr(most);
 }
 

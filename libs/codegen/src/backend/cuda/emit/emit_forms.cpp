@@ -124,7 +124,7 @@ void NestEmitter::emit_elements() {
   }
   body_.close();
   add_launch("elements",
-             nest_.has_epilogue() ? std::to_string(nest_.chunks)
+             nest_.has_epilogue() ? std::to_string(nest_.reduction_splits)
                                   : divided_up("(" + total_count + ")", "256"),
              "1",
              block_.width,
@@ -190,7 +190,7 @@ void NestEmitter::emit_tiles() {
 
 void NestEmitter::emit_totals() {
   block_ = {.width = 32, .rows = 32};
-  const std::string chunks = std::to_string(nest_.chunks);
+  const std::string chunks = std::to_string(nest_.reduction_splits);
   open_kernel("totals", 1024);
   body_.line("const Int p = (Int)blockIdx.x * 32 + threadIdx.x;");
   declare_totals(IterationDomain::kSingle);

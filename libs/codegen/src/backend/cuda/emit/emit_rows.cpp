@@ -184,7 +184,8 @@ void NestEmitter::emit_rows() {
   write_partials();
   body_.close();
   add_launch("rows",
-             nest_.has_epilogue() ? std::to_string(nest_.chunks) : divided_up(extent(kOuter), rows),
+             nest_.has_epilogue() ? std::to_string(nest_.reduction_splits)
+                                  : divided_up(extent(kOuter), rows),
              "1",
              block_.width,
              block_.rows);
@@ -213,7 +214,7 @@ void NestEmitter::emit_columns() {
   body_.close();
   add_launch("columns",
              divided_up(row_length(), std::to_string(block_.width * block_.vector)),
-             std::to_string(nest_.chunks),
+             std::to_string(nest_.reduction_splits),
              block_.width,
              block_.rows);
 }
