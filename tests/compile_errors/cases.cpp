@@ -1,6 +1,6 @@
 // Programs that must not compile, one for each CASE_.
 
-#include "kiln/compile.hpp"
+#include "kiln/jit/compile.hpp"
 
 // As much of libtorch's as `compile` looks at: the real header takes half a minute.
 namespace torch::nn {

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "kiln/base/file.hpp"
-#include "kiln/compile.hpp"
 #include "kiln/export/script.hpp"
+#include "kiln/jit/compile.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes ports/ from what the libraries' CMakeLists.txt declare.
 
-A port must be self-contained, so the ten of them repeat each other; they are generated in order to
+A port must be self-contained, so the eleven of them repeat each other; they are generated in order to
 agree with each other and with the libraries. `generate.py` writes, `generate.py --check` compares.
 """
 
@@ -22,6 +22,7 @@ DESCRIPTIONS = {
     "codegen": "Turns tensor graphs into fused CPU and CUDA source and compiles it",
     "export": "Front ends for C++ functions, modules, TorchScript and .pt2 archives",
     "autograd-dispatch": "Joint forward and backward graphs behind one autograd node",
+    "jit": "Just-in-time compilation of C++ functions and modules: guards, versions, a cache",
     "kiln": "torch.compile and AOTInductor for C++ programs: the facade over the Kiln libraries",
 }
 

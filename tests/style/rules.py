@@ -23,6 +23,7 @@ EDGES = {
     "export": {"base", "ir", "capture"},
     "autograd-dispatch": {"base", "ir", "capture"},
 }
+EDGES["jit"] = set(EDGES)
 EDGES["kiln"] = set(EDGES)
 
 # Which folders of a library's src may include which, by the same rule: a folder knows only folders

@@ -18,8 +18,8 @@
 #include "json_text.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/jit/options.hpp"
 #include "kiln/model.hpp"
-#include "kiln/options.hpp"
 #include "profile.hpp"
 #include "sizes.hpp"
 

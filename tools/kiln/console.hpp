@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "kiln/options.hpp"
+#include "kiln/jit/options.hpp"
 
 namespace kiln::tool {
 

@@ -12,7 +12,7 @@
 #include "console.hpp"
 #include "interrupt.hpp"
 #include "json_text.hpp"
-#include "kiln/close_caches.hpp"
+#include "kiln/jit/close_caches.hpp"
 
 namespace {
 

@@ -8,19 +8,20 @@
 #include <vector>
 
 #include "all_outputs.hpp"
+#include "archive_key.hpp"
 #include "archive_weights.hpp"
 #include "artifact.hpp"
-#include "cache_use.hpp"
 #include "declared_sizes.hpp"
-#include "dump.hpp"
 #include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/ir/retarget.hpp"
+#include "kiln/jit/cache_use.hpp"
+#include "kiln/jit/dump.hpp"
+#include "kiln/jit/model_library.hpp"
+#include "kiln/jit/stopwatch.hpp"
 #include "kiln/program.hpp"
-#include "model_library.hpp"
-#include "stopwatch.hpp"
 
 namespace kiln {
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 
 #include "kiln/codegen/compile.hpp"
 #include "kiln/container_runtime/package.hpp"
-#include "model_library.hpp"
+#include "kiln/jit/model_library.hpp"
 
 namespace kiln {
 

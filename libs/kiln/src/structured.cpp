@@ -1,11 +1,6 @@
 #include "kiln/structured.hpp"
 
-#include <utility>
-
-#include "kiln/autograd_dispatch/flat_function.hpp"
-#include "kiln/base/error.hpp"
-#include "kiln/typed_function.hpp"
-#include "value_tree.hpp"
+#include "kiln/jit/value_tree.hpp"
 
 namespace kiln {
 
@@ -20,58 +15,6 @@ c10::IValue call(Model& model, const Values& arguments, const NamedValues& named
 
 c10::IValue call(Model& model, const Values& arguments) {
   return call(model, arguments, {});
-}
-
-namespace {
-
-autograd_dispatch::Flat flatten_values(const Values& values) {
-  FlatValue flat = flatten(c10::ivalue::Tuple::create(values));
-  return {std::move(flat.tensors), {flat.structure.dump()}};
-}
-
-autograd_dispatch::Flat run_value_function(void* function,
-                                           const autograd_dispatch::Flat& arguments) {
-  const c10::IValue all = unflatten(json::parse(arguments.structure.text), arguments.tensors);
-  FlatValue result =
-      flatten((*static_cast<ValueFunction*>(function))(all.toTupleRef().elements().vec()));
-  return {std::move(result.tensors), {result.structure.dump()}};
-}
-
-constexpr autograd_dispatch::FlatFunction::Program kValueProgram = {
-    .run = &run_value_function, .types = "c10::IValue", .result = nullptr};
-
-}  // namespace
-
-const autograd_dispatch::FlatFunction& StructuredFunction::flat() const {
-  if (!flat_) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the function is empty: kiln::compile makes one that can be called");
-  }
-  return *flat_;
-}
-
-c10::IValue StructuredFunction::operator()(const Values& arguments) const {
-  const autograd_dispatch::Flat results = flat()(kValueProgram, flatten_values(arguments));
-  return unflatten(json::parse(results.structure.text), results.tensors);
-}
-
-void StructuredFunction::prepare(const Values& example) const {
-  detail::prepare(flat(), kValueProgram, flatten_values(example));
-}
-
-CompileReport StructuredFunction::report() const {
-  return detail::report_of(flat());
-}
-
-StructuredFunction detail::compile_structured(std::shared_ptr<torch::nn::Module> module,
-                                              ValueFunction fn,
-                                              CompileOptions options) {
-  check_function(fn != nullptr);
-  StructuredFunction structured;
-  structured.flat_ = std::make_shared<const autograd_dispatch::FlatFunction>(
-      std::make_shared<ValueFunction>(std::move(fn)),
-      function_compiler(std::move(module), std::move(options)));
-  return structured;
 }
 
 }  // namespace kiln

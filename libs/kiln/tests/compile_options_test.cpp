@@ -13,7 +13,7 @@
 #include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
-#include "uncached.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/jit/model_library.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "model_library.hpp"
-#include "uncached.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {

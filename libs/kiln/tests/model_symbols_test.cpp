@@ -13,7 +13,7 @@
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "uncached.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {

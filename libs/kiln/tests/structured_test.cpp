@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/jit/value_tree.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "value_tree.hpp"
 
 namespace kiln {
 namespace {

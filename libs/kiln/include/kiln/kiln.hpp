@@ -5,18 +5,18 @@
 //   auto package = kiln::aot_compile(program, "model.pt2");
 //   auto outputs = kiln::load(package).run({x});
 //
-// Whoever wants a part only includes the library beneath: kiln/export, kiln/autograd_dispatch,
-// kiln/partitioner, kiln/codegen, kiln/container_runtime, kiln/autograd_cache, kiln/capture,
-// kiln/ir.
+// Whoever wants a part only includes the library beneath: kiln/jit, kiln/export,
+// kiln/autograd_dispatch, kiln/partitioner, kiln/codegen, kiln/container_runtime,
+// kiln/autograd_cache, kiln/capture, kiln/ir.
 
 #pragma once
 
 #include "kiln/autograd_cache/identity.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/capture/effects.hpp"
-#include "kiln/compile.hpp"
+#include "kiln/jit/compile.hpp"
+#include "kiln/jit/options.hpp"
 #include "kiln/model.hpp"
-#include "kiln/options.hpp"
 #include "kiln/program.hpp"
 #include "kiln/structured.hpp"
 

@@ -10,10 +10,10 @@
 
 #include "kiln/autograd_dispatch/values.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/compile.hpp"
 #include "kiln/export/export.hpp"
 #include "kiln/export/exported_program.hpp"
-#include "kiln/options.hpp"
+#include "kiln/jit/compile.hpp"
+#include "kiln/jit/options.hpp"
 
 namespace torch::jit {
 struct Module;

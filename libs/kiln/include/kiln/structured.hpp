@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
+#include "kiln/jit/structured_function.hpp"
 #include "kiln/model.hpp"
-#include "kiln/structured_function.hpp"
 
 namespace kiln {
 

@@ -1,0 +1,81 @@
+// Compiled functions of lists of tensors.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/jit/options.hpp"
+
+namespace torch::nn {
+class Module;
+}  // namespace torch::nn
+
+namespace kiln {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorFunction = std::function<Tensors(const Tensors&)>;
+
+class Function;
+
+namespace detail {
+
+/// Throws `Error` with `kInvalidArgument` if there is nothing to compile.
+void check_function(bool there);
+
+class VersionBudget;
+
+/// `compile` of one of several functions whose versions `budget` counts together. `reason` is why
+/// it is compiled beside the others; empty for the first.
+[[nodiscard]] Function compile_with_budget(std::shared_ptr<torch::nn::Module> module,
+                                           TensorFunction forward,
+                                           CompileOptions options,
+                                           std::shared_ptr<VersionBudget> budget,
+                                           std::string reason);
+
+}  // namespace detail
+
+/// A compiled function. Copies share what they compiled; callable from many threads. One that
+/// `compile` did not make, or that was moved from, is empty: all members throw `Error` with
+/// `kInvalidArgument`.
+class Function {
+ public:
+  /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
+  /// version holds: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
+  /// Where nothing is differentiable, written or drawn at random, what the trace computed is what
+  /// that call returns.
+  ///
+  /// Inside a program that is being recorded it is the function that was compiled.
+  ///
+  /// Throws what the function throws, and `Error` if it cannot be compiled.
+  Tensors operator()(const Tensors& inputs) const;
+
+  /// Compiles for calls with tensors like `example`, which are not changed, without such a call. A
+  /// meta tensor, which has no memory, stands for zeros where the module's parameters are.
+  void prepare(const Tensors& example) const;
+
+  /// What was compiled so far. Taken as a copy: other threads may be compiling.
+  [[nodiscard]] CompileReport report() const;
+
+ private:
+  friend Function detail::compile_with_budget(std::shared_ptr<torch::nn::Module> module,
+                                              TensorFunction forward,
+                                              CompileOptions options,
+                                              std::shared_ptr<detail::VersionBudget> budget,
+                                              std::string reason);
+  struct State;
+  [[nodiscard]] State& state() const;
+  std::shared_ptr<State> state_;
+};
+
+/// Compiles a module's forward when it is first called. Guarded too: `train()`/`eval()` of every
+/// submodule, and parameters that are replaced, moved or frozen.
+[[nodiscard]] Function compile(std::shared_ptr<torch::nn::Module> module,
+                               TensorFunction forward,
+                               CompileOptions options = default_options());
+
+}  // namespace kiln

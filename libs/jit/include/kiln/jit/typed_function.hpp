@@ -1,0 +1,62 @@
+// Compiled functions with the signature that they were written with.
+
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <utility>
+
+#include "kiln/autograd_dispatch/typed_function.hpp"
+#include "kiln/jit/function.hpp"
+
+namespace kiln {
+
+/// Says how a type of one's own that wraps tensors is taken apart
+/// (`kiln/autograd_dispatch/values.hpp`).
+using autograd_dispatch::ValueTraits;
+
+namespace detail {
+
+/// Compiles a function of tensors for each structure of values that it is called with.
+[[nodiscard]] autograd_dispatch::FunctionCompiler function_compiler(
+    std::shared_ptr<torch::nn::Module> module, CompileOptions options);
+
+/// See `TypedFunction::prepare`.
+void prepare(const autograd_dispatch::FlatFunction& function,
+             const autograd_dispatch::FlatFunction::Program& program,
+             const autograd_dispatch::Flat& example);
+
+/// One report of all that `function` compiled.
+[[nodiscard]] CompileReport report_of(const autograd_dispatch::FlatFunction& function);
+
+}  // namespace detail
+
+/// A compiled `F`, called as `F` is: `fast(x, y)`. Arguments and results are tensors, numbers,
+/// `std::string`, `std::optional`, `std::vector`, `std::tuple`, `std::pair` and `std::map` of them,
+/// and types with `ValueTraits`. Copies share what they compiled; callable from many threads.
+///
+/// What is not a tensor is guarded by its value: another number is another version, of which there
+/// may be `CompileOptions::max_versions`. A default argument may be left out where the type of `F`
+/// keeps it, as a module's forward and a lambda do, and a function does not.
+template <class F>
+class TypedFunction : public autograd_dispatch::TypedFunction<F> {
+ public:
+  /// What `compile` does.
+  TypedFunction(F function, std::shared_ptr<torch::nn::Module> module, CompileOptions options)
+      : autograd_dispatch::TypedFunction<F>(
+            std::move(function), detail::function_compiler(std::move(module), std::move(options))) {
+  }
+
+  /// Compiles for calls with arguments like these, which are not changed, without such a call.
+  template <class... Given>
+    requires std::invocable<const autograd_dispatch::TypedFunction<F>&, const Given&...>
+  void prepare(const Given&... example) const {
+    using Call = typename TypedFunction::template CallWith<Given...>;
+    detail::prepare(this->flat_, Call::program(), Call::flatten(example...));
+  }
+
+  /// What was compiled so far. Taken as a copy: other threads may be compiling.
+  [[nodiscard]] CompileReport report() const { return detail::report_of(this->flat_); }
+};
+
+}  // namespace kiln

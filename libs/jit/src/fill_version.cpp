@@ -1,0 +1,253 @@
+// How a version of a function is made: traced or found in the cache, and compiled.
+
+#include <algorithm>
+
+#include "changed_dims.hpp"
+#include "function_state.hpp"
+#include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/base/log.hpp"
+#include "kiln/capture/record.hpp"
+#include "kiln/codegen/compile.hpp"
+#include "kiln/jit/dump.hpp"
+#include "kiln/partitioner/min_cut.hpp"
+#include "slow_notice.hpp"
+
+namespace kiln {
+
+std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& joint,
+                                                           const ir::Bindings& hints) {
+  dump_text(joint);
+  const Stopwatch watch;
+  std::pair<ir::Graph, ir::Graph> parts;
+  if (options.partition) {
+    parts = options.partition(joint);
+  } else {
+    partitioner::MinCutOptions cut;
+    cut.memory_budget = options.memory_budget;
+    cut.cost = partitioner::aten_cost_model(hints);
+    partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
+    parts = {std::move(made.forward), std::move(made.backward)};
+  }
+  context->note([&](CompileReport& report) { report.partition_ms += watch.milliseconds(); });
+  return parts;
+}
+
+void Function::State::check_hidden_reads(const Tensors& inputs) const {
+  const auto with_histories = [&](Tensors arguments) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (inputs[i].defined() && !inputs[i].is_leaf()) {
+        arguments[i] = arguments[i].clone();
+      }
+    }
+    return function(arguments);
+  };
+  static_cast<void>(capture::record(
+      with_histories,
+      inputs,
+      {.check_hidden_reads = true, .allow_uninitialized = options.allow_uninitialized}));
+}
+
+autograd_dispatch::JointTrace Function::State::trace(const Tensors& inputs) {
+  if (options.progress) {
+    options.progress({"trace", 0, 1});
+  }
+  const Stopwatch watch;
+  const SlowNotice notice("tracing a function, which runs once with its operators recorded,");
+  if (options.check_hidden_reads) {
+    check_hidden_reads(inputs);
+  }
+  JointTrace traced = autograd_dispatch::trace_joint(function, inputs, trace_options());
+  context->note([&](CompileReport& report) {
+    ++report.traces;
+    report.trace_ms += watch.milliseconds();
+  });
+  return traced;
+}
+
+autograd_dispatch::TraceOptions Function::State::trace_options() const {
+  return {.keep_mutations_in_graph = options.keep_mutations_in_graph,
+          .allow_uninitialized = options.allow_uninitialized};
+}
+
+bool Function::State::may_vary() const {
+  return options.automatic_dynamic || options.dynamic || !options.dynamic_dims.empty();
+}
+
+void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs) {
+  const Versions family = in_other_sizes(inputs, version.thread);
+  constexpr int kMaxRefusals = 3;
+  const auto refusals = std::ranges::count_if(
+      family, [](const VersionPtr& other) { return !other->sizes && !other->remarks.empty(); });
+  if (refusals >= kMaxRefusals) {
+    version.remarks = family.back()->remarks;
+    return;
+  }
+  std::vector<const std::vector<TensorGuard>*> seen;
+  for (const VersionPtr& other : family) {
+    seen.push_back(&other->inputs);
+  }
+  exporter::DynamicShapes shapes;
+  try {
+    shapes = dynamic_shapes(options, inputs, seen);
+  } catch (const Error& error) {
+    if (versions_->empty()) {
+      throw;  // The first call is what a declaration has to fit.
+    }
+    version.remarks.emplace_back(error.what());
+  }
+  if (shapes.symbols.empty()) {
+    return;
+  }
+  if (codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
+    version.remarks.emplace_back("sizes are fixed on CUDA");
+    return;
+  }
+  const Stopwatch watch;
+  const SlowNotice notice("tracing a function at several sizes");
+  FunctionSampler sampler(function, inputs, traced.captured, traced.plan, trace_options());
+  version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
+  if (version.sizes) {
+    version.graph = std::make_shared<const ir::Graph>(traced.graph);
+  }
+  note_traces(sampler, watch);
+}
+
+std::optional<CachedFunction> Function::State::look_up(const autograd_cache::Key& key,
+                                                       const Tensors& inputs,
+                                                       const Tensors* captured) {
+  const Stopwatch watch;
+  std::optional<CachedFunction> found =
+      find_function(*cache, key, options, inputs, module.get(), captured);
+  context->note([&](CompileReport& report) {
+    report.lookup_ms += watch.milliseconds();
+    if (found) {
+      report.graphs.insert(report.graphs.end(), found->graphs.begin(), found->graphs.end());
+    }
+  });
+  return found;
+}
+
+std::optional<std::vector<std::string>> Function::State::captured_names(
+    const Tensors& captured) const {
+  if (captured.empty()) {
+    return std::vector<std::string>();
+  }
+  std::optional<std::vector<std::string>> names =
+      module ? names_of(captured, *module) : std::nullopt;
+  if (!names) {
+    KILN_LOG(kInfo,
+             "kiln",
+             "'" << options.identity
+                 << "' captures a tensor that is not a parameter or buffer of the compiled "
+                    "module, so it cannot be loaded by identity and is traced again in every "
+                    "process");
+  }
+  return names;
+}
+
+void Function::State::fill_from_trace(Version& version,
+                                      JointTrace traced,
+                                      const std::optional<autograd_cache::Key>& call_key,
+                                      const Tensors& inputs) {
+  std::shared_ptr<FunctionEntryBuilder> record;
+  version.origin = "traced";
+  version.set_captured(traced.captured);
+  const auto names = call_key ? captured_names(traced.captured) : std::nullopt;
+  std::optional<autograd_cache::Key> own_key = call_key;
+  std::string sizes;
+  if (own_key && version.sizes) {
+    own_key = shape_agnostic_key(options, inputs, version.thread, module.get());
+    sizes = size_guards(*version.sizes, inputs);
+  }
+  if (cache && can_be_cached(options)) {
+    record = std::make_shared<FunctionEntryBuilder>(cache);
+    if (traced.differentiable()) {
+      autograd_cache::Key key = key_of_trace(options, traced);
+      if (auto found = look_up(key, inputs, &traced.captured)) {
+        version.origin = "trace found in the cache";
+        version.function = std::move(found->function);
+        if (names) {
+          save_as(*cache, *own_key, *names, std::move(found->entry), sizes);
+        }
+        return;
+      }
+      record->add_key(std::move(key));
+    }
+    if (names) {
+      record->add_key(*own_key, *names, sizes);
+    }
+  }
+  const ir::Bindings hints = version.sizes ? version.sizes->values(inputs) : ir::Bindings();
+  version.function = autograd_dispatch::dispatch(
+      std::move(traced),
+      {.forward = graph_compiler(context, options.forward_compiler, record),
+       .backward = graph_compiler(context, options.backward_compiler, record),
+       .inference = graph_compiler(context, options.inference_compiler, record),
+       .partition = [&](const ir::Graph& joint) { return partition(joint, hints); }});
+  if (record) {
+    record->set_plan(version.function->plan());
+  }
+}
+
+std::optional<Tensors> Function::State::fill(Version& version,
+                                             const Tensors& inputs,
+                                             bool has_identity) {
+  const Stopwatch watch;
+  if (cache && !can_be_cached(options)) {
+    cache->bypass("the program has compilers or a partition function of its own");
+  }
+  std::optional<autograd_cache::Key> call_key;
+  if (has_identity && cache && can_be_cached(options) && !options.identity.empty()) {
+    call_key = key_of_call(options, inputs, version.thread, module.get());
+    std::optional<CachedFunction> found = look_up(*call_key, inputs);
+    if (!found && may_vary()) {
+      found = look_up(shape_agnostic_key(options, inputs, version.thread, module.get()), inputs);
+    }
+    if (found) {
+      version.origin = "found in the cache";
+      version.set_captured(std::move(found->captured));
+      version.function = std::move(found->function);
+      version.sizes = std::move(found->sizes);
+      return std::nullopt;
+    }
+  }
+  try {
+    JointTrace traced = trace(inputs);
+    const double trace_ms = watch.milliseconds();
+    const bool on_cuda = codegen::device_of(traced.graph) == ir::DeviceType::kCuda;
+    if (traced.differentiable() && !options.forward_compiler && on_cuda) {
+      return run_eagerly(version,
+                         "differentiating a function on CUDA is not supported yet; without "
+                         "gradients (torch::NoGradGuard) it is compiled");
+    }
+    // A trace runs operators that have no meta rule, with the indices of the call: one out of range
+    // would destroy the CUDA context.
+    if (options.retrace != Retrace::kNever && !on_cuda && !has_effects_in_trace(traced.graph)) {
+      version.program = std::make_shared<const TracedProgram>(traced, inputs, module.get());
+    }
+    let_sizes_vary(version, traced, inputs);
+    // A dump must show a run of the compiled graph.
+    std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
+    fill_from_trace(version, std::move(traced), call_key, inputs);
+    if (version.program) {
+      version.retraces = std::make_shared<RetraceSchedule>(
+          options.retrace, options.retrace_budget, trace_ms, watch.milliseconds());
+    }
+    return outputs;
+  } catch (const Error& error) {
+    if (!options.fallback_to_eager || error.code() != ErrorCode::kUnsupported) {
+      throw;
+    }
+    return run_eagerly(version, error.what());
+  }
+}
+
+std::nullopt_t Function::State::run_eagerly(Version& version, const std::string& why) {
+  KILN_LOG(kWarning, "kiln", "running eagerly, cannot be compiled: " << why);
+  version.set_captured({});
+  version.program = nullptr;
+  version.origin = "eager";
+  return std::nullopt;
+}
+
+}  // namespace kiln

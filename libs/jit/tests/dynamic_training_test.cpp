@@ -1,0 +1,357 @@
+// Functions with gradients that are called with many sizes.
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/jit/compile.hpp"
+#include "kiln/testing/catch2.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::contains;
+
+CompileOptions uncached() {
+  CompileOptions options;
+  options.use_cache = false;
+  options.error_at_max_versions = true;
+  return options;
+}
+
+// Results, gradients and their strides, for the same random gradients of the results.
+void check_gradients(const TensorFunction& function, const Function& fast, const Tensors& inputs) {
+  const auto run = [&](const auto& called) {
+    Tensors given;
+    for (const torch::Tensor& input : inputs) {
+      given.push_back(input.clone().set_requires_grad(input.is_floating_point()));
+    }
+    Tensors outputs = called(given);
+    torch::manual_seed(3);
+    Tensors differentiable, tangents;
+    for (const torch::Tensor& output : outputs) {
+      if (output.requires_grad()) {
+        differentiable.push_back(output);
+        tangents.push_back(torch::randn(output.sizes()));
+      }
+    }
+    torch::autograd::backward(differentiable, tangents);
+    for (const torch::Tensor& input : given) {
+      outputs.push_back(input.grad());
+    }
+    return outputs;
+  };
+  const Tensors expected = run(function), found = run(fast);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("tensor " << i << " for inputs " << inputs[0].sizes());
+    REQUIRE(found[i].defined() == expected[i].defined());
+    if (found[i].defined()) {
+      REQUIRE(found[i].sizes() == expected[i].sizes());
+      CHECK(found[i].strides() == expected[i].strides());
+      CHECK(found[i].requires_grad() == expected[i].requires_grad());
+      CHECK(torch::allclose(found[i], expected[i], 1e-4, 1e-5));
+    }
+  }
+}
+
+// Calls with a tensor [n, 4] for each of `sizes`, and returns how many versions that made.
+int versions_for(const TensorFunction& function, const std::vector<std::int64_t>& sizes) {
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : sizes) {
+    check_gradients(function, fast, {torch::randn({size, 4})});
+  }
+  return fast.report().versions;
+}
+
+TEST_CASE("gradients at sizes that no trace has seen", "[jit][dynamic_training]") {
+  const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40, 100, 3};
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sin() * in[0]}; }, sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].softmax(0), in[0].tanh()}; },
+                     sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].t().matmul(in[0])}; }, sizes) ==
+        2);
+}
+
+TEST_CASE("DS-35 DS-39 a size that nothing saved tells is saved itself",
+          "[jit][dynamic_training]") {
+  // The gradient of a sum is an expanded number: neither a saved tensor nor the tangent has n.
+  const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40};
+  CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
+                     sizes) == 2);
+}
+
+TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic_training]") {
+  CompileOptions options = uncached();
+  std::vector<std::size_t> symbols;
+  options.forward_compiler = [&](const ir::Graph& graph) {
+    symbols.push_back(graph.symbols().size());
+    return autograd_dispatch::interpret(graph);
+  };
+  const auto function = [](const Tensors& in) { return Tensors{(in[0] * 2).sum(), in[0].sin()}; };
+  const Function fast = compile(function, options);
+  for (const std::int64_t size : {5, 6, 7, 9, 40}) {
+    check_gradients(function, fast, {torch::randn({size, 4})});
+  }
+  CHECK(symbols == std::vector<std::size_t>{0, 0, 1, 1});
+}
+
+TEST_CASE("DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {
+  CHECK(versions_for(
+            [](const Tensors& in) {
+              return Tensors{in[0].sum(0, /*keepdim=*/true).expand(in[0].sizes()) * in[0]};
+            },
+            {5, 6, 7, 9, 40}) == 2);
+}
+
+TEST_CASE("DS-37 test_aot_module_simplified_dynamic: of a linear layer only its features are fixed",
+          "[jit][dynamic_training]") {
+  torch::nn::Linear linear(20, 30);
+  const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]) + in[1]}; };
+  CompileOptions options = uncached();
+  options.dynamic = true;
+  const Function fast = compile(function, options);
+  for (const std::int64_t rows : {128, 7, 300}) {
+    check_gradients(function, fast, {torch::randn({rows, 20}), torch::randn({rows, 30})});
+  }
+
+  const CompileReport report = fast.report();
+  CHECK(report.versions == 1);
+  REQUIRE(report.details[0].symbols.size() == 1);
+  CHECK_THAT(report.details[0].symbols[0], contains("input 0, dimension 0"));
+  CHECK(report.details[0].specialisations.size() == 2);
+}
+
+TEST_CASE("DS-38 outputs that are views of an input stay so at every size",
+          "[jit][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].view({in[0].size(0) * 2, 2}), in[0].view(-1)};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 9, 20}) {
+    const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
+    const torch::Tensor y = x * 1;
+    const Tensors views = fast({y});
+    for (const torch::Tensor& view : views) {
+      CHECK(view.is_alias_of(y));
+      REQUIRE(view.is_view());
+      CHECK(view._base().is_same(y));
+    }
+    CHECK(views[0].sizes() == torch::IntArrayRef{size * 2, 2});
+    CHECK(views[1].sizes() == torch::IntArrayRef{size * 4});
+    (views[0].sum() + views[1].square().sum()).backward();
+    CHECK(torch::allclose(x.grad(), 1 + 2 * x.detach()));
+  }
+}
+
+TEST_CASE("DS-40 test_embedding_bag_view_dynamic: bags of any number", "[jit][dynamic_training]") {
+  const torch::Tensor table = torch::randn({100, 8}, torch::requires_grad());
+  const auto function = [&](const Tensors& in) {
+    return Tensors{
+        std::get<0>(torch::embedding_bag(table, in[0], in[1], false, 0, /*sparse=*/false))
+            .view(-1)};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t bags : {3, 4, 9, 17}) {
+    const Tensors inputs = {torch::randint(100, {bags}, torch::kLong), torch::arange(bags)};
+    const auto gradient = [&](const auto& called) {
+      const torch::Tensor out = called(inputs)[0];
+      return std::pair(out, torch::autograd::grad({out.square().sum()}, {table})[0]);
+    };
+    const auto [expected, wanted] = gradient(function);
+    const auto [found, given] = gradient(fast);
+    CHECK(torch::allclose(found, expected));
+    CHECK(torch::allclose(given, wanted, 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("sizes of 1 and 0 have eager's gradients", "[jit][dynamic_training]") {
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].exp().sum(0)}; },
+                     {3, 2, 1, 0, 7}) <= 4);
+  CHECK(
+      versions_for(
+          [](const Tensors& in) { return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0] * 3}; },
+          {20, 30, 9, 10, 11, 1, 2}) <= 5);
+}
+
+TEST_CASE("a backward that only some results reach", "[jit][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0].sin(), torch::cat({in[0], in[0]}).cos()};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 5, 8}) {
+    const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
+    fast({x})[1].sum().backward();
+    CHECK(torch::allclose(x.grad(), -2 * x.detach().sin(), 1e-4, 1e-5));
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a mean's gradient, by whatever number it is divided", "[jit][dynamic_training]") {
+  versions_for([](const Tensors& in) { return Tensors{in[0].square().mean()}; }, {5, 6, 7, 9, 40});
+  versions_for([](const Tensors& in) { return Tensors{in[0].var()}; }, {5, 6, 7, 9, 40});
+}
+
+TEST_CASE("inputs with a history, and those that are written", "[jit][dynamic_training]") {
+  const auto function = [](const Tensors& in) {
+    torch::Tensor x = in[0];
+    x.mul_(3);
+    return Tensors{x.sin()};
+  };
+  const Function fast = compile(function, uncached());
+  for (const std::int64_t size : {3, 4, 6, 9, 20}) {
+    const torch::Tensor leaf = torch::randn({size, 4}, torch::requires_grad());
+    const torch::Tensor own = leaf.detach().clone().requires_grad_();
+    const torch::Tensor x = leaf * 2, y = own * 2;
+    const torch::Tensor found = fast({x})[0], expected = function({y})[0];
+    CHECK(torch::allclose(found, expected, 1e-4, 1e-5));
+    CHECK(torch::allclose(x, y, 1e-4, 1e-5));
+    (found * x).sum().backward();
+    (expected * y).sum().backward();
+    CHECK(torch::allclose(leaf.grad(), own.grad(), 1e-3, 1e-4));
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a parameter's gradient adds up over sizes", "[jit][dynamic_training]") {
+  torch::nn::Linear linear(4, 3);
+  const auto twin = std::dynamic_pointer_cast<torch::nn::LinearImpl>(linear->clone());
+  const auto fast = compile(linear, uncached());
+  for (const std::int64_t size : {3, 4, 6, 1, 20}) {
+    const torch::Tensor x = torch::randn({size, 4});
+    fast(x).square().sum().backward();
+    twin->forward(x).square().sum().backward();
+    CHECK(torch::allclose(linear->weight.grad(), twin->weight.grad(), 1e-4, 1e-4));
+    CHECK(torch::allclose(linear->bias.grad(), twin->bias.grad(), 1e-4, 1e-4));
+  }
+  CHECK(fast.report().versions <= 3);
+}
+
+// Trains `eager` and a compiled copy of it on batches, and compares each loss.
+template <class Net, class MakeBatch>
+CompileReport train(Net eager, Net compiled, int steps, const MakeBatch& make_batch) {
+  const auto fast = compile(compiled, uncached());
+  torch::optim::SGD own(eager->parameters(), 0.05), other(compiled->parameters(), 0.05);
+  for (int step = 0; step < steps; ++step) {
+    const auto [x, y] = make_batch(step);
+    own.zero_grad();
+    other.zero_grad();
+    const torch::Tensor expected = torch::cross_entropy_loss(eager->forward(x), y);
+    const torch::Tensor found = torch::cross_entropy_loss(fast(x), y);
+    INFO("step " << step << ", batch " << x.sizes() << ": " << found.item<float>() << " and "
+                 << expected.item<float>());
+    REQUIRE(torch::allclose(found, expected, 1e-3, 1e-4));
+    expected.backward();
+    found.backward();
+    own.step();
+    other.step();
+  }
+  return fast.report();
+}
+
+TEST_CASE("PT-12 training with a smaller last batch is two versions", "[jit][dynamic_training]") {
+  torch::manual_seed(1);
+  torch::nn::Sequential net(torch::nn::Flatten(),
+                            torch::nn::Linear(64, 32),
+                            torch::nn::BatchNorm1d(32),
+                            torch::nn::ReLU(),
+                            torch::nn::Linear(32, 10));
+  const torch::nn::Sequential copy(
+      std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
+  const CompileReport report = train(net, copy, 24, [](int step) {
+    const std::int64_t batch = step % 6 == 5 ? 10 + step : 32;
+    return std::pair(torch::randn({batch, 1, 8, 8}), torch::randint(10, {batch}));
+  });
+  CHECK(report.versions == 2);
+  CHECK(report.compiles == 4);
+}
+
+TEST_CASE("text of random lengths trains with two versions", "[jit][dynamic_training]") {
+  torch::manual_seed(2);
+  struct TextImpl : torch::nn::Module {
+    TextImpl() {
+      register_module("words", words);
+      register_module("up", up);
+      register_module("norm", norm);
+      register_module("down", down);
+    }
+    torch::Tensor forward(const torch::Tensor& tokens) {
+      const torch::Tensor x = norm(words(tokens));
+      const torch::Tensor weights = x.matmul(x.transpose(1, 2)).softmax(-1);
+      return down(torch::gelu(up(weights.matmul(x)))).sum(1) * 0.05;
+    }
+    torch::nn::Embedding words{40, 16};
+    torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({16})};
+    torch::nn::Linear up{16, 32}, down{32, 5};
+  };
+  const auto net = std::make_shared<TextImpl>(), copy = std::make_shared<TextImpl>();
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+      copy->parameters()[i].copy_(net->parameters()[i]);
+    }
+  }
+  const CompileReport report = train(net, copy, 60, [](int) {
+    const std::int64_t length = torch::randint(2, 50, {1}).item<std::int64_t>();
+    return std::pair(torch::randint(40, {4, length}), torch::randint(5, {4}));
+  });
+  CHECK(report.versions == 2);
+  CHECK(report.compiles == 4);
+}
+
+// Energies of pairs of atoms by a small network, and forces by their derivatives.
+struct PotentialImpl : torch::nn::Module {
+  PotentialImpl() { register_module("network", network); }
+
+  Tensors loss(const Tensors& in) {
+    const torch::Tensor positions = in[0].detach().requires_grad_();
+    const torch::Tensor difference = positions.index_select(0, in[1].select(0, 0)) -
+                                     positions.index_select(0, in[1].select(0, 1));
+    const torch::Tensor distance = (difference.square().sum(-1, true) + 0.1).sqrt();
+    const torch::Tensor total = network->forward(distance).sum();
+    const torch::Tensor forces = -torch::autograd::grad({total},
+                                                        {positions},
+                                                        /*grad_outputs=*/{},
+                                                        /*retain_graph=*/true,
+                                                        /*create_graph=*/true)[0];
+    return {(forces - in[2]).square().mean(), forces.detach()};
+  }
+
+  torch::nn::Sequential network{
+      torch::nn::Linear(1, 8), torch::nn::SiLU(), torch::nn::Linear(8, 1)};
+};
+
+TEST_CASE("a potential is trained on forces with atoms and edges that change at every step",
+          "[jit][dynamic_training]") {
+  torch::manual_seed(0);
+  PotentialImpl eager;
+  torch::manual_seed(0);
+  PotentialImpl compiled;
+  const Function fast = compile([&](const Tensors& in) { return compiled.loss(in); }, uncached());
+  torch::optim::SGD own(eager.parameters(), 0.01), other(compiled.parameters(), 0.01);
+  torch::manual_seed(4);
+  for (int step = 0; step < 200; ++step) {
+    const std::int64_t atoms = torch::randint(3, 30, {1}).item<std::int64_t>();
+    const std::int64_t edges = torch::randint(2, 100, {1}).item<std::int64_t>();
+    const Tensors batch = {torch::rand({atoms, 3}) * 3,
+                           torch::randint(atoms, {2, edges}),
+                           torch::randn({atoms, 3}) * 0.1};
+    own.zero_grad();
+    other.zero_grad();
+    const Tensors expected = eager.loss(batch), found = fast(batch);
+    INFO("step " << step << ", " << atoms << " atoms, " << edges << " edges");
+    REQUIRE(torch::allclose(found[0], expected[0], 1e-3, 1e-5));
+    REQUIRE(torch::allclose(found[1], expected[1], 1e-3, 1e-4));
+    expected[0].backward();
+    found[0].backward();
+    own.step();
+    other.step();
+  }
+  CHECK(fast.report().versions == 2);
+}
+
+}  // namespace
+}  // namespace kiln
