@@ -84,8 +84,7 @@ Copies copies_before_writes(const Joint& joint, const BackwardCone& cone) {
     std::ptrdiff_t earliest = static_cast<std::ptrdiff_t>(found->second.size());
     std::ptrdiff_t latest = 0;
     bool is_read = false;
-    const auto read_at = [&](std::size_t position) {
-      const std::ptrdiff_t state = writes_before(found->second, position);
+    const auto read_after = [&](std::ptrdiff_t state) {
       earliest = std::min(earliest, state);
       latest = std::max(latest, state);
       is_read = true;
@@ -107,13 +106,13 @@ Copies copies_before_writes(const Joint& joint, const BackwardCone& cone) {
           }
         }
         if (views.size() == known) {
-          read_at(user.index());
+          read_after(writes_before(found->second, user.index()));
         }
       }
     }
     if (!is_read) {
       const ir::NodeId producer = joint.graph.value(value).producer;
-      read_at(producer.valid() ? producer.index() : 0);
+      read_after(producer.valid() ? writes_before(found->second, producer.index()) : 0);
     }
     if (earliest == static_cast<std::ptrdiff_t>(found->second.size())) {
       continue;  // Read after the last write: the memory itself is right.

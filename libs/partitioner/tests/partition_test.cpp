@@ -180,6 +180,20 @@ TEST_CASE("PT-22 writes stay on their side, and the backward reads what was befo
     CHECK(partition.forward.outputs()[0].kind == ir::OutputKind::kMutation);
   }
 
+  SECTION("an input that the first node writes and that is a gradient itself") {
+    const Partition partition = default_partition(ir::parse(R"(graph g {
+  input %x: f32[4] user
+  input %y: f32[4] user grad
+  input %tangent: f32[4] tangent
+  %copy: f32[4] = aten.copy_.default(%x, %y, false) mutates(0) view(0:0)
+  output %copy user
+  output none gradient 0
+  output %x gradient 1
+})"));
+    CHECK(targets(partition.forward) == Names{"aten.clone.default", "aten.copy_.default"});
+    CHECK(saved_names(partition) == Names{"x_saved"});
+  }
+
   SECTION("new contents that come after the gradients are the backward's to compute") {
     const Partition partition = default_partition(ir::parse(R"(graph g {
   input %x: f32[4] user
