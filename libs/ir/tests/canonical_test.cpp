@@ -76,6 +76,14 @@ TEST_CASE("draws keep their order", "[ir][canonical]") {
         canonical_bytes(parse(body(second + first + sum, "c"))));
 }
 
+TEST_CASE("a draw that nothing uses counts, wherever it stands", "[ir][canonical]") {
+  const std::string draw = "  %b: f32[4] = aten.rand_like.default(%x) random\n";
+  const std::string without = canonical_bytes(parse(body(kRelu, "a")));
+
+  CHECK(canonical_bytes(parse(body(draw + kRelu, "a"))) != without);
+  CHECK(canonical_bytes(parse(body(kRelu + draw, "a"))) != without);
+}
+
 TEST_CASE("the user's names can be left out", "[ir][canonical]") {
   const Graph named = parse(body(kRelu, "a"));
   Graph other = named;

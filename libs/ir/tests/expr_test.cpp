@@ -12,6 +12,7 @@ namespace {
 
 const Expr s0 = Expr::symbol("s0");
 const Expr s1 = Expr::symbol("s1");
+const Expr s2 = Expr::symbol("s2");
 
 TEST_CASE("equal polynomials are equal however they were built", "[ir][expr]") {
   CHECK((s0 + 1) * (s0 - 1) == s0 * s0 - 1);
@@ -19,6 +20,11 @@ TEST_CASE("equal polynomials are equal however they were built", "[ir][expr]") {
   CHECK((s0 - s0).constant() == 0);
   CHECK(s0 + s1 != s0 - s1);
   CHECK(((s0 + 1) * 3).hash() == (Expr(3) + s0 + s0 + s0).hash());
+}
+
+TEST_CASE("sums that differ in a later term are different", "[ir][expr]") {
+  CHECK_FALSE((floor_div(s0 + s1, 2) - floor_div(s0 + s2, 2)).is_constant());
+  CHECK(max(s0 + s1, s0 + s2) == max(s0 + s2, s0 + s1));
 }
 
 TEST_CASE("divisions take multiples out", "[ir][expr]") {
@@ -30,6 +36,7 @@ TEST_CASE("divisions take multiples out", "[ir][expr]") {
   CHECK(ceil_div(s0, 8) == floor_div(s0 + 7, 8));
   CHECK(mod(s0 * 8 + 3, 8).constant() == 3);
   CHECK(mod(s0 * 6, 4) == mod(s0, 2) * 2);
+  CHECK(mod(s0 * 2 + 1, 4) == mod(s0, 2) * 2 + 1);
   CHECK(mod(mod(s0, 8), 4) == mod(s0, 4));
   CHECK(mod(mod(s0, 4), 8) == mod(s0, 4));
   CHECK(mod(s0 * s1, s0).constant() == 0);
@@ -69,9 +76,16 @@ TEST_CASE("sympy's spelling is understood", "[ir][expr]") {
   CHECK(Expr::parse("s0**2") == s0 * s0);
   CHECK(Expr::parse("-2**2").constant() == -4);
   CHECK(Expr::parse("FloorDiv(s0, 2)") == floor_div(s0, 2));
+  CHECK(Expr::parse("CeilDiv(s0, 8)") == ceil_div(s0, 8));
   CHECK(Expr::parse("s0 % 4") == mod(s0, 4));
   CHECK(Expr::parse("Max(1, s0, 2)") == max(s0, 2));
   CHECK(Expr::parse("-(s0 + 1)") == Expr(-1) - s0);
+}
+
+TEST_CASE("a symbol has letters of both cases, digits and underscores", "[ir][expr]") {
+  for (const char* name : {"A", "Z", "a", "z", "_", "AZaz_09"}) {
+    CHECK(Expr::parse(name) == Expr::symbol(name));
+  }
 }
 
 TEST_CASE("wrong text names the column", "[ir][expr]") {
@@ -81,6 +95,7 @@ TEST_CASE("wrong text names the column", "[ir][expr]") {
                            "s0)",
                            "2 3",
                            "Foo(s0)",
+                           "Foo(s0, 2)",
                            "Mod(s0)",
                            "s0**s1",
                            "9223372036854775808",

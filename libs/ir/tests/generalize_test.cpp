@@ -76,8 +76,79 @@ TEST_CASE("sizes that rules give are found where they are no polynomials", "[ir]
 
   const auto result = generalize(traces_of(program), fitter);
 
-  CHECK_THAT(lines_of(result), testing::contains("f32[1, 8, ((s0 + 1)//2), 5]"));
+  CHECK_THAT(lines_of(result), testing::contains("f32[1, 8, ((s0 + 1)//2), 5] = aten.conv"));
   CHECK_THAT(lines_of(result), testing::contains("f32[8, 5*((s0 + 1)//2)]"));
+}
+
+TEST_CASE("each stride of a tensor with gaps is an expression", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[2, 4, " + text(n) + "] user\n  %a: f32[2, 4, " +
+           text(n - 2) + "]{" + text(4 * n) + ", " + text(n) +
+           ", 1} = aten.slice.Tensor(%x, 2, 0, " + text(n - 2) +
+           ", 1) view(0:0)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), testing::contains("%a: f32[2, 4, s0 - 2]{4*s0, s0, 1} = "));
+}
+
+TEST_CASE("a tensor that is dense at one size is not taken for dense", "[ir][generalize]") {
+  // The first five columns are all there are at the first size.
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[3, " + text(n) + "] user\n  %a: f32[3, 5]{" + text(n) +
+           ", 1} = aten.slice.Tensor(%x, 1, 0, 5, 1) view(0:0)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), testing::contains("%a: f32[3, 5]{s0, 1} = "));
+}
+
+TEST_CASE("the first argument may have integers too", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) +
+           "] = aten.full.default([" + text(n) +
+           "], 0.5, f32, strided, cpu, false)\n  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), testing::contains("aten.full.default([s0], 0.5"));
+}
+
+TEST_CASE("the windows of an average belong to the last dimensions", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    return "graph g {\n  input %x: f32[1, 3, " + text(n) + ", 9] user\n  %a: f32[1, 3, " +
+           text(n / 2) +
+           ", 3] = aten.avg_pool2d.default(%x, [2, 3], [2, 3], [0, 0], false, true, none)\n"
+           "  output %a user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  CHECK_THAT(lines_of(result), testing::contains("%a: f32[1, 3, (s0//2), 3] = "));
+}
+
+TEST_CASE("every dimension that is padded has a rule", "[ir][generalize]") {
+  const Program program = [](std::int64_t n) {
+    const std::int64_t half = (n + 1) / 2;
+    return "graph g {\n  input %x: f32[" + text(n) + ", 4] user\n  %a: f32[" + text(half) +
+           ", 4]{8, 1} = aten.slice.Tensor(%x, 0, 0, " + text(n) + ", 2) view(0:0)\n  %b: f32[" +
+           text(n + half) + ", 4] = aten.constant_pad_nd.default(%x, [0, 0, " + text(half) +
+           ", 0], 0.0)\n  output %b user\n}\n";
+  };
+  ExprFitter fitter(samples());
+
+  const auto result = generalize(traces_of(program), fitter);
+
+  INFO(lines_of(result));
+  REQUIRE(std::holds_alternative<Graph>(result));
+  CHECK_FALSE(find_difference(std::get<Graph>(result), {{"s0", 33}}, parse(program(33))));
 }
 
 TEST_CASE("a slice to the end may end at the largest integer", "[ir][generalize]") {

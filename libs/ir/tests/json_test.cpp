@@ -30,6 +30,9 @@ TEST_CASE("what is no JSON gives line and column, what is no graph its path", "[
   text = to_json(parse(kText));
   text.replace(text.find("\"f32\""), 5, "\"f33\"");
   CHECK_THROWS_WITH(from_json(text), testing::contains("inputs[0].type.dtype"));
+  text = to_json(parse(kText));
+  text.replace(text.find("\"float\""), 7, "\"int\": 3, \"float\"");
+  CHECK_THROWS_WITH(from_json(text), testing::contains("an object with one member"));
   CHECK_THROWS_AS(from_json("[1]"), Error);
 }
 

@@ -78,6 +78,13 @@ TEST_CASE("what is printed reads back the same", "[ir][parse]") {
   CHECK(print(parse(once)) == once);
 }
 
+TEST_CASE("blanks and tabs may stand around and within an expression", "[ir][parse]") {
+  const Graph graph = parse("graph g {\n  input %x: f32[ s0 +\t1, 2\t] user\n}");
+
+  const std::vector<Expr> sizes = {Expr::symbol("s0") + 1, 2};
+  CHECK(graph.tensor(graph.inputs()[0].value).sizes == sizes);
+}
+
 TEST_CASE("a mistake gives its line, its column and what was expected", "[ir][parse]") {
   const auto message = [](const std::string& text) -> std::string {
     try {
@@ -102,6 +109,8 @@ TEST_CASE("a mistake gives its line, its column and what was expected", "[ir][pa
   CHECK_THAT(message("graph g {\n  %y: f32[] = a.b([1, 2.0])\n}"),
              testing::contains("a list whose"));
   CHECK_THAT(message("graph g {\n  %y: f32[] = a.b(1\n}"), testing::contains("line 2, column 20"));
+  CHECK(message("graph g {\n  %y: f32[] = a.b(1, )\n}") ==
+        "invalid argument: line 2, column 22: expected an argument, found ')'");
   CHECK_THAT(message("graph g {"), testing::contains("the end of the text"));
   CHECK_THAT(message("graph g {\n}\nx"), testing::contains("line 3"));
 }
