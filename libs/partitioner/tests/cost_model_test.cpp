@@ -59,6 +59,7 @@ TEST_CASE("runtime is bytes moved, or arithmetic where there is more of it",
   const ir::Graph graph = ir::parse(kGraph);
   const CostModel cost = aten_cost_model();
 
+  CHECK(cost.runtime(graph, ir::NodeId(1)) == 0);  // A view.
   CHECK(cost.runtime(graph, ir::NodeId(2)) == 2 * 64 * 64 * 4);
   // 2 * 64^3 operations against 3 * 64^2 * 4 bytes, 32 operations to the byte.
   CHECK(cost.runtime(graph, ir::NodeId(0)) == 3 * 64 * 64 * 4);
@@ -73,8 +74,13 @@ TEST_CASE("arithmetic is counted over what each result sums", "[partitioner][cos
   input %bias: f32[512] parameter
   input %x: f32[1024, 2048] user
   input %weight: f32[2048, 512] parameter
+  input %query: f32[2, 8, 512, 64] user
+  input %key: f32[2, 8, 1024, 64] user
   %conv: f32[1, 128, 32, 32] = aten.convolution.default(%image, %filter, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
   %product: f32[1024, 512] = aten.addmm.default(%bias, %x, %weight, 1, 1)
+  %mm: f32[1024, 512] = aten.mm.default(%x, %weight)
+  %gx: f32[1, 256, 32, 32], %gw: f32[128, 256, 3, 3], none = aten.convolution_backward.default(%conv, %image, %filter, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, false])
+  %heads: f32[2, 8, 512, 64], %sums: f32[2, 8, 512] = aten._scaled_dot_product_flash_attention_for_cpu.default(%query, %key, %key)
   output %conv user
   output %product user
 })");
@@ -83,6 +89,11 @@ TEST_CASE("arithmetic is counted over what each result sums", "[partitioner][cos
   // 32 operations to the byte.
   CHECK(cost.runtime(graph, ir::NodeId(0)) == 2.0 * 128 * 32 * 32 * (256 * 9) / 32);
   CHECK(cost.runtime(graph, ir::NodeId(1)) == 2.0 * 1024 * 512 * 2048 / 32);
+  CHECK(cost.runtime(graph, ir::NodeId(2)) == 2.0 * 1024 * 512 * 2048 / 32);
+  // The gradients of the image and of the filter, of which the latter is larger.
+  CHECK(cost.runtime(graph, ir::NodeId(3)) == 2.0 * (128 * 256 * 9) * (2 * 256 * 9) / 32);
+  // Each row meets every key and every value.
+  CHECK(cost.runtime(graph, ir::NodeId(4)) == 2.0 * (2 * 8 * 512 * 64) * (2 * 1024) / 32);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "joint_graphs.hpp"
+#include "kiln/ir/parse.hpp"
 #include "kiln/partitioner/min_cut.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -15,7 +16,7 @@ TEST_CASE("the table names each saved value, its bytes and the reason", "[partit
 
   CHECK_THAT(text, testing::contains("%x       120 B  f32[3, 10]  input"));
   CHECK_THAT(text, testing::contains("%mean    12 B   f32[3, 1]   aten.native_layer_norm.default"));
-  CHECK_THAT(text, testing::contains("used by the backward"));
+  CHECK_THAT(text, testing::contains("used by the backward\n%rstd "));
   CHECK_THAT(text, testing::contains("0 of 1 nodes of the backward are recomputed"));
 }
 
@@ -30,6 +31,23 @@ TEST_CASE("the table says why min-cut kept a value and what runs twice", "[parti
 
   const std::string sizes = explain(min_cut_partition(joint_graph("sum_rows")));
   CHECK_THAT(sizes, testing::contains("a size that the backward mentions"));
+}
+
+TEST_CASE("bytes are told in the largest unit of which there is one", "[partitioner][explain]") {
+  const auto text_of = [](const std::string& type) {
+    return explain(default_partition(
+        ir::parse("graph g {\n  input %x: " + type + " user grad\n  input %tangent: " + type +
+                  " tangent\n  %y: " + type + " = aten.exp.default(%x)\n  %g: " + type +
+                  " = aten.mul.Tensor(%tangent, %x) backward\n"
+                  "  output %y user\n  output %g gradient 0\n}")));
+  };
+
+  CHECK_THAT(text_of("f32[255]"), testing::contains(" 1020 B "));
+  CHECK_THAT(text_of("f32[256]"), testing::contains(" 1.0 KiB "));
+  CHECK_THAT(text_of("f32[384, 1024]"), testing::contains(" 1.5 MiB "));
+  CHECK_THAT(text_of("f32[1024, 1024, 256]"), testing::contains(" 1.0 GiB "));
+  CHECK_THAT(text_of("f32[1024, 1024, 1024, 1024]"), testing::contains(" 4.0 TiB "));
+  CHECK_THAT(text_of("f32[1024, 1024, 1024, 1024, 512]"), testing::contains(" 2048.0 TiB "));
 }
 
 TEST_CASE("saved values come largest first, inputs last, with both ends of the crossing",

@@ -82,6 +82,25 @@ TEST_CASE("PT-03 the split follows the program order and drops what the backward
   CHECK(targets(partition.backward) == Names{"aten.cos.default", "aten.mul.Tensor"});
 }
 
+TEST_CASE(
+    "PT-03 what lies between two nodes of the forward is the forward's, also if only the backward "
+    "needs it",
+    "[partitioner][partition]") {
+  const Partition partition = default_partition(ir::parse(R"(graph g {
+  input %x: f32[2] user grad
+  input %tangent: f32[2] tangent
+  %exp: f32[2] = aten.exp.default(%x)
+  %inner: f32[2] = aten.neg.default(%exp) backward
+  %sin: f32[2] = aten.sin.default(%exp)
+  %mul: f32[2] = aten.mul.Tensor(%tangent, %inner) backward
+  %grad: f32[2] = aten.neg.default(%mul) backward
+  output %sin user
+  output %grad gradient 0
+})"));
+
+  CHECK(saved_names(partition) == Names{"inner"});
+}
+
 TEST_CASE("PT-04 layer norm: six forward outputs, six backward inputs",
           "[partitioner][partition]") {
   const Partition partition = default_partition(joint_graph("layer_norm"));
@@ -127,6 +146,42 @@ TEST_CASE("PT-06 every symbol that the backward mentions is bound, bare ones fir
   }
   CHECK(integers == Names{"s0", "s1", "s2", "2*s2"});
   CHECK(partition.backward.value(inputs[4].value).name == "tangent");
+}
+
+TEST_CASE("PT-06 a symbol is read off whichever input has it as a size",
+          "[partitioner][partition]") {
+  const Partition partition = default_partition(ir::parse(R"(graph g {
+  symbol %s0 in [2, 64]
+  input %x: f32[4] user grad
+  input %other: f32[4, s0] user
+  input %tangent: f32[4] tangent
+  %y: f32[4] = test.forward.default(%x, %other)
+  %g: f32[4] = test.backward.default(%tangent, [s0]) backward
+  output %y user
+  output %g gradient 0
+  output none gradient 1
+})"));
+
+  CHECK(output_pattern(partition.forward) == "TS");
+  const ir::Node& size = partition.forward.nodes().back();
+  CHECK(size.target == "aten.sym_size.int");
+  CHECK(std::get<ir::ValueId>(size.arguments[0]) == partition.forward.inputs()[1].value);
+  CHECK(std::get<ir::Expr>(size.arguments[1]) == ir::Expr(1));
+}
+
+TEST_CASE("PT-06 a size of a tangent need not be handed over", "[partitioner][partition]") {
+  const Partition partition = default_partition(ir::parse(R"(graph g {
+  symbol %s0 in [2, 64]
+  input %x: f32[4] user grad
+  input %tangent: f32[s0] tangent
+  %y: f32[s0] = test.forward.default(%x)
+  %g: f32[4] = test.backward.default(%tangent, [s0]) backward
+  output %y user
+  output %g gradient 0
+})"));
+
+  CHECK(saved_names(partition).empty());
+  CHECK(input_names(partition.backward) == Names{"tangent"});
 }
 
 TEST_CASE("PT-06 a symbol that nothing binds is an error that names it",
@@ -257,6 +312,27 @@ TEST_CASE("PT-22 writes stay on their side, and the backward reads what was befo
   }
 }
 
+TEST_CASE("PT-22 a copy before a write keeps the order of dimensions, and no gaps",
+          "[partitioner][partition]") {
+  const auto strides_of_copy = [](const std::string& type) {
+    const Partition partition =
+        default_partition(ir::parse("graph g {\n  input %x: " + type + R"( user grad
+  input %tangent: f32[2, 3] tangent
+  %y: f32[2, 3] = aten.exp.default(%x)
+  %grad: f32[2, 3] = aten.mul.Tensor(%tangent, %x) backward
+  %copy: )" + type + R"( = aten.copy_.default(%x, %y, false) mutates(0) view(0:0)
+  output %y user
+  output %grad gradient 0
+})"));
+    REQUIRE(saved_names(partition) == Names{"x_saved"});
+    return partition.backward.tensor(partition.backward.inputs()[0].value).strides;
+  };
+
+  CHECK(strides_of_copy("f32[2, 3]") == std::vector<ir::Expr>{3, 1});
+  CHECK(strides_of_copy("f32[2, 3]{1, 2}") == std::vector<ir::Expr>{1, 2});
+  CHECK(strides_of_copy("f32[2, 3]{6, 1}") == std::vector<ir::Expr>{3, 1});
+}
+
 TEST_CASE("unused tangents, outputs that are inputs and graphs without backward are handled",
           "[partitioner][partition]") {
   using Split = Partition (*)(const ir::Graph&);
@@ -336,6 +412,9 @@ TEST_CASE("a joint graph that breaks the rules is refused with the value's name"
   CHECK_THAT(error_of("graph g {\n  input %x: f32[4] user\n  input %t: f32[4] tangent\n"
                       "  output %t gradient 0\n  output %x user\n}"),
              testing::contains("after the gradients"));
+  CHECK_THAT(error_of("graph g {\n  input %n: int(s0) user\n  input %x: f32[4] user\n"
+                      "  input %t: f32[4] tangent\n  output %x user\n  output %n gradient 0\n}"),
+             testing::contains("%n, is a gradient and not a tensor"));
 }
 
 }  // namespace
