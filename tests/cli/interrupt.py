@@ -26,7 +26,8 @@ with tempfile.TemporaryDirectory() as name:
     module = torch.nn.Sequential(torch.nn.Linear(2048, 2100), torch.nn.Softmax(1))  # 17 MB: enough to begin early.
     torch.export.save(torch.export.export(module, (torch.ones(1, 2048),)), folder / "in.pt2")
     environment = {**os.environ, "KILN_CACHE": "off", "TMPDIR": name, "KILN_CXX": str(slow)}
-    compiling = subprocess.Popen([KILN, "compile", folder / "in.pt2", "-o", out / "out.pt2"], env=environment)
+    compiling = subprocess.Popen([KILN, "compile", folder / "in.pt2", "-o", out / "out.pt2"], env=environment,
+                                 preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     while not started.exists() and compiling.poll() is None:
         time.sleep(0.01)
     assert list(out.iterdir()), "the weights are not written ahead"

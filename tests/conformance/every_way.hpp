@@ -4,12 +4,15 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/autograd_dispatch/plan_bytes.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/capture/shadow_inputs.hpp"
 #include "kiln/ir/canonical.hpp"
 #include "kiln/kiln.hpp"
 #include "kiln/partitioner/min_cut.hpp"
@@ -55,10 +58,31 @@ inline TensorFunction interpreted(const TensorFunction& function,
   };
 }
 
-/// `compiled`, compiled before it is called: a first call may return what its trace computed.
+/// Tensors that are to each other as `arguments` are, with other numbers: whatever a trace took
+/// from the data is wrong for them. Arguments with a history are taken as they are.
+inline Tensors with_other_numbers(const Tensors& arguments) {
+  if (!std::ranges::all_of(arguments,
+                           [](const at::Tensor& x) { return x.defined() && x.is_leaf(); })) {
+    return arguments;
+  }
+  const torch::NoGradGuard no_grad;
+  Tensors others = capture::make_shadow_inputs(arguments);
+  std::set<const c10::StorageImpl*> changed;
+  for (const torch::Tensor& other : others) {
+    if (other.is_floating_point() && other.has_storage() &&
+        changed.insert(other.storage().unsafeGetStorageImpl()).second) {
+      const auto count = static_cast<std::int64_t>(other.storage().nbytes() / other.itemsize());
+      torch::empty({0}, other.options()).set_(other.storage(), 0, {count}, {1}).mul_(0.78125);
+    }
+  }
+  return others;
+}
+
+/// `compiled`, compiled before it is called, on other data: a first call may return what its trace
+/// computed.
 inline TensorFunction prepared(const Function& compiled) {
   return [compiled](const Tensors& arguments) {
-    compiled.prepare(arguments);
+    compiled.prepare(with_other_numbers(arguments));
     return compiled(arguments);
   };
 }

@@ -59,7 +59,7 @@ std::string_view header_field(const std::filesystem::path& path,
     refuse_npy(path, "has no '" + key + "' in its header");
   }
   const bool is_tuple = header[start] == '(';
-  const std::size_t end = header.find(is_tuple ? ')' : ',', start);
+  const std::size_t end = header.find_first_of(is_tuple ? ")" : ",}", start);
   if (end == std::string_view::npos) {
     refuse_npy(path, "has a header that breaks off in '" + key + "'");
   }

@@ -206,6 +206,11 @@ bool ArtifactStore::put_variant(const Digest& key, std::span<const std::byte> va
                             options_.durability);
 }
 
+bool ArtifactStore::has_variant(const Digest& key, std::span<const std::byte> variant) const {
+  std::error_code failure;
+  return fs::exists(path_of(root_, Kind::kVariant, key) / digest(variant).hex(), failure);
+}
+
 void ArtifactStore::drop_variant(const Digest& key, std::span<const std::byte> variant) {
   remove(path_of(root_, Kind::kVariant, key) / digest(variant).hex());
 }

@@ -23,6 +23,7 @@
 #include "byte_stream.hpp"
 #include "cache_state.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/pending_file.hpp"
 #include "layout.hpp"
 #include "sealed_value.hpp"
 
@@ -77,34 +78,11 @@ class BundleWriter {
   std::uint64_t items_ = 0;
 };
 
-// A file beside `target` that no other export writes to; it is removed unless it becomes `target`.
-class PendingBundle {
- public:
-  explicit PendingBundle(const fs::path& target) : target_(target), path_(target) {
-    static std::atomic<unsigned> counter{0};
-    path_ += ".part." + std::to_string(::getpid()) + "." + std::to_string(counter++);
-  }
-  ~PendingBundle() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  PendingBundle(const PendingBundle&) = delete;
-  PendingBundle& operator=(const PendingBundle&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
-  void commit() {
-    std::error_code failure;
-    fs::rename(path_, target_, failure);
-    if (failure) {
-      throw Error(ErrorCode::kIo, "cannot write " + target_.string() + ": " + failure.message());
-    }
-  }
-
- private:
-  fs::path target_;
-  fs::path path_;
-};
+// A name beside `target` that no other export writes to.
+fs::path pending_name(const fs::path& target) {
+  static std::atomic<unsigned> counter{0};
+  return target.string() + ".part." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+}
 
 struct Item {
   ValueKind kind;
@@ -145,7 +123,7 @@ MappedBlob opened(const Item& item, std::string_view secret) {
 
 std::uint64_t Cache::export_bundle(const fs::path& path, std::span<const Digest> keys) const {
   const std::set<Digest> wanted(keys.begin(), keys.end());
-  PendingBundle pending(path);
+  PendingFile pending(pending_name(path));
   BundleWriter writer(pending.path(), state_->secret);
   std::set<FileReference> written;
   std::uint64_t entries = 0;
@@ -171,7 +149,7 @@ std::uint64_t Cache::export_bundle(const fs::path& path, std::span<const Digest>
     state_->store->visit_variants(add);
   }
   writer.finish();
-  pending.commit();
+  pending.rename_to(path);
   return entries;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "cache_state.hpp"
@@ -45,6 +46,8 @@ bool Cache::find_and_use(const Key& key,
   if (lookup.entry) {
     try {
       use(*lookup.entry);
+    } catch (const std::bad_alloc&) {
+      throw;  // That says nothing about the entry.
     } catch (const std::exception& failure) {
       KILN_LOG(kInfo, "autograd-cache", "an entry cannot be used: " << failure.what());
       lookup.damage = failure.what();
@@ -129,11 +132,15 @@ Flight Cache::begin_flight(const Key& key, std::chrono::milliseconds timeout) co
   if (!lock) {
     return Flight(nullptr);
   }
-  // The name goes first, while nobody else can hold it.
-  return Flight(std::shared_ptr<FileLock>(new FileLock(std::move(*lock)), [path](FileLock* held) {
-    ::unlink(path.c_str());
+  // The name goes first, while nobody else can hold it. A child that was forked meanwhile holds
+  // nothing.
+  const auto let_go = [path, holder = ::getpid()](FileLock* held) {
+    if (holder == ::getpid()) {
+      ::unlink(path.c_str());
+    }
     delete held;
-  }));
+  };
+  return Flight(std::shared_ptr<FileLock>(new FileLock(std::move(*lock)), let_go));
 }
 
 bool Cache::enabled() const noexcept {

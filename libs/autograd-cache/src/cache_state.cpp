@@ -280,7 +280,7 @@ bool Cache::State::store_entry(const Key& key,
   if (!store->put_variant(key.digest(), variant)) {
     return false;
   }
-  if (!std::ranges::all_of(placed, is_there)) {
+  if (!store->has_variant(key.digest(), variant) || !std::ranges::all_of(placed, is_there)) {
     // It is so large that its parts have pushed each other out, or somebody evicts.
     KILN_LOG(kInfo, kComponent, "an entry was evicted while it was saved: " << key.digest().hex());
     store->drop_variant(key.digest(), variant);

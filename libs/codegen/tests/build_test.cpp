@@ -188,7 +188,8 @@ TEST_CASE("the source stays where the caller asks", "[codegen][build]") {
   const TemporaryDirectory directory;
   Options options = test_options();
   options.keep_source = directory.path() / "source";
-  for (const char* file : {"fold.kir", "kernels7.cpp", "kernels_1_0.cpp", "kernels.txt"}) {
+  for (const char* file :
+       {"fold.kir", "kernels7.cpp", "kernels_1_0.cpp", "kernels.txt", "kernels.cu"}) {
     write_file_atomically(options.keep_source / file, "of another program");
   }
 
@@ -201,6 +202,7 @@ TEST_CASE("the source stays where the caller asks", "[codegen][build]") {
   CHECK_FALSE(fs::exists(options.keep_source / "kernels7.cpp"));
   CHECK_FALSE(fs::exists(options.keep_source / "kernels_1_0.cpp"));
   CHECK(fs::exists(options.keep_source / "kernels.txt"));
+  CHECK(fs::exists(options.keep_source / "kernels.cu"));
 }
 
 TEST_CASE("the runtime archive is looked for where $KILN_RUNTIME_DIR says", "[codegen][build]") {

@@ -9,6 +9,7 @@
 #include "kiln/base/digest.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
+#include "kiln/codegen/compile.hpp"
 #include "kiln/ir/print.hpp"
 
 namespace kiln {
@@ -142,6 +143,7 @@ void Dump::copy_source_to(const fs::path& folder) const {
   if (folder.empty()) {
     return;
   }
+  codegen::remove_kept_source(folder);
   for (const fs::directory_entry& entry : fs::directory_iterator(source())) {
     write_file_atomically(
         folder / entry.path().filename(), read_file(entry.path()), Durability::kEventual);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folded_constants.hpp"
@@ -17,10 +19,20 @@ namespace {
 constexpr std::uint64_t kRoomForLibrary = 1 << 20;  // Few are larger.
 constexpr std::size_t kFewBytes = 16 << 20;
 
+// Whether `text` lists operators for a proxy executor. Other programs write "nodes" too.
+bool lists_extern_nodes(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto nodes = json.is_object() ? json.find("nodes") : json.end();
+  return nodes != json.end() && nodes->is_array() &&
+         std::ranges::all_of(*nodes, [](const nlohmann::json& node) {
+           return node.is_object() && node.contains("name") && node.contains("node");
+         });
+}
+
 // Where loaders look for the operators that a library calls through their proxy executor.
 fs::path extern_nodes_beside(const fs::path& library) {
   const fs::path path = fs::path(library).replace_extension(".json");
-  if (fs::exists(path) && read_file(path).find("\"nodes\"") == std::string::npos) {
+  if (fs::exists(path) && !lists_extern_nodes(read_file(path))) {
     throw Error(ErrorCode::kInvalidArgument,
                 "loaders of " + library.string() + " would read " + path.string() +
                     ", which is another file; move it, or name the library differently");

@@ -85,10 +85,12 @@ TEST_CASE("source is kept of what the cache has, and beside a dump", "[kiln][gen
   CHECK(std::filesystem::exists(options.keep_source / "model.cpp"));
 
   options.keep_source = folder.path() / "dumped";
+  write_file_atomically(options.keep_source / "fold.kir", "of another program");
   ::setenv("KILN_DUMP", (folder.path() / "dump").c_str(), 1);
   aot_compile(program, folder.path() / "f.so", options);
   ::unsetenv("KILN_DUMP");
   CHECK(std::filesystem::exists(options.keep_source / "model.cpp"));
+  CHECK_FALSE(std::filesystem::exists(options.keep_source / "fold.kir"));
   CHECK_FALSE(std::filesystem::is_empty(folder.path() / "dump"));
 }
 

@@ -37,25 +37,12 @@ bool is_kept_file(const fs::path& file) {
       "model.cpp", "graph.kir", "plan.json", "fold.kir", "fold-plan.json"};
   const std::string stem = file.stem().string();
   constexpr std::string_view kKernels = "kernels";
-  const bool has_kernels =
-      stem.starts_with(kKernels) &&
+  constexpr std::string_view kDigits = "0123456789";
+  const bool has_kernels =  // "kernels0", "kernels_1_0"
+      stem.starts_with(kKernels) && kDigits.find(stem.back()) != std::string_view::npos &&
       stem.find_first_not_of("0123456789_", kKernels.size()) == std::string::npos;
   return names.contains(file.filename().string()) ||
          (has_kernels && (file.extension() == ".cpp" || file.extension() == ".cu"));
-}
-
-// What another program left there would be taken for a part of this one.
-void remove_kept_files(const fs::path& folder) {
-  std::vector<fs::path> old;
-  std::error_code failure;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
-    if (is_kept_file(entry.path())) {
-      old.push_back(entry.path());
-    }
-  }
-  for (const fs::path& file : old) {
-    fs::remove(file, failure);
-  }
 }
 
 // Sources and objects while a build lasts. Of a build that fails only the sources stay, where the
@@ -69,7 +56,7 @@ class Workspace {
 
   void keep(const std::vector<Unit>& units) {
     if (!keep_source_.empty()) {
-      remove_kept_files(keep_source_);
+      remove_kept_source(keep_source_);  // It would be taken for a part of this program.
       for (const Unit& unit : units) {
         write_file_atomically(keep_source_ / (unit.name + ".cpp"), unit.source);
         if (!unit.images.empty()) {
@@ -130,6 +117,19 @@ std::vector<KernelSource> kernels_for(std::size_t target,
 }
 
 }  // namespace
+
+void remove_kept_source(const fs::path& folder) {
+  std::vector<fs::path> kept;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
+    if (is_kept_file(entry.path())) {
+      kept.push_back(entry.path());
+    }
+  }
+  for (const fs::path& file : kept) {
+    fs::remove(file, failure);
+  }
+}
 
 Report compile_schedule(const ScheduledProgram& scheduled,
                         const ScheduledProgram* folding,

@@ -109,6 +109,8 @@ class ArtifactStore {
       const Digest& key, const std::function<Verdict(std::span<const std::byte>)>& judge) const;
   /// Stores `variant` in addition to the others under `key`. Returns whether it was stored.
   bool put_variant(const Digest& key, std::span<const std::byte> variant);
+  /// Whether `variant` is one of those under `key`.
+  [[nodiscard]] bool has_variant(const Digest& key, std::span<const std::byte> variant) const;
   /// Removes `variant` from those under `key`, if it is there.
   void drop_variant(const Digest& key, std::span<const std::byte> variant);
 

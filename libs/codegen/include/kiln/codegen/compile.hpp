@@ -193,6 +193,10 @@ class WeightsImage {
 /// Throws `Error` with `kIo` if none works.
 [[nodiscard]] std::string linker_name(const Options& options);
 
+/// Removes what a compile has left in `folder` (`Options::keep_source`), and no other file. One
+/// that keeps its source does so by itself.
+void remove_kept_source(const std::filesystem::path& folder);
+
 /// What tells that compiler from another without running it: its command, and the path, size and
 /// time of each program in it. Nothing if there is no compiler.
 [[nodiscard]] std::optional<std::string> compiler_stamp(const Options& options);

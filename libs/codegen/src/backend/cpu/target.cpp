@@ -21,12 +21,18 @@ constexpr const char* kLevel4 =
     "avx512vl";
 
 // Features that a compiler may use in kernels with -march=native, of either architecture.
-constexpr std::array<std::string_view, 31> kUsedFeatures = {
-    "popcnt",   "sse4_1",   "sse4_2",      "ssse3",      "avx",        "avx2",        "bmi1",
-    "bmi2",     "f16c",     "fma",         "movbe",      "avx512f",    "avx512bw",    "avx512cd",
-    "avx512dq", "avx512vl", "avx512_vnni", "avx512ifma", "avx512vbmi", "avx512_bf16", "avx512_fp16",
-    "avx_vnni", "asimd",    "atomics",     "fphp",       "asimdhp",    "asimdrdm",    "asimddp",
-    "sve",      "sve2",     "bf16"};
+constexpr std::array kUsedFeatures = std::to_array<std::string_view>(
+    {"popcnt",      "abm",          "sse4_1",        "sse4_2",
+     "ssse3",       "avx",          "avx2",          "bmi1",
+     "bmi2",        "f16c",         "fma",           "movbe",
+     "gfni",        "avx512f",      "avx512bw",      "avx512cd",
+     "avx512dq",    "avx512vl",     "avx512_vnni",   "avx512ifma",
+     "avx512vbmi",  "avx512_vbmi2", "avx512_bitalg", "avx512_vpopcntdq",
+     "avx512_bf16", "avx512_fp16",  "avx_vnni",      "asimd",
+     "atomics",     "fphp",         "asimdhp",       "asimdrdm",
+     "asimddp",     "asimdfhm",     "fcma",          "frint",
+     "jscvt",       "flagm",        "lrcpc",         "i8mm",
+     "sve",         "sve2",         "bf16"});
 
 std::string native_features() {
   std::string features;
