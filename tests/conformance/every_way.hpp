@@ -59,10 +59,12 @@ inline TensorFunction interpreted(const TensorFunction& function,
 }
 
 /// Tensors that are to each other as `arguments` are, with other numbers: whatever a trace took
-/// from the data is wrong for them. Arguments with a history are taken as they are.
+/// from the data is wrong for them. Views, and arguments with a history, are taken as they are.
 inline Tensors with_other_numbers(const Tensors& arguments) {
-  if (!std::ranges::all_of(arguments,
-                           [](const at::Tensor& x) { return x.defined() && x.is_leaf(); })) {
+  const auto is_plain = [](const at::Tensor& x) {
+    return x.defined() && x.is_leaf() && !x.is_view();
+  };
+  if (!std::ranges::all_of(arguments, is_plain)) {
     return arguments;
   }
   const torch::NoGradGuard no_grad;
