@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/library/library.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.hpp"
-#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/library/library.hpp"
 #include "backend/cpu/pack_gemm_operands.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
@@ -441,14 +441,14 @@ TEST_CASE("a product is cut for vectors of every width", "[codegen][product]") {
   for (const auto& [bytes, lanes] : {std::pair(16, "4"), std::pair(32, "8"), std::pair(64, "8")}) {
     const Target target{.vector_bytes = bytes};
     const std::string text = library_source(plan_packed_gemm(layout, target), target);
-    CHECK(text.find("kLanes = " + std::string(lanes) + ";") != std::string::npos);
+    CHECK(text.find("KILN_LANES " + std::string(lanes) + "\n") != std::string::npos);
   }
   GemmLayout wide = layout;
   wide.width = 32;
   wide.m = 30;
   const Target avx512{.vector_bytes = 64};
   const LibraryCall call = plan_packed_gemm(wide, avx512);
-  CHECK(library_source(call, avx512).find("kLanes = 16;") != std::string::npos);
+  CHECK(library_source(call, avx512).find("KILN_LANES 16\n") != std::string::npos);
   CHECK(call.parameters[6] == ir::Expr(30));
   CHECK(call.parameters[7] == ir::Expr(10));  // Three blocks, all alike.
 }

@@ -1,18 +1,17 @@
 #include "support/math_library.hpp"
 
+#include "backend/cpu/emit/type_names.hpp"
+#include "backend/cpu/kernel_headers.hpp"
 #include "kiln/codegen/target.hpp"
 
 namespace kiln::codegen {
 namespace {
 
 std::string loops_of(ir::DType dtype, const std::vector<MathLibrary::Function>& functions) {
-  Prelude prelude(resolve_target("native").vector_bytes);
-  prelude.use_memory(dtype);
   const std::string number(memory_type(dtype));
   const std::string vector(vector_type(dtype));
   std::string loops;
   for (const MathLibrary::Function& function : functions) {
-    prelude.use_function(function.name, dtype);
     loops += "extern \"C\" void sweep_" + function.name + "(const " + number + "* xs, const " +
              number + "* ys, " + number +
              "* results, long n) {\n"
@@ -21,7 +20,8 @@ std::string loops_of(ir::DType dtype, const std::vector<MathLibrary::Function>& 
              vector + " x = load(xs + i), y = load(ys + i);\n    store(results + i, " +
              function.call + ");\n  }\n}\n";
   }
-  return "namespace {\n" + prelude.text() + "}\n" + loops;
+  const int lanes = resolve_target("native").vector_bytes / 4;
+  return "namespace math {\n" + with_kernel_headers(loops, lanes) + "}\n";
 }
 
 }  // namespace

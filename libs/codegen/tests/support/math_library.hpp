@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/emit/prelude.hpp"
+#include "kiln/ir/types.hpp"
+#include "support/draws.hpp"
 #include "support/loaded_library.hpp"
 
 namespace kiln::codegen {
@@ -18,7 +19,7 @@ namespace kiln::codegen {
 /// A library with one loop a function of vectors.
 class MathLibrary {
  public:
-  /// A function by its name in the prelude; `call` is an expression of vectors x and y.
+  /// A function by its name in the kernel headers; `call` is an expression of vectors x and y.
   struct Function {
     std::string name;
     std::string call;
@@ -133,22 +134,6 @@ template <typename Number>
   const std::vector<Number> values = library.values(name, zeros, zeros);
   return values[0] == 0 && values[1] == 0 && !std::signbit(values[0]) && std::signbit(values[1]);
 }
-
-/// Numbers that look random, the same ones every time.
-class Draws {
- public:
-  std::uint64_t bits() {
-    state_ += 0x9e3779b97f4a7c15;
-    const std::uint64_t mixed = (state_ ^ state_ >> 30) * 0xbf58476d1ce4e5b9;
-    return mixed ^ mixed >> 27;
-  }
-  double between(double low, double high) {
-    return low + (high - low) * std::ldexp(static_cast<double>(bits() >> 11), -53);
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
 
 /// Pairs of a base and an exponent: every special value with every other, which is where the rare
 /// cases are, and then powers from `least` to `most` as exponents of two.

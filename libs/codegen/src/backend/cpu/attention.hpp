@@ -74,7 +74,7 @@ struct Attention {
 
 /// Rows of queries that are worth packing keys and values for.
 inline constexpr std::int64_t kFewestQueries = 4;
-/// Scores of a row that a thread has room for, and elements of a query: as in the text.
+/// Scores of a row that a thread has room for, and elements of a query.
 inline constexpr std::int64_t kMostKeys = 2048;
 inline constexpr std::int64_t kMostDepth = 256;
 

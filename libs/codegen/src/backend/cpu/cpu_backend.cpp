@@ -4,7 +4,7 @@
 
 #include "backend/cpu/emit/emit_kernel.hpp"
 #include "backend/cpu/kernel_units.hpp"
-#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/library/library.hpp"
 #include "backend/cpu/match.hpp"
 #include "backend/cpu/pack_convolutions.hpp"
 #include "backend/cpu/pack_gemm_operands.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/library/library.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
 #include "toolchain/compile_flags.hpp"

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,5 +69,11 @@ struct PackedConvolution {
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.
 [[nodiscard]] LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target);
+
+/// The sources of the two kinds of kernels, by the constants of their calls.
+[[nodiscard]] std::string packed_convolution_source(std::span<const std::int64_t> constants,
+                                                    const Target& target);
+[[nodiscard]] std::string winograd_source(std::span<const std::int64_t> constants,
+                                          const Target& target);
 
 }  // namespace kiln::codegen

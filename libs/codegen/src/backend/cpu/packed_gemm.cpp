@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/kernels/panel_lanes.hpp"
+#include "backend/cpu/library/panel_lanes.hpp"
 #include "backend/cpu/operand_matcher.hpp"
 #include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"

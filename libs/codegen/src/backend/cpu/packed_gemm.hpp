@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,5 +71,9 @@ struct PackedGemm {
 
 /// The call, which takes the operands and then workspace for the packed lhs, if it is packed.
 [[nodiscard]] LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target);
+
+/// The source of its kernel, by the constants of the call.
+[[nodiscard]] std::string packed_gemm_source(std::span<const std::int64_t> constants,
+                                             const Target& target);
 
 }  // namespace kiln::codegen

@@ -74,7 +74,6 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
   const LoopNest::Reduce& reduce = kernel_.reduces[number];
-  prelude_.use_vector(reduce.dtype);
   const std::string neutral = "splat(" + literal(neutral_of(reduce.reduction, reduce.dtype)) + ")";
   std::string line;
   for (int copy = 0; copy < copies; ++copy) {
@@ -85,7 +84,6 @@ void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
 }
 
 std::string KernelEmitter::combine(Reduction reduction,
-                                   DType dtype,
                                    const std::string& a,
                                    const std::string& b) {
   switch (reduction) {
@@ -93,28 +91,21 @@ std::string KernelEmitter::combine(Reduction reduction,
     case Reduction::kProduct: return a + " * " + b;
     case Reduction::kAny: return a + " | " + b;
     case Reduction::kAll: return a + " & " + b;
-    case Reduction::kMaximum:
-      prelude_.use_function("maximum", dtype);
-      return "maximum(" + a + ", " + b + ")";
-    case Reduction::kMinimum:
-      prelude_.use_function("minimum", dtype);
-      return "minimum(" + a + ", " + b + ")";
+    case Reduction::kMaximum: return "maximum(" + a + ", " + b + ")";
+    case Reduction::kMinimum: return "minimum(" + a + ", " + b + ")";
   }
   return {};
 }
 
 std::string KernelEmitter::reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector) {
-  const auto use = [&](const char* name) {
-    prelude_.use_function(name, reduce.dtype);
-    return std::string(name) + "(" + vector + ")";
-  };
+  const auto use = [&](const char* name) { return std::string(name) + "(" + vector + ")"; };
   switch (reduce.reduction) {
     case Reduction::kSum: return use("add_lanes");
     case Reduction::kProduct: return use("multiply_lanes");
     case Reduction::kMaximum: return use("maximum_lanes");
     case Reduction::kMinimum: return use("minimum_lanes");
-    case Reduction::kAny: prelude_.use_vector(DType::kBool); return "any_lane(" + vector + ")";
-    case Reduction::kAll: prelude_.use_vector(DType::kBool); return "every_lane(" + vector + ")";
+    case Reduction::kAny: return "any_lane(" + vector + ")";
+    case Reduction::kAll: return "every_lane(" + vector + ")";
   }
   return {};
 }
@@ -122,10 +113,7 @@ std::string KernelEmitter::reduce_lanes(const LoopNest::Reduce& reduce, const st
 std::string KernelEmitter::all_accumulators(std::size_t number, int copies) {
   std::string total = accumulator(number, 0);
   for (int copy = 1; copy < copies; ++copy) {
-    total = combine(kernel_.reduces[number].reduction,
-                    kernel_.reduces[number].dtype,
-                    total,
-                    accumulator(number, copy));
+    total = combine(kernel_.reduces[number].reduction, total, accumulator(number, copy));
   }
   return total;
 }

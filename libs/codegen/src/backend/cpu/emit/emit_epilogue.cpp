@@ -49,8 +49,7 @@ void KernelEmitter::emit_epilogue() {
     body_.line(std::string(scalar_type(reduce.dtype)) + " " + name + " = load_one(" + partial +
                ");");
     body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-               combine(reduce.reduction, reduce.dtype, name, "load_one(" + partial + " + chunk)") +
-               ";");
+               combine(reduce.reduction, name, "load_one(" + partial + " + chunk)") + ";");
     if (const ScalarId id = reduced(i); id.valid()) {
       outermost.set(id, name);
     }
@@ -98,12 +97,10 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
       const std::string place = "partial" + std::to_string(i) + " + " + row_position(block.inner());
       body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place + count +
                  ");");
-      body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-                 combine(reduce.reduction,
-                         reduce.dtype,
-                         name,
-                         "load(" + place + " + chunk * " + row + count + ")") +
-                 ";");
+      body_.line(
+          "for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
+          combine(reduce.reduction, name, "load(" + place + " + chunk * " + row + count + ")") +
+          ";");
       if (const ScalarId id = reduced(i); id.valid()) {
         block.set(id, name);
       }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
+#include "backend/cpu/kernel_headers.hpp"
 #include "loop/typical_size.hpp"
 #include "schedule/transpose_tiling.hpp"
 
@@ -53,10 +54,9 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
                              std::vector<Expr>& sizes)
     : kernel_(kernel),
       tuning_(tuning_of(target).loops),
-      prelude_(vector_bytes(program, kernel, target)),
       depths_(program.pool, kernel),
-      context_{program, kernel, prelude_, depths_, body_, sizes},
-      lanes_(prelude_.lanes()) {
+      context_{program, kernel, depths_, body_, sizes},
+      lanes_(vector_bytes(program, kernel, target) / 4) {
   temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_, tuning_);
   const double longest = std::max(nanoseconds, memory_nanoseconds(program, kernel, tuning_));
@@ -102,7 +102,7 @@ KernelSource KernelEmitter::run() {
   // matter.
   result_.source +=
       "\n#pragma GCC diagnostic ignored \"-Wpsabi\"\nnamespace KILN_KERNEL_parts {\n" +
-      prelude_.text() + std::string(share_source()) + "\n" + body_.text() +
+      with_kernel_headers(std::string(share_source()) + "\n" + body_.text(), lanes_) +
       "}  // namespace KILN_KERNEL_parts\n";
   return std::move(result_);
 }
@@ -122,7 +122,6 @@ DType KernelEmitter::operand_dtype(std::uint32_t operand) const {
 void KernelEmitter::name_operands() {
   for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) {
     const DType dtype = operand_dtype(i);
-    prelude_.use_memory(dtype);
     const std::string type =
         (kernel_.operands[i].written ? "" : "const ") + std::string(memory_type(dtype));
     body_.line(type + "* const " + context_.operand(i) + " = (" + type + "*)buffers[" +
@@ -134,7 +133,6 @@ void KernelEmitter::name_operands() {
     if (reduce.result == IterationDomain::kRow) {
       continue;
     }
-    prelude_.use_memory(reduce.dtype);
     const std::string type(memory_type(reduce.dtype));
     body_.line(type + "* const partial" + std::to_string(i) + " = (" + type + "*)buffers[" +
                std::to_string(next++) + "];");

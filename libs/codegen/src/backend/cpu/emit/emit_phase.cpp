@@ -15,7 +15,6 @@ void KernelEmitter::emit_row(Block& outer) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
     if (temporaries_[i].store < 0) {
       const DType dtype = context_.scalar(temporaries_[i].value).dtype;
-      prelude_.use_memory(dtype);
       body_.line(std::string(memory_type(dtype)) + " row" + std::to_string(i) + "[" +
                  context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]) +
                  "] __attribute__((aligned(64)));");
@@ -274,8 +273,7 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
     const std::string place = "sum" + std::to_string(number) + " + " + row_position(block.inner());
     const std::string count = block.count().empty() ? "" : ", " + block.count();
     body_.line("store(" + place + ", " +
-               combine(reduce.reduction, reduce.dtype, "load(" + place + count + ")", value) +
-               count + ");");
+               combine(reduce.reduction, "load(" + place + count + ")", value) + count + ");");
     return;
   }
   if (!block.count().empty()) {
@@ -285,13 +283,12 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
     const int bytes = reduce.dtype == DType::kBool ? 4 : ir::size_of(reduce.dtype);
     if (bytes != 4) {
       const DType wide = bytes == 8 ? DType::kInt64 : bytes == 2 ? DType::kInt16 : DType::kInt8;
-      prelude_.use_vector(wide);
       lanes = "__builtin_convertvector(" + lanes + ", " + std::string(vector_type(wide)) + ")";
     }
     value = "(" + lanes + " ? " + value + " : splat(" + literal(neutral) + "))";
   }
   const std::string name = accumulator(number, copy);
-  body_.line(name + " = " + combine(reduce.reduction, reduce.dtype, name, value) + ";");
+  body_.line(name + " = " + combine(reduce.reduction, name, value) + ";");
 }
 
 void KernelEmitter::finish_row_reductions(int phase, Block& row) {

@@ -22,7 +22,6 @@ void KernelEmitter::emit_scan() {
   const DType dtype = context_.scalar(body).dtype;
   const std::string type(scalar_type(dtype));
   const std::string neutral = literal(neutral_of(kernel_.scan->reduction, dtype));
-  prelude_.use_memory(dtype);
   const bool single = kernel_.extents[kInner] == Expr(1);
   if (single) {
     open_tasks("o", extent(kOuter), parallel_threshold());
@@ -51,7 +50,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
   std::set<ScalarId> seen;
   hoist(body, 0, LoopDepth::kMiddle, middle, seen);
   if (kernel_.extents[kInner] == Expr(1)) {
-    body_.line("total = " + combine(reduction, dtype, "total", middle.value(body)) + ";");
+    body_.line("total = " + combine(reduction, "total", middle.value(body)) + ";");
     body_.line("store_one(" + base + " + (" + middle.index(store.address) + "), (" +
                std::string(scalar_type(result)) + ")total);");
   } else {
@@ -60,7 +59,7 @@ void KernelEmitter::emit_running_totals(Block& row) {
       const std::string count = block.count().empty() ? "" : ", " + block.count();
       const std::string value = block.vector(body);
       body_.line("const " + std::string(vector_type(dtype)) +
-                 " sum = " + combine(reduction, dtype, "load(" + place + count + ")", value) + ";");
+                 " sum = " + combine(reduction, "load(" + place + count + ")", value) + ";");
       body_.line("store(" + place + ", sum" + count + ");");
       block.store_vector(base, store.address, converted("sum", dtype, result));
     };
@@ -111,21 +110,19 @@ void KernelEmitter::emit_updates() {
 void KernelEmitter::emit_update(Block& block) {
   const LoopNest::Update& update = *kernel_.update;
   const std::string base = context_.operand(update.operand);
-  const DType dtype = context_.scalar(update.value).dtype;
   if (update.extents[kInner] == Expr(1)) {
     const std::string value = block.value(update.value);
     const std::string place = base + " + (" + block.index(update.address) + ")";
-    body_.line("store_one(" + place + ", " +
-               (update.reduction
-                    ? combine(*update.reduction, dtype, "load_one(" + place + ")", value)
-                    : value) +
-               ");");
+    body_.line(
+        "store_one(" + place + ", " +
+        (update.reduction ? combine(*update.reduction, "load_one(" + place + ")", value) : value) +
+        ");");
     return;
   }
   std::string value = block.vector(update.value);
   if (update.reduction) {
     const std::string old = block.load_vector(base, update.address);
-    value = combine(*update.reduction, dtype, old, value);
+    value = combine(*update.reduction, old, value);
   }
   block.store_vector(base, update.address, value);
 }

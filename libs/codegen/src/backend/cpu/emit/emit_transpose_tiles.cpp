@@ -70,13 +70,12 @@ void KernelEmitter::turn(std::size_t number, Block& band) {
   const DType dtype = operand_dtype(operand);
   const std::string tile = "tile" + std::to_string(number);
   const std::string side = std::to_string(tile_side());
-  prelude_.use_transposed(dtype);
   body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
              "] __attribute__((aligned(64)));");
   body_.block("");
   body_.line("const Index m = top, j = begin;");
   Block corner(context_, &band, LoopDepth::kMiddle);
-  body_.line("turn(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
+  body_.line("transpose(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
              corner.index(load.indices[0]) + "), " +
              context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
   body_.close();
@@ -86,7 +85,6 @@ void KernelEmitter::read_transposed(std::size_t number, Block& block) {
   const ScalarId id = kernel_.transposed_loads[number];
   const std::string name = "turned" + std::to_string(number);
   const DType dtype = context_.scalar(id).dtype;
-  prelude_.use_vector(dtype);
   body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = load(tile" +
              std::to_string(number) + " + (m - top) * " + std::to_string(tile_side()) + " + (" +
              block.inner() + " - begin)" + (block.count().empty() ? "" : ", " + block.count()) +

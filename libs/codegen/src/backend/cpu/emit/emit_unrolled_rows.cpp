@@ -92,7 +92,7 @@ void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::st
                ");");
     for (Block& block : blocks) {
       const std::string value = block.vector(reduce.body);
-      body_.line(total + " = " + combine(reduce.reduction, reduce.dtype, total, value) + ";");
+      body_.line(total + " = " + combine(reduce.reduction, total, value) + ";");
     }
     body_.line("store(" + place + ", " + total + some + ");");
   }

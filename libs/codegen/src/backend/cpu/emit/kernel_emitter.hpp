@@ -120,10 +120,7 @@ class KernelEmitter {
   int copies(int phase);
   int interleave_factor(const std::vector<ScalarId>& values, int phase);
   void declare_accumulators(std::size_t number, int copies);
-  std::string combine(Reduction reduction,
-                      ir::DType dtype,
-                      const std::string& a,
-                      const std::string& b);
+  static std::string combine(Reduction reduction, const std::string& a, const std::string& b);
   std::string reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector);
   std::string all_accumulators(std::size_t number, int copies);
   ScalarId reduced(std::size_t number) const;
@@ -144,7 +141,6 @@ class KernelEmitter {
 
   const LoopNest& kernel_;
   const LoopTuning& tuning_;
-  Prelude prelude_;
   LoopDepths depths_;
   SourceText body_;
   KernelSource result_;

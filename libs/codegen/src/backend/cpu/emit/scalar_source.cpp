@@ -78,7 +78,6 @@ std::string Block::value(ScalarId id) {
   const bool is_vector = depth == LoopDepth::kInner && depth_ == LoopDepth::kInner;
   const std::string text = compute(id, is_vector);
   std::string name = "v" + std::to_string(id.index()) + suffix_;
-  context_.prelude.use_vector(scalar.dtype);
   context_.out.line("const " +
                     std::string(is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype)) +
                     " " + name + " = " + text + ";");
@@ -91,7 +90,6 @@ std::string Block::vector(ScalarId id) {
   if (context_.depths.of(id) == LoopDepth::kInner) {
     return name;
   }
-  context_.prelude.use_vector(context_.scalar(id).dtype);
   return "splat(" + name + ")";
 }
 
@@ -128,8 +126,6 @@ std::string Block::index(const Index& index) {
 
 // An index that changes from lane to lane in a way that no stride describes.
 std::string Block::index_vector(const Index& index) {
-  context_.prelude.use_vector(DType::kInt64);
-  context_.prelude.use_function("lane_numbers", DType::kInt64);
   std::string result;
   for (const Index::Term& term : index.terms()) {
     std::string text;
@@ -175,12 +171,10 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
   // Vectors of a whole loop begin where a repetition does; those of a segment may not.
   const std::optional<std::int64_t> times = repetition_of(address);
   if (times && context_.kernel.segments.empty()) {
-    context_.prelude.use_repeated();
     return "load_repeated<" + std::to_string(*times) + ">" +
            with_count(base + " + (" + index(address) + ")");
   }
   if (is_lanewise(address)) {
-    context_.prelude.use_gather_scatter();
     return "load_at" + with_count(base + ", " + index_vector(address));
   }
   const std::optional<Expr> stride = address.factor_of(kInner);
@@ -193,7 +187,6 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
   if (is_lanewise(address)) {
-    context_.prelude.use_gather_scatter();
     context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) +
                       ";");
     return;
@@ -237,8 +230,6 @@ std::string Block::cast_vector(const Scalar& scalar) {
   const DType from = context_.scalar(source).dtype;
   const std::string operand = vector(source);
   const std::string to(vector_type(scalar.dtype));
-  context_.prelude.use_vector(scalar.dtype);
-  context_.prelude.use_vector(from);
   if (scalar.dtype == DType::kBool) {
     return "__builtin_convertvector(" + operand + " != 0, Mask)";
   }
@@ -246,7 +237,6 @@ std::string Block::cast_vector(const Scalar& scalar) {
     return "__builtin_convertvector(" + operand + " & 1, " + to + ")";
   }
   if (is_wrapped(from, scalar.dtype)) {
-    context_.prelude.use_vector(DType::kInt64);
     return "__builtin_convertvector(__builtin_convertvector(" + operand + ", " +
            std::string(vector_type(DType::kInt64)) + "), " + to + ")";
   }
@@ -269,7 +259,6 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     const int bytes = type == DType::kBool ? 4 : ir::size_of(type);
     if (bytes != 4) {
       const DType wide = bytes == 8 ? DType::kInt64 : bytes == 2 ? DType::kInt16 : DType::kInt8;
-      context_.prelude.use_vector(wide);
       condition =
           "__builtin_convertvector(" + condition + ", " + std::string(vector_type(wide)) + ")";
     }
@@ -288,7 +277,6 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     }
     std::string text = operands[0] + std::string(symbol) + operands[1];
     if (is_comparison(scalar.op)) {
-      context_.prelude.use_vector(compared);
       if (compared != DType::kBool && ir::size_of(compared) != 4) {
         return "__builtin_convertvector(" + text + ", Mask)";
       }
@@ -299,12 +287,10 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     case ScalarOp::kNegate: return "-(" + operands[0] + ")";
     case ScalarOp::kNot: return "~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
-    case ScalarOp::kFence: context_.prelude.use_fence(); return "fence(" + operands[0] + ")";
+    case ScalarOp::kFence: return "fence(" + operands[0] + ")";
     case ScalarOp::kIsNan:
       return "__builtin_convertvector(" + operands[0] + " != " + operands[0] + ", Mask)";
-    case ScalarOp::kRsqrt:
-      context_.prelude.use_function("sqrt", type);
-      return "1 / sqrt(" + operands[0] + ")";
+    case ScalarOp::kRsqrt: return "1 / sqrt(" + operands[0] + ")";
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum:
       // A bound that is not NaN needs no second test.
@@ -317,7 +303,6 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     default: break;
   }
   const std::string name(to_string(scalar.op));
-  context_.prelude.use_function(name, type);
   std::string arguments = operands[0];
   for (std::size_t i = 1; i < operands.size(); ++i) {
     arguments += ", " + operands[i];
@@ -349,7 +334,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
     case ScalarOp::kNot:
       return scalar.dtype == DType::kBool ? "!" + operands[0] : "(" + type + ")~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
-    case ScalarOp::kFence: context_.prelude.use_fence(); return "fence(" + operands[0] + ")";
+    case ScalarOp::kFence: return "fence(" + operands[0] + ")";
     case ScalarOp::kIsNan: return operands[0] + " != " + operands[0];
     case ScalarOp::kSqrt:
       return (scalar.dtype == DType::kFloat64 ? "__builtin_sqrt(" : "__builtin_sqrtf(") +
@@ -360,7 +345,6 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
     default: break;
   }
   const std::string name(to_string(scalar.op));
-  context_.prelude.use_function(name, scalar.dtype);
   if (scalar.op == ScalarOp::kCheckIndex) {
     return name + "(" + operands[0] + ", " + operands[1] + failure_argument() + ")";
   }

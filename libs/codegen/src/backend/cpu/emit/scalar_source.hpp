@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/emit/prelude.hpp"
+#include "backend/cpu/emit/type_names.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
 #include "schedule/row_buffers.hpp"
@@ -18,7 +18,6 @@ namespace kiln::codegen {
 struct TextContext {
   const LoopProgram& program;
   const LoopNest& kernel;
-  Prelude& prelude;
   LoopDepths& depths;
   SourceText& out;
   std::vector<ir::Expr>& sizes;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,7 @@ MathLibrary library_of(std::span<const Function> functions) {
   return {ir::DType::kFloat32, calls};
 }
 
-TEST_CASE("math functions are within 4 units in the last place", "[codegen][math_prelude]") {
+TEST_CASE("math functions are within 4 units in the last place", "[codegen][math]") {
   const MathLibrary library = library_of(kFunctions);
   constexpr std::uint32_t kStep = 4099;
   constexpr std::size_t kCount = (std::size_t{1} << 32) / kStep;
@@ -88,7 +89,7 @@ TEST_CASE("math functions are within 4 units in the last place", "[codegen][math
   }
 }
 
-TEST_CASE("powers are within 4 units in the last place", "[codegen][math_prelude]") {
+TEST_CASE("powers are within 4 units in the last place", "[codegen][math]") {
   const MathLibrary library(ir::DType::kFloat32, {{"pow", "pow(x, y)"}});
   const auto [x, y] = power_arguments<float>(-155, 130);
   const Worst worst = worst_power<double>(library, x, y);

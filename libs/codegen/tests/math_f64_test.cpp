@@ -85,7 +85,7 @@ std::vector<double> arguments() {
 }
 
 TEST_CASE("math functions of doubles are within 4 units in the last place",
-          "[codegen][math_prelude]") {
+          "[codegen][math]") {
   std::vector<MathLibrary::Function> calls;
   for (const Function& function : kFunctions) {
     const std::string name = function.name;
@@ -109,7 +109,7 @@ TEST_CASE("math functions of doubles are within 4 units in the last place",
   }
 }
 
-TEST_CASE("powers of doubles are within 4 units in the last place", "[codegen][math_prelude]") {
+TEST_CASE("powers of doubles are within 4 units in the last place", "[codegen][math]") {
   const bool fused = GENERATE(true, false);
   const MathLibrary library(ir::DType::kFloat64, {{"pow", "pow(x, y)"}}, fused);
   // Up to where they overflow or vanish, and a little beyond.

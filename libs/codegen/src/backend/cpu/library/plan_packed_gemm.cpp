@@ -1,7 +1,10 @@
+#include <array>
 #include <cstdint>
 
-#include "backend/cpu/kernels/packed_gemm_source.hpp"
-#include "backend/cpu/kernels/panel_lanes.hpp"
+#include "backend/cpu/kernel_headers.hpp"
+#include "backend/cpu/kernels/gemm_params.hpp"
+#include "backend/cpu/library/kernel_arguments.hpp"
+#include "backend/cpu/library/panel_lanes.hpp"
 #include "backend/cpu/packed_gemm.hpp"
 #include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
@@ -12,6 +15,13 @@ namespace kiln::codegen {
 using ir::Expr;
 
 namespace {
+
+// Rows of a tile, at most: with two vectors of a panel they need sixteen registers, which hides how
+// long an addition takes. AVX-512 takes elements of the lhs from memory, and has registers for
+// more.
+std::int64_t max_tile_rows(std::int64_t lanes) {
+  return is_avx512(lanes) ? 14 : 8;
+}
 
 // Depth of the parts of a product: equal, except for the last one.
 Expr kc_of(const GemmLayout& layout, const GemmTuning& tuning) {
@@ -61,32 +71,43 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
   const Expr packed = layout.packs_lhs * rounded_up(layout.m, 4) * layout.k;
   LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
   call.scratch = layout.lhs_batches() * packed;
-  call.parameters = {layout.batches,
-                     layout.lhs_batches(),
-                     layout.lhs_batch,
-                     layout.rhs_batch,
-                     layout.added_batch,
-                     layout.result_batch,
-                     layout.m,
-                     mr_of(layout, lanes),
-                     layout.k,
-                     kc_of(layout, tuning),
-                     layout.panels,
-                     panels_per_group(layout, tuning),
-                     layout.tail,
-                     layout.lhs_row,
-                     layout.lhs_k,
-                     layout.rhs_n,
-                     layout.rhs_k,
-                     layout.added_panel,
-                     layout.added_row,
-                     layout.result_panel,
-                     layout.result_row,
-                     packed,
-                     layout.packs_rhs ? 1 : 0,
-                     layout.adds ? 1 : 0,
-                     is_worth_threads(layout, target)};
+
+  KernelArguments<GemmParams> arguments;
+  const GemmParams& p = arguments.params;
+  arguments[p.batches] = layout.batches;
+  arguments[p.lhs_batches] = layout.lhs_batches();
+  arguments[p.lhs_batch_step] = layout.lhs_batch;
+  arguments[p.rhs_batch_step] = layout.rhs_batch;
+  arguments[p.addend_batch_step] = layout.added_batch;
+  arguments[p.result_batch_step] = layout.result_batch;
+  arguments[p.m] = layout.m;
+  arguments[p.mr] = mr_of(layout, lanes);
+  arguments[p.k] = layout.k;
+  arguments[p.kc] = kc_of(layout, tuning);
+  arguments[p.panels] = layout.panels;
+  arguments[p.panels_per_group] = panels_per_group(layout, tuning);
+  arguments[p.tail] = layout.tail;
+  arguments[p.lhs_row_step] = layout.lhs_row;
+  arguments[p.lhs_k_step] = layout.lhs_k;
+  arguments[p.rhs_column_step] = layout.rhs_n;
+  arguments[p.rhs_k_step] = layout.rhs_k;
+  arguments[p.addend_panel_step] = layout.added_panel;
+  arguments[p.addend_row_step] = layout.added_row;
+  arguments[p.result_panel_step] = layout.result_panel;
+  arguments[p.result_row_step] = layout.result_row;
+  arguments[p.packed_lhs] = packed;
+  arguments[p.packs_rhs] = layout.packs_rhs ? 1 : 0;
+  arguments[p.has_addend] = layout.adds ? 1 : 0;
+  arguments[p.is_parallel] = is_worth_threads(layout, target);
+  call.parameters = std::move(arguments).take();
   return call;
+}
+
+std::string packed_gemm_source(std::span<const std::int64_t> constants, const Target& target) {
+  const std::int64_t width = constants[0], lanes = panel_lanes(target, width);
+  const std::array<KernelConstant, 2> macros{
+      {{"KILN_PANEL_WIDTH", width}, {"KILN_MAX_TILE_ROWS", max_tile_rows(lanes)}}};
+  return hand_written_kernel("packed_gemm", static_cast<int>(lanes), macros);
 }
 
 }  // namespace kiln::codegen

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/packed_gemm_source.hpp"
+#include "backend/cpu/packed_gemm.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/packed_gemm.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/testing/catch2.hpp"
-#include "support/loaded_library.hpp"
-#include "support/math_library.hpp"
+#include "support/draws.hpp"
+#include "support/kernel_instances.hpp"
 
 namespace kiln::codegen {
 
@@ -24,7 +23,7 @@ class DrawnProduct {
  public:
   DrawnProduct(Draws& draws, std::int64_t width, bool reads_rows) {
     const auto number = [&](std::int64_t least, std::int64_t most) {
-      return least + static_cast<std::int64_t>(draws.bits() % (most - least + 1));
+      return draws.integer(least, most);
     };
     const bool in_panels = number(0, 1) == 1;
     const bool left_turned = number(0, 3) == 0;
@@ -58,13 +57,13 @@ class DrawnProduct {
     layout_.added_batch = Expr(layout_.added_row) * layout_.m;
     layout_.result_row = columns_ + number(0, 5);
     layout_.result_batch = Expr(layout_.result_row) * layout_.m;
-    left_ = numbers(draws, batches * rows * (depth + 3));
-    right_ = numbers(draws, batches * depth * columns_);
-    added_ = numbers(draws, batches * rows * columns_);
+    left_ = draws.floats(batches * rows * (depth + 3));
+    right_ = draws.floats(batches * depth * columns_);
+    added_ = draws.floats(batches * rows * columns_);
   }
 
   // The largest difference to the same in double, and infinity if it wrote beside the result.
-  [[nodiscard]] double error_of(const LoadedLibrary& library, const Target& target) {
+  [[nodiscard]] double error_of(HandWrittenKernel kernel, const Target& target) {
     constexpr float kUntouched = 1234.5F;
     const LibraryCall call = plan_packed_gemm(layout_, target);
     std::vector<long long> sizes;
@@ -81,8 +80,7 @@ class DrawnProduct {
     }
     buffers.push_back(result.data());
     buffers.push_back(room.data());
-    library.function<void(void* const*, const long long*)>("multiply")(buffers.data(),
-                                                                       sizes.data());
+    kernel(buffers.data(), sizes.data());
     const bool is_empty = value(layout_.m) == 0;
     double worst = 0;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(result.size()); ++i) {
@@ -101,14 +99,6 @@ class DrawnProduct {
   [[nodiscard]] std::int64_t value(const Expr& size) const { return size.evaluate(sizes_); }
 
  private:
-  static std::vector<float> numbers(Draws& draws, std::int64_t count) {
-    std::vector<float> result(count);
-    for (float& number : result) {
-      number = static_cast<float>(draws.between(-1, 1));
-    }
-    return result;
-  }
-
   [[nodiscard]] double element(std::int64_t batch, std::int64_t row, std::int64_t column) const {
     const GemmLayout& at = layout_;
     const std::int64_t left_begin = batch * value(at.lhs_batch);
@@ -130,19 +120,9 @@ class DrawnProduct {
   std::vector<float> left_, right_, added_;
 };
 
-TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
-  const Target native = resolve_target("native");
+TEST_CASE("one kernel multiplies matrices of every shape", "[codegen][product]") {
   for (const bool is_long : {false, true}) {
-    if (is_long && native.vector_bytes != 64) {
-      continue;  // Tiles that take factors from memory are AVX-512's.
-    }
     const Target target = {.vector_bytes = is_long ? 64 : 16, .panel_width = is_long ? 32 : 8};
-    std::string text = packed_gemm_source(target.vector_bytes / 4, target.panel_width);
-    const std::string mark = "KILN_KERNEL";
-    for (std::size_t at = 0; (at = text.find(mark)) != std::string::npos;) {
-      text.replace(at, mark.size(), "multiply");
-    }
-    const LoadedLibrary library(text, {"-O2", "-std=c++17", "-w", "-fopenmp"});
     Draws draws;
     for (int i = 0; i < 300; ++i) {
       DrawnProduct product(draws, target.panel_width, is_long);
@@ -150,7 +130,7 @@ TEST_CASE("one text multiplies matrices of every shape", "[codegen][product]") {
       CAPTURE(target.panel_width, i, product.value(at.batches), product.value(at.m), at.panels);
       CAPTURE(product.value(at.k), product.value(at.lhs_k), product.value(at.rhs_k));
       CAPTURE(at.m.is_constant(), at.k.is_constant(), at.tail, at.packs_rhs, at.adds);
-      CHECK(product.error_of(library, target) < 5e-4);
+      CHECK(product.error_of(is_long ? packed_gemm_16 : packed_gemm_4, target) < 5e-4);
     }
   }
 }

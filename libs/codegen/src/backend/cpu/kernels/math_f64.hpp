@@ -8,40 +8,34 @@
 // error. Nothing relies on fused multiplications: products that have to be exact are of numbers
 // with few enough bits.
 
-#include <array>
+#pragma once
 
-#include "backend/cpu/emit/power_source.hpp"
-#include "backend/cpu/emit/prelude.hpp"
-
-namespace kiln::codegen {
+#include "backend/cpu/kernels/vector.hpp"
 
 namespace {
 
-// The C library's function, lane by lane, of which compilers make one instruction.
-#define KILN_LANEWISE(name, builtin)                                    \
-  MathFunction{name,                                                    \
-               "halves",                                                \
-               "static inline HalfF64 " name                            \
-               "(HalfF64 x) {\n"                                        \
-               "  for (int i = 0; i < kLanes / 2; ++i) x[i] = " builtin \
-               "(x[i]);\n  return x;\n}\n"                              \
-               "static inline F64 " name "(F64 x) { return by_halves(x, " name "); }\n"}
+typedef double HalfF64 __attribute__((vector_size(4 * kLanes)));
 
-constexpr std::array kDoubleFunctions = {
-    MathFunction{"halves", "", R"(typedef double HalfF64 __attribute__((vector_size(4 * kLanes)));
 typedef long long HalfI64 __attribute__((vector_size(4 * kLanes)));
+
 typedef unsigned long long HalfU64 __attribute__((vector_size(4 * kLanes)));
-static inline HalfF64 splat_half(double x) { return x - HalfF64{}; }
+
+static inline HalfF64 splat_half(double x) {
+  return x - HalfF64{};
+}
+
 union Halves {
   F64 whole;
   HalfF64 half[2];
 };
+
 static inline F64 by_halves(F64 x, HalfF64 (*function)(HalfF64)) {
   Halves both{x};
   both.half[0] = function(both.half[0]);
   both.half[1] = function(both.half[1]);
   return both.whole;
 }
+
 static inline F64 by_halves(F64 x, F64 y, HalfF64 (*function)(HalfF64, HalfF64)) {
   Halves both{x};
   const Halves other{y};
@@ -49,26 +43,44 @@ static inline F64 by_halves(F64 x, F64 y, HalfF64 (*function)(HalfF64, HalfF64))
   both.half[1] = function(both.half[1], other.half[1]);
   return both.whole;
 }
+
 static inline bool every_lane_of_half(HalfI64 mask) {
   long long every = -1;
-  for (int i = 0; i < kLanes / 2; ++i) every &= mask[i];
+  for (int i = 0; i < kLanes / 2; ++i)
+    every &= mask[i];
   return every != 0;
 }
+
 static inline HalfF64 magnitude_of(HalfF64 x) {
   return (HalfF64)((HalfI64)x & 0x7fffffffffffffff);
 }
+
 static inline HalfF64 with_sign_of(HalfF64 x, HalfF64 y) {
   return (HalfF64)(((HalfI64)y & 0x7fffffffffffffff) | ((HalfI64)x & ~0x7fffffffffffffff));
 }
-)"},
 
-    KILN_LANEWISE("sqrt", "__builtin_sqrt"),
-    KILN_LANEWISE("floor", "__builtin_floor"),
-    KILN_LANEWISE("ceil", "__builtin_ceil"),
-    KILN_LANEWISE("round", "__builtin_nearbyint"),
-    KILN_LANEWISE("trunc", "__builtin_trunc"),
+// The C library's function, lane by lane, of which compilers make one instruction.
+#define KILN_LANEWISE_F64(name, builtin)  \
+  static inline HalfF64 name(HalfF64 x) { \
+    for (int i = 0; i < kLanes / 2; ++i)  \
+      x[i] = builtin(x[i]);               \
+    return x;                             \
+  }                                       \
+  static inline F64 name(F64 x) {         \
+    return by_halves(x, name);            \
+  }
 
-    MathFunction{"exp_reduced", "halves", R"(// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
+KILN_LANEWISE_F64(sqrt, __builtin_sqrt)
+
+KILN_LANEWISE_F64(floor, __builtin_floor)
+
+KILN_LANEWISE_F64(ceil, __builtin_ceil)
+
+KILN_LANEWISE_F64(round, __builtin_nearbyint)
+
+KILN_LANEWISE_F64(trunc, __builtin_trunc)
+
+// e^r - 1 on [-ln 2 / 2, ln 2 / 2].
 static inline HalfF64 exp_reduced(HalfF64 r) {
   const HalfF64 r2 = r * r;
   const HalfF64 r4 = r2 * r2;
@@ -79,13 +91,18 @@ static inline HalfF64 exp_reduced(HalfF64 r) {
   const HalfF64 p = (r4 * 2.504588935997486e-08 + high) * r4 + low;
   return (p * r + 0.5) * r2 + r;
 }
+
 // x = n ln 2 + r with n an integer, which is also in the last bits of `shifted`.
-struct ExpParts { HalfF64 shifted, r; };
+struct ExpParts {
+  HalfF64 shifted, r;
+};
+
 static inline ExpParts split_exp(HalfF64 x) {
   const HalfF64 shifted = x * 1.4426950408889634 + 6755399441055744.0;
   const HalfF64 n = shifted - 6755399441055744.0;
   return {shifted, (x - n * 0.6931471805598903) - n * 5.497923018708371e-14};
 }
+
 // x 2^n for n from -2000 to 2000. In two halves, so that subnormal results are rounded once and
 // large ones overflow.
 static inline HalfF64 scaled(HalfF64 x, HalfF64 shifted) {
@@ -93,36 +110,38 @@ static inline HalfF64 scaled(HalfF64 x, HalfF64 shifted) {
   const HalfU64 half = biased >> 1;
   return (x * (HalfF64)(half << 52)) * (HalfF64)((biased - half) << 52);
 }
-)"},
 
-    MathFunction{"exp", "exp_reduced", R"(static inline HalfF64 exp(HalfF64 x) {
+static inline HalfF64 exp(HalfF64 x) {
   x = x > 710.0 ? splat_half(710.0) : x;
   x = x < -746.0 ? splat_half(-746.0) : x;
   const ExpParts parts = split_exp(x);
   return scaled(exp_reduced(parts.r) + 1.0, parts.shifted);
 }
-static inline F64 exp(F64 x) { return by_halves(x, exp); }
-)"},
 
-    MathFunction{"exp2", "exp_reduced", R"(static inline HalfF64 exp2(HalfF64 x) {
+static inline F64 exp(F64 x) {
+  return by_halves(x, exp);
+}
+
+static inline HalfF64 exp2(HalfF64 x) {
   x = x > 1025.0 ? splat_half(1025.0) : x;
   x = x < -1076.0 ? splat_half(-1076.0) : x;
   const HalfF64 shifted = x + 6755399441055744.0;
   const HalfF64 r = (x - (shifted - 6755399441055744.0)) * 0.6931471805599453;
   return scaled(exp_reduced(r) + 1.0, shifted);
 }
-static inline F64 exp2(F64 x) { return by_halves(x, exp2); }
-)"},
 
-    MathFunction{"half_expm1", "exp_reduced", R"(// (e^x - 1) / 2 for x from -700 to 710.
+static inline F64 exp2(F64 x) {
+  return by_halves(x, exp2);
+}
+
+// (e^x - 1) / 2 for x from -700 to 710.
 static inline HalfF64 half_expm1(HalfF64 x) {
   const ExpParts parts = split_exp(x);
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3fe0000000000000);
   return scale * exp_reduced(parts.r) + (scale - 0.5);
 }
-)"},
 
-    MathFunction{"expm1", "half_expm1", R"(static inline HalfF64 expm1(HalfF64 x) {
+static inline HalfF64 expm1(HalfF64 x) {
   const HalfF64 given = x;
   x = x > 710.0 ? splat_half(710.0) : x;
   x = x < -40.0 ? splat_half(-40.0) : x;
@@ -131,12 +150,12 @@ static inline HalfF64 half_expm1(HalfF64 x) {
   // Tiny arguments, and the sign of zero.
   return magnitude_of(given) < 1e-17 ? given : result;
 }
-static inline F64 expm1(F64 x) { return by_halves(x, expm1); }
-)"},
 
-    MathFunction{"log_reduced",
-                 "halves",
-                 R"(// log(1 + f) for f from sqrt(1/2) - 1 to sqrt(2) - 1.
+static inline F64 expm1(F64 x) {
+  return by_halves(x, expm1);
+}
+
+// log(1 + f) for f from sqrt(1/2) - 1 to sqrt(2) - 1.
 static inline HalfF64 log_reduced(HalfF64 f) {
   const HalfF64 s = f / (f + 2.0);
   const HalfF64 z = s * s;
@@ -147,16 +166,23 @@ static inline HalfF64 log_reduced(HalfF64 f) {
   const HalfF64 half_square = 0.5 * f * f;
   return f - (half_square - s * (half_square + z * low));
 }
+
 // x = m 2^n with m from sqrt(1/2) to sqrt(2) and n = biased - 1023; x is positive and normal.
-struct LogParts { HalfF64 m; HalfU64 biased; };
+struct LogParts {
+  HalfF64 m;
+  HalfU64 biased;
+};
+
 static inline LogParts split_log(HalfF64 x) {
   const HalfU64 biased = ((HalfU64)x + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
   return {(HalfF64)((HalfU64)x - (biased << 52) + 0x3ff0000000000000), biased};
 }
+
 // The number that an exponent stands for; no vector unit converts it before AVX-512.
 static inline HalfF64 unbiased(HalfU64 biased) {
   return (HalfF64)(biased | 0x4330000000000000) - (4503599627370496.0 + 1023.0);
 }
+
 // The logarithm in another base: that of 2 there has two parts, that of e is `factor`.
 static inline HalfF64 log_to_base(HalfF64 x, double two, double two_low, double factor) {
   // Subnormals are scaled up first.
@@ -169,27 +195,32 @@ static inline HalfF64 log_to_base(HalfF64 x, double two, double two_low, double 
   result = x == 0.0 ? splat_half(-__builtin_inf()) : result;
   return x < 0.0 ? splat_half(__builtin_nan("")) : result;
 }
-)"},
 
-    MathFunction{"log", "log_reduced", R"(static inline HalfF64 log(HalfF64 x) {
+static inline HalfF64 log(HalfF64 x) {
   return log_to_base(x, 0.6931471805598903, 5.497923018708371e-14, 1.0);
 }
-static inline F64 log(F64 x) { return by_halves(x, log); }
-)"},
 
-    MathFunction{"log2", "log_reduced", R"(static inline HalfF64 log2(HalfF64 x) {
+static inline F64 log(F64 x) {
+  return by_halves(x, log);
+}
+
+static inline HalfF64 log2(HalfF64 x) {
   return log_to_base(x, 1.0, 0.0, 1.4426950408889634);
 }
-static inline F64 log2(F64 x) { return by_halves(x, log2); }
-)"},
 
-    MathFunction{"log10", "log_reduced", R"(static inline HalfF64 log10(HalfF64 x) {
+static inline F64 log2(F64 x) {
+  return by_halves(x, log2);
+}
+
+static inline HalfF64 log10(HalfF64 x) {
   return log_to_base(x, 0.30102999566395283, 2.8363394551044964e-14, 0.4342944819032518);
 }
-static inline F64 log10(F64 x) { return by_halves(x, log10); }
-)"},
 
-    MathFunction{"log1p", "log_reduced", R"(static inline HalfF64 log1p(HalfF64 x) {
+static inline F64 log10(F64 x) {
+  return by_halves(x, log10);
+}
+
+static inline HalfF64 log1p(HalfF64 x) {
   const HalfF64 u = 1.0 + x;
   const LogParts parts = split_log(u);
   // What was lost in 1 + x is as much of the mantissa as of u.
@@ -202,19 +233,23 @@ static inline F64 log10(F64 x) { return by_halves(x, log10); }
   result = x == -1.0 ? splat_half(-__builtin_inf()) : result;
   return x < -1.0 ? splat_half(__builtin_nan("")) : result;
 }
-static inline F64 log1p(F64 x) { return by_halves(x, log1p); }
-)"},
 
-    MathFunction{"tanh", "half_expm1", R"(static inline HalfF64 tanh(HalfF64 x) {
+static inline F64 log1p(F64 x) {
+  return by_halves(x, log1p);
+}
+
+static inline HalfF64 tanh(HalfF64 x) {
   HalfF64 t = magnitude_of(x);
   t = t > 20.0 ? splat_half(20.0) : t;
   t = half_expm1(t + t);
   return with_sign_of(x, t / (t + 1.0));
 }
-static inline F64 tanh(F64 x) { return by_halves(x, tanh); }
-)"},
 
-    MathFunction{"sigmoid", "exp_reduced", R"(static inline HalfF64 sigmoid(HalfF64 x) {
+static inline F64 tanh(F64 x) {
+  return by_halves(x, tanh);
+}
+
+static inline HalfF64 sigmoid(HalfF64 x) {
   x = x > 710.0 ? splat_half(710.0) : x;
   x = x < -746.0 ? splat_half(-746.0) : x;
   const ExpParts parts = split_exp(-x);
@@ -224,12 +259,12 @@ static inline F64 tanh(F64 x) { return by_halves(x, tanh); }
   const HalfF64 scale = (HalfF64)((2046 - half) << 52);
   return scale / ((exp_reduced(parts.r) + 1.0) * (HalfF64)((biased - half) << 52) + scale);
 }
-static inline F64 sigmoid(F64 x) { return by_halves(x, sigmoid); }
-)"},
 
-    MathFunction{"divide_by_one_plus_exp",
-                 "exp_reduced",
-                 R"(static inline HalfF64 divide_by_one_plus_exp(HalfF64 x, HalfF64 y) {
+static inline F64 sigmoid(F64 x) {
+  return by_halves(x, sigmoid);
+}
+
+static inline HalfF64 divide_by_one_plus_exp(HalfF64 x, HalfF64 y) {
   // Below, e^y is nothing beside 1, and above it is infinite; where y is NaN, x is too.
   y = y > 710.0 ? splat_half(710.0) : y;
   y = y < -700.0 ? splat_half(-700.0) : y;
@@ -237,11 +272,13 @@ static inline F64 sigmoid(F64 x) { return by_halves(x, sigmoid); }
   const HalfF64 scale = (HalfF64)(((HalfU64)parts.shifted << 52) + 0x3ff0000000000000);
   return x / ((exp_reduced(parts.r) + 1.0) * scale + 1.0);
 }
-static inline F64 divide_by_one_plus_exp(F64 x, F64 y) { return by_halves(x, y, divide_by_one_plus_exp); }
-)"},
 
-    // That is t times a polynomial; e to minus it is nothing beside 1 from 5.95 on.
-    MathFunction{"erf_exponent", "half_expm1", R"(// -log(1 - erf t) for t from 0 to 6.1.
+static inline F64 divide_by_one_plus_exp(F64 x, F64 y) {
+  return by_halves(x, y, divide_by_one_plus_exp);
+}
+
+// That is t times a polynomial; e to minus it is nothing beside 1 from 5.95 on.
+// -log(1 - erf t) for t from 0 to 6.1.
 static inline HalfF64 erf_exponent(HalfF64 t) {
   const HalfF64 t2 = t * t;
   const HalfF64 t4 = t2 * t2;
@@ -256,24 +293,25 @@ static inline HalfF64 erf_exponent(HalfF64 t) {
                       (t * -1.1727982244541843e-08 + 5.706665185743703e-07);
   const HalfF64 p17 = (t * 4.301341878493473e-11 - 3.760352823058921e-10) * t2 +
                       (t * 2.36030250490118e-09 - 1.0772396566832664e-08);
-  const HalfF64 p21 = t2 * -3.5917090799348e-15 +
-                      (t * 1.6146715678138733e-13 - 3.363970580611697e-12);
+  const HalfF64 p21 =
+      t2 * -3.5917090799348e-15 + (t * 1.6146715678138733e-13 - 3.363970580611697e-12);
   const HalfF64 p = ((p21 * t4 + p17) * t8 + (p13 * t4 + p9)) * t8 + (p5 * t4 + p1);
   return p * t2 + t * 1.1283791670955126;
 }
-)"},
 
-    MathFunction{"erf", "erf_exponent", R"(static inline HalfF64 erf(HalfF64 x) {
+static inline HalfF64 erf(HalfF64 x) {
   HalfF64 t = magnitude_of(x);
   t = t > 5.95 ? splat_half(5.95) : t;
   return with_sign_of(x, -2.0 * half_expm1(-erf_exponent(t)));
 }
-static inline F64 erf(F64 x) { return by_halves(x, erf); }
-)"},
 
-    // x itself or 0, less |x| times the tail of the normal distribution. Minus infinity gives NaN,
-    // as it does in ATen, and a zero has the sign of x.
-    MathFunction{"gelu", "erf_exponent", R"(static inline HalfF64 gelu(HalfF64 x) {
+static inline F64 erf(F64 x) {
+  return by_halves(x, erf);
+}
+
+// x itself or 0, less |x| times the tail of the normal distribution. Minus infinity gives NaN,
+// as it does in ATen, and a zero has the sign of x.
+static inline HalfF64 gelu(HalfF64 x) {
   const HalfF64 magnitude = magnitude_of(x);
   HalfF64 t = magnitude * 0.7071067811865476;
   const HalfI64 near = t < 6.1;
@@ -283,12 +321,12 @@ static inline F64 erf(F64 x) { return by_halves(x, erf); }
   const HalfF64 tail = magnitude * ((exp_reduced(parts.r) + 1.0) * scale);
   return with_sign_of(x, (x * 0.5 + magnitude * 0.5) - (HalfF64)((HalfI64)tail & near));
 }
-static inline F64 gelu(F64 x) { return by_halves(x, gelu); }
-)"},
 
-    MathFunction{"sin_reduced",
-                 "halves",
-                 R"(// Of r from -pi/4 to pi/4; the product keeps the sign of zero.
+static inline F64 gelu(F64 x) {
+  return by_halves(x, gelu);
+}
+
+// Of r from -pi/4 to pi/4; the product keeps the sign of zero.
 static inline HalfF64 sin_reduced(HalfF64 r) {
   const HalfF64 z = r * r;
   const HalfF64 z2 = z * z;
@@ -297,6 +335,7 @@ static inline HalfF64 sin_reduced(HalfF64 r) {
   const HalfF64 p = high * z2 + (z * 0.00833333333332237 - 0.16666666666666632);
   return r * (p * z + 1.0);
 }
+
 static inline HalfF64 cos_reduced(HalfF64 r) {
   const HalfF64 z = r * r;
   const HalfF64 z2 = z * z;
@@ -305,56 +344,133 @@ static inline HalfF64 cos_reduced(HalfF64 r) {
   const HalfF64 p = high * z2 + (z * -0.0013888888888874064 + 0.0416666666666666);
   return p * z2 - 0.5 * z + 1.0;
 }
+
 // sin(x + quarters pi/2) for |x| below a million: multiples of the first parts of pi/2 are exact.
 static inline HalfF64 sin_ahead(HalfF64 x, unsigned long long quarters) {
   const HalfF64 shifted = x * 0.6366197723675814 + 6755399441055744.0;
   const HalfF64 n = shifted - 6755399441055744.0;
-  const HalfF64 r = ((x - n * 1.5707963267341256) - n * 6.077100506303966e-11) -
-                    n * 2.0222662487959506e-21;
+  const HalfF64 r =
+      ((x - n * 1.5707963267341256) - n * 6.077100506303966e-11) - n * 2.0222662487959506e-21;
   const HalfU64 quarter = (HalfU64)shifted + quarters;
   const HalfF64 value = (quarter & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
   return (HalfF64)((HalfU64)value ^ ((quarter & 2) << 62));
 }
+
 static inline bool all_below(F64 x, double limit) {
   const Halves both{x};
   return every_lane_of_half((magnitude_of(both.half[0]) < limit) &
                             (magnitude_of(both.half[1]) < limit));
 }
-)"},
 
-    MathFunction{
-        "sin", "sin_reduced", R"(__attribute__((noinline, cold)) static void sin_of_large(F64& x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_sin(x[i]);
+__attribute__((noinline, cold)) static void sin_of_large(F64& x) {
+  for (int i = 0; i < kLanes; ++i)
+    x[i] = __builtin_sin(x[i]);
 }
-static inline HalfF64 sin(HalfF64 x) { return sin_ahead(x, 0); }
+
+static inline HalfF64 sin(HalfF64 x) {
+  return sin_ahead(x, 0);
+}
+
 static inline F64 sin(F64 x) {
-  if (all_below(x, 1e6)) return by_halves(x, sin);
+  if (all_below(x, 1e6))
+    return by_halves(x, sin);
   sin_of_large(x);
   return x;
 }
-)"},
 
-    MathFunction{
-        "cos", "sin_reduced", R"(__attribute__((noinline, cold)) static void cos_of_large(F64& x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = __builtin_cos(x[i]);
+__attribute__((noinline, cold)) static void cos_of_large(F64& x) {
+  for (int i = 0; i < kLanes; ++i)
+    x[i] = __builtin_cos(x[i]);
 }
-static inline HalfF64 cos(HalfF64 x) { return sin_ahead(x, 1); }
+
+static inline HalfF64 cos(HalfF64 x) {
+  return sin_ahead(x, 1);
+}
+
 static inline F64 cos(F64 x) {
-  if (all_below(x, 1e6)) return by_halves(x, cos);
+  if (all_below(x, 1e6))
+    return by_halves(x, cos);
   cos_of_large(x);
   return x;
 }
-)"},
 
-    MathFunction{"pow", "exp_reduced log_reduced", kPowerOfDoubles},
+// The logarithm times y has as many bits behind the point as a double has in all: it is the sum of
+// two numbers, and the first has half the bits, so that its products are exact.
+struct TwoDoubles {
+  HalfF64 high, low;
 };
 
-#undef KILN_LANEWISE
-
-}  // namespace
-
-std::span<const MathFunction> double_functions() {
-  return kDoubleFunctions;
+static inline HalfF64 first_bits(HalfF64 x) {
+  return (HalfF64)((HalfU64)x & 0xfffffffff8000000);
 }
 
-}  // namespace kiln::codegen
+// For positive normal x.
+static inline TwoDoubles exact_log2(HalfF64 x) {
+  const LogParts parts = split_log(x);
+  // s = (m - 1) / (m + 1)
+  const HalfF64 sum = parts.m + 1.0;
+  const HalfF64 sum_high = first_bits(sum);
+  const HalfF64 sum_low = parts.m - (sum_high - 1.0);
+  const HalfF64 inverse = 1.0 / sum;
+  const HalfF64 s = (parts.m - 1.0) * inverse;
+  const HalfF64 s_high = first_bits(s);
+  const HalfF64 s_low = (((parts.m - 1.0) - s_high * sum_high) - s_high * sum_low) * inverse;
+  // log m = 2/3 s (3 + z + z^2 p(z)) with z = s^2
+  const HalfF64 z = s * s;
+  const HalfF64 z2 = z * z;
+  const HalfF64 high = z2 * 0.19794783533962235 + (z * 0.19885195821894433 + 0.23080137298250838);
+  const HalfF64 p = (high * z2 + (z * 0.2727267652288106 + 0.3333333378019723)) * z2 +
+                    (z * 0.42857142855147634 + 0.6000000000000338);
+  const HalfF64 rest = p * z2 + s_low * (s_high + s);
+  const HalfF64 square = s_high * s_high;
+  const HalfF64 t_high = first_bits((square + 3.0) + rest);
+  const HalfF64 t_low = rest - ((t_high - 3.0) - square);
+  const HalfF64 product = s_high * t_high;
+  const HalfF64 product_low = s_low * t_high + t_low * s;
+  const HalfF64 log_high = first_bits(product + product_low);
+  const HalfF64 log_low = product_low - (log_high - product);
+  // Times 2/3 / log 2.
+  const HalfF64 binary = log_high * 0.9617966860532761;
+  const HalfF64 binary_low = log_high * 7.872699542894897e-09 + log_low * 0.9617966939259756;
+  const HalfF64 n = unbiased(parts.biased);
+  const HalfF64 result = first_bits((binary + binary_low) + n);
+  return {result, binary_low - ((result - n) - binary)};
+}
+
+static inline HalfF64 pow(HalfF64 x, HalfF64 y) {
+  const TwoDoubles log2_x = exact_log2(x);
+  const HalfF64 y_high = first_bits(y);
+  const HalfF64 high = y_high * log2_x.high;
+  const HalfF64 low = (y - y_high) * log2_x.high + y * log2_x.low;
+  const HalfF64 exponent = high + low;
+  const HalfI64 over = exponent > 1025.0, under = exponent < -1076.0;
+  const HalfF64 shifted = exponent + 6755399441055744.0;
+  const HalfF64 r = ((high - (shifted - 6755399441055744.0)) + low) * 0.6931471805599453;
+  HalfF64 result = scaled(exp_reduced(r) + 1.0, shifted);
+  result = over ? splat_half(__builtin_inf()) : result;
+  return (under | (x == 0.0)) ? splat_half(0.0) : result;
+}
+
+// Positive numbers and finite exponents, and zero where the result is zero.
+static inline HalfI64 is_plain_power(HalfF64 x, HalfF64 y) {
+  const HalfI64 normal = (x >= 2.2250738585072014e-308) & (x < __builtin_inf());
+  const HalfI64 zero = ((HalfI64)x == 0) & (y > 0.0);
+  return (normal | zero) & (magnitude_of(y) < __builtin_inf());
+}
+
+__attribute__((noinline, cold)) static void any_power(F64& x, const F64& y) {
+  for (int i = 0; i < kLanes; ++i)
+    x[i] = __builtin_pow(x[i], y[i]);
+}
+
+static inline F64 pow(F64 x, F64 y) {
+  const Halves xs{x}, ys{y};
+  const HalfI64 plain =
+      is_plain_power(xs.half[0], ys.half[0]) & is_plain_power(xs.half[1], ys.half[1]);
+  if (every_lane_of_half(plain))
+    return by_halves(x, y, pow);
+  any_power(x, y);
+  return x;
+}
+
+}  // namespace

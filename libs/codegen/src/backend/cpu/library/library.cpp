@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/library.hpp"
+#include "backend/cpu/library/library.hpp"
 
 #include <array>
 #include <cstdint>
@@ -6,9 +6,8 @@
 #include <string_view>
 
 #include "backend/cpu/attention.hpp"
-#include "backend/cpu/kernels/convolution_source.hpp"
-#include "backend/cpu/kernels/packed_gemm_source.hpp"
-#include "backend/cpu/kernels/panel_lanes.hpp"
+#include "backend/cpu/library/plan_convolution.hpp"
+#include "backend/cpu/packed_gemm.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {
@@ -16,16 +15,12 @@ namespace {
 
 using Constants = std::span<const std::int64_t>;
 
-std::string gemm_source(Constants constants, const Target& target) {
-  return packed_gemm_source(panel_lanes(target, constants[0]), constants[0]);
-}
-
 struct LibraryEntry {
   std::string_view operation;
   std::string (*source)(Constants constants, const Target& target);
 };
 constexpr std::array<LibraryEntry, 4> kLibrary = {
-    {{"packed_gemm", gemm_source},
+    {{"packed_gemm", packed_gemm_source},
      {"packed_convolution", packed_convolution_source},
      {"winograd_convolution", winograd_source},
      {"attention", attention_source}}};

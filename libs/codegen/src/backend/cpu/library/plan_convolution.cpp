@@ -1,0 +1,49 @@
+#include "backend/cpu/library/plan_convolution.hpp"
+
+#include <vector>
+
+#include "backend/cpu/library/panel_lanes.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
+// too; AVX-512 does not have to.
+constexpr std::int64_t kFewPixels = 8;
+constexpr std::int64_t kManyPixels = 12;
+
+}  // namespace
+
+std::int64_t most_pixels(std::int64_t width, const Target& target) {
+  return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
+}
+
+ConvolutionTasks split_convolution(const Expr& bands,
+                                   std::int64_t panels,
+                                   std::int64_t enough,
+                                   const ConvolutionTuning& tuning) {
+  ConvolutionTasks tasks{.bands = bands};
+  for (std::int64_t groups = 1; panels / (2 * groups) >= tuning.min_panels; groups *= 2) {
+    // Twice as many, while there are too few.
+    const Expr is_enough = is_at_least(bands * Expr(groups), enough);
+    tasks.groups = tasks.groups + Expr(groups) * (Expr(1) - is_enough);
+  }
+  return tasks;
+}
+
+std::string convolution_source(std::string_view name,
+                               const ConvolutionVariant& variant,
+                               const Target& target,
+                               std::initializer_list<KernelConstant> more) {
+  std::vector<KernelConstant> macros{{"KILN_PANEL_WIDTH", variant.width},
+                                     {"KILN_TILE_PIXELS", variant.pixels},
+                                     {"KILN_MAX_CHANNELS", kMostConvolutionChannels},
+                                     {"KILN_HAS_BIAS", variant.adds ? 1 : 0}};
+  macros.insert(macros.end(), more);
+  return hand_written_kernel(name, static_cast<int>(panel_lanes(target, variant.width)), macros);
+}
+
+}  // namespace kiln::codegen

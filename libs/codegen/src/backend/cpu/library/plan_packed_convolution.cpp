@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "backend/cpu/library/plan_convolution.hpp"
+#include "backend/cpu/size_choice.hpp"
+#include "loop/typical_size.hpp"
+
+namespace kiln::codegen {
+
+using ir::Expr;
+
+namespace {
+
+// How many pixels a tile has: the most, or those that leave least to do for nothing. Another number
+// is another text to compile, so little is not worth it.
+std::int64_t tile_pixels(std::int64_t all, std::int64_t most, const ConvolutionTuning& tuning) {
+  const auto work = [&](std::int64_t pixels) { return (all + pixels - 1) / pixels * pixels; };
+  std::int64_t best = most;
+  for (std::int64_t pixels = most - 1; pixels >= kFewestPixels; --pixels) {
+    best = work(pixels) + work(best) / tuning.worth_another_source <= work(best) ? pixels : best;
+  }
+  return best;
+}
+
+}  // namespace
+
+LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
+  const ConvolutionTuning& tuning = tuning_of(target).convolution;
+  const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
+  const std::int64_t most = most_pixels(layout.width, target);
+  const std::int64_t band =
+      std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.band_pixels);
+  const ConvolutionTasks tasks =
+      split_convolution(ceil_div(layout.pixels(), band), layout.panels, tuning.min_tasks, tuning);
+  KernelArguments<ConvolutionParams> arguments;
+  set_convolution_arguments(arguments, arguments.params, layout, tasks, target);
+  return {.operation = "packed_convolution",
+          .constants = {layout.width,
+                        tile_pixels(typical_size(layout.pixels()), most, tuning),
+                        layout.adds ? 1 : 0},
+          .parameters = std::move(arguments).take()};
+}
+
+std::string packed_convolution_source(std::span<const std::int64_t> constants,
+                                      const Target& target) {
+  return convolution_source(
+      "packed_convolution",
+      {.width = constants[0], .pixels = constants[1], .adds = constants[2] != 0},
+      target);
+}
+
+}  // namespace kiln::codegen
