@@ -70,8 +70,8 @@ class CudaGraph final : public DeviceGraph {
     const CUDAStream stream = stream_.on(device_);
     const CUDAStreamGuard guard(stream);
     const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
-    begin(pool);
     try {
+      begin(pool);  // which wants memory of its own
       work(stream.stream());
       graph_->capture_end();
     } catch (...) {
@@ -119,7 +119,8 @@ class CudaGraph final : public DeviceGraph {
   }
 
   // libtorch's graph leaves its allocator in the middle of a capture that failed, and the allocator
-  // goes on asking the graph, which therefore stays.
+  // goes on asking the graph, which therefore stays. Nor could an older one be destroyed that found
+  // no memory when it began.
   void abandon(c10::MempoolId_t pool, CUDAStream stream) {
     namespace allocator = c10::cuda::CUDACachingAllocator;
     cudaGraph_t broken = nullptr;
@@ -130,7 +131,7 @@ class CudaGraph final : public DeviceGraph {
     try {
       allocator::endAllocateToPool(device_, pool);
       allocator::releasePool(device_, pool);
-    } catch (const std::exception&) {  // it had ended already
+    } catch (const std::exception&) {  // it had ended already, or not begun
     }
     graph_->reset();
     static_cast<void>(graph_.release());
