@@ -1,191 +1,171 @@
-"""Whole models in bfloat16 on a GPU: a package of Kiln beside torch.compile and eager.
+"""./dev bench cuda models: whole models in bfloat16 on a GPU, packages of Kiln beside what PyTorch makes of them.
+
+usage: run.py KILN [NAME...] [--check] [--minutes M] [--prepare] [--folder DIRECTORY] [--json FILE] [--svg FILE]
 
 Each is exported on the CPU and compiled by `kiln compile --device cuda`. "plain" is the package in PyTorch's
-own aoti_load_package beside torch.compile's default mode; "graphs" is `kiln bench --cuda-graphs on` beside
-mode="reduce-overhead". Times are medians in milliseconds, each call until the device has done it; "busy" is
-what the device itself took, "compile" is in seconds. Errors are relative to the same model in float32.
+own aoti_load_package, beside AOTInductor's package there and beside torch.compile's default mode; "graphs" is
+`kiln bench --cuda-graphs on` beside mode="reduce-overhead". Times are medians of calls in milliseconds, each until
+the device has done it; "busy" is what the device itself takes. Memory is what the driver says a process takes during
+calls, its context included. "load" is aoti_load_package; compiles are cold, torch.compile's is its first call.
+Errors are relative to the same model in float64.
 
-usage: cuda_models.py KILN [NAME...] [--json FILE]
+Each peer runs in a process of its own: one that crashes or takes too long is a line that says so. Exports and
+AOTInductor's compiles, of all models at once, come first; --prepare does only those, and a later run with the same
+--folder goes on from there. No step begins after --minutes, and what was found is written after each one.
+
+--check fails where a target is missed, but for what is written off with its reason (targets.py).
 """
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-warnings.filterwarnings("ignore")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import device_memory  # noqa: E402
+import targets  # noqa: E402
+from charts import ratio_bars  # noqa: E402: one folder up
+from examples import EXAMPLES, MEASURED  # noqa: E402
+from processes import Deadline, Step, reason_in, run  # noqa: E402
 
-import torch
-import torch._inductor
-from torch import nn
-from torch.profiler import ProfilerActivity, profile
-
-
-class Output(nn.Module):
-    """One output of a model that has several."""
-
-    def __init__(self, model, call):
-        super().__init__()
-        self.model, self.call = model, call
-
-    def forward(self, x):
-        return self.call(self.model, x)
+# What one step may take, in seconds. AOTInductor's compile has an option of its own.
+MOST = 150
+CORES_FOR_A_COMPILE = 3
 
 
-def gpt2(batch):
-    import transformers
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False))
-    return Output(model, lambda m, x: m(input_ids=x).logits), torch.randint(50000, (batch, 128))
+def prepare(steps, options, deadline):
+    """Archives for Kiln, and AOTInductor's packages, as many at once as there are cores for."""
+    if options.device == "cuda":
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(CORES_FOR_A_COMPILE))
+    work = [(step, "export", "archive.pt2", MOST) for step in steps]
+    work += [(step, "compile AOTInductor", "aotinductor.pt2", options.compile_seconds) for step in steps]
+
+    def do(job):
+        step, what, made, seconds = job
+        if (step.folder / made).exists():
+            return None
+        found = step.run(what, min(seconds, deadline.left()))
+        return f"{step.name}: {what}: {found['failed']}" if "failed" in found else None
+
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // CORES_FOR_A_COMPILE)) as pool:
+        for failure in filter(None, pool.map(do, work)):
+            print(failure, file=sys.stderr, flush=True)
 
 
-def bert():
-    import transformers
-    model = transformers.BertModel(transformers.BertConfig())
-    return Output(model, lambda m, x: m(input_ids=x).last_hidden_state), torch.randint(30000, (8, 128))
+def compile_package(kiln, step, seconds):
+    """Seconds that Kiln takes for the package."""
+    start = time.perf_counter()
+    failure = run([kiln, "compile", step.folder / "archive.pt2", "-o", step.folder / "kiln.pt2", "--device",
+                   step.device, "--no-cache"], step.folder / "compile kiln.log", seconds)
+    return {"failed": failure} if failure else {"compile_s": time.perf_counter() - start}
 
 
-def vit():
-    import transformers
-    model = transformers.ViTModel(transformers.ViTConfig())
-    return Output(model, lambda m, x: m(pixel_values=x).last_hidden_state), torch.randn(8, 3, 224, 224)
-
-
-def resnet18():
-    import timm
-    return timm.create_model("resnet18"), torch.randn(32, 3, 224, 224)
-
-
-def llama():
-    import transformers
-    config = transformers.LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=8,
-                                      num_attention_heads=16, num_key_value_heads=4, use_cache=False)
-    return Output(transformers.LlamaForCausalLM(config), lambda m, x: m(input_ids=x).logits), torch.randint(
-        30000, (8, 256))
-
-
-def perceptron():
-    layers = [nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024), nn.LayerNorm(1024)]
-    return nn.Sequential(*layers), torch.randn(1024, 1024)
-
-
-MODELS = {"gpt2 8x128": lambda: gpt2(8), "gpt2 1x128": lambda: gpt2(1), "bert 8x128": bert, "vit 8x224": vit,
-          "llama 8x256": llama, "resnet18 32x224": resnet18, "perceptron": perceptron}
-
-
-def milliseconds(function, x):
-    times = []
-    for call in range(35):
-        start = time.perf_counter()
-        function(x)
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return sorted(times[5:])[15] * 1e3
-
-
-def busy_milliseconds(function, x):
-    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        for _ in range(5):
-            function(x)
-        torch.cuda.synchronize()
-    return sum(event.self_device_time_total for event in recorded.key_averages()) / 5e3
-
-
-def compile_package(kiln, model, x, folder):
-    archive, package = folder / "archive.pt2", folder / "package.pt2"
-    torch.export.save(torch.export.export(model, (x,), strict=False), archive)
-    start = time.time()
-    subprocess.run([kiln, "compile", archive, "-o", package, "--device", "cuda", "--no-cache"], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return package, time.time() - start
-
-
-def replayed_milliseconds(kiln, package):
-    done = subprocess.run([kiln, "bench", package, "--cuda-graphs", "on", "--instances", "1", "--seconds", "0.5", "--json"],
-                          check=True, capture_output=True, text=True)
+def replay(kiln, step, seconds):
+    """What `kiln bench` says of calls that are replayed."""
+    if seconds <= 0:
+        return {"failed": "no time was left"}
+    graphs = "on" if step.device == "cuda" else "off"
+    with step.watch() as watch:
+        try:
+            done = subprocess.run([kiln, "bench", step.folder / "kiln.pt2", "--cuda-graphs", graphs, "--instances", "1",
+                                   "--seconds", "0.5", "--json"], capture_output=True, text=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"took more than {seconds:.3g} s"}
+    if done.returncode != 0:
+        return {"failed": " ".join(done.stderr.split())[-300:] or f"ended with {done.returncode}"}
     measured = json.loads(done.stdout)
-    if measured.get("cuda_graphs", {}).get("refusals"):
-        raise RuntimeError(f"not captured: {measured['cuda_graphs']['refusals']}")
-    return measured["p50_us"] / 1e3
+    if refusals := measured.get("cuda_graphs", {}).get("refusals"):
+        return {"failed": f"not captured: {refusals[0]}"}
+    return {"ms": measured["p50_us"] / 1e3} | ({"memory": watch.most} if watch else {})
 
 
-def compiled(model, x, **options):
-    """What torch.compile makes, and the seconds of its first call."""
-    torch._dynamo.reset()
-    function = torch.compile(model, **options)
-    start = time.time()
-    function(x)
-    torch.cuda.synchronize()
-    return function, time.time() - start
+def measure(kiln, step, deadline, written):
+    """One model, a step after the other; `written` is told of each."""
+    found = {}
+    left = lambda: min(MOST, deadline.left())
+
+    def note(key, value):
+        found[key] = value
+        written(found)
+
+    compiled = compile_package(kiln, step, left())
+    if "failed" in compiled:
+        note("kiln", compiled)
+        return found
+    note("kiln graphs", replay(kiln, step, left()))
+    note("kiln", step.run("kiln", left()) | compiled)
+    note("torch.compile", step.run("torch.compile", left()))
+    note("reduce-overhead", step.run("reduce-overhead", left()))
+    note("AOTInductor", aotinductor(step, left()))
+    return found
 
 
-def error_of(found, exact):
-    return ((found.float() - exact).norm() / exact.norm()).item()
+def aotinductor(step, seconds):
+    compiled = step.folder / "compile AOTInductor.json"
+    if not (step.folder / "aotinductor.pt2").exists():
+        reason = reason_in(step.folder / "compile AOTInductor.log") or "no package was made in time"
+        return {"failed": f"compile: {reason[:300]}"}
+    return step.run("AOTInductor", seconds) | (json.loads(compiled.read_text()) if compiled.exists() else {})
 
 
-def example(name):
-    """A model in bfloat16, and what it is called with."""
-    torch.manual_seed(0)
-    model, x = MODELS[name]()
-    return model.eval().to(torch.bfloat16), x.to(torch.bfloat16) if x.is_floating_point() else x
+def machine(device):
+    import torch
+    name = torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else "CPU"
+    return {"device": name, "torch": torch.__version__, "date": time.strftime("%Y-%m-%d")}
 
 
-def measure(kiln, name, folder):
-    model, x = example(name)
-    package, seconds = compile_package(kiln, model, x, folder)
-    result = {"compile_s": seconds, "graphs": replayed_milliseconds(kiln, package)}
-    ours = torch._inductor.aoti_load_package(str(package))
-    model, x = model.cuda(), x.cuda()
-    eager_result, found = model(x).clone(), ours(x).clone()
-    exact = model.float()(x.float() if x.is_floating_point() else x)
-    model = model.to(torch.bfloat16)
-    result |= {"error": error_of(found, exact), "eager_error": error_of(eager_result, exact),
-               "plain": milliseconds(ours, x), "busy": busy_milliseconds(ours, x), "eager": milliseconds(model, x)}
-    theirs, result["torch_compile_s"] = compiled(model, x)
-    result |= {"torch_plain": milliseconds(theirs, x), "torch_busy": busy_milliseconds(theirs, x)}
-    theirs, _ = compiled(model, x, mode="reduce-overhead")
-    result["torch_graphs"] = milliseconds(theirs, x)
-    return result
-
-
-def row(name, found):
-    return (f"{name:16} {found['graphs']:6.3f} {found['torch_graphs']:6.3f} "
-            f"{found['torch_graphs'] / found['graphs']:5.2f}  {found['plain']:6.3f} {found['torch_plain']:6.3f} "
-            f"{found['torch_plain'] / found['plain']:5.2f}  {found['eager']:6.3f}  {found['busy']:6.3f} "
-            f"{found['torch_busy']:6.3f}  {found['compile_s']:7.1f} {found['torch_compile_s']:5.1f}  "
-            f"{found['error']:.1e} {found['eager_error']:.1e}")
-
-
-def geometric_mean(numbers):
-    return math.exp(sum(math.log(number) for number in numbers) / len(numbers))
-
-
-@torch.no_grad()
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kiln")
-    parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
-    parser.add_argument("--json")
-    args = parser.parse_args()
-    print(f"{'':16} {'graphs':>6} {'torch':>6} {'ratio':>5}  {'plain':>6} {'torch':>6} {'ratio':>5}  {'eager':>6}  "
-          f"{'busy':>6} {'torch':>6}  {'compile':>7} {'torch':>5}  {'error':>7} {'eager':>7}")
-    results = {}
-    for name in args.names or MODELS:
-        with tempfile.TemporaryDirectory() as folder:
-            found = results[name] = measure(args.kiln, name, Path(folder))
-        print(row(name, found), flush=True)
-        if args.json:
-            Path(args.json).write_text(json.dumps(results, indent=2) + "\n")
-    for mode, peer in (("graphs", "reduce-overhead"), ("plain", "torch.compile")):
-        ratios = [found[f"torch_{mode}"] / found[mode] for found in results.values()]
-        print(f"{mode}: geometric mean {geometric_mean(ratios):.2f}x of {peer}, least {min(ratios):.2f}x")
+    parser.add_argument("kiln", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXAMPLES))
+    parser.add_argument("--check", action="store_true", help="fail where a target of docs/cuda.md is missed")
+    parser.add_argument("--minutes", type=float, default=30, help="all of it is over by then")
+    parser.add_argument("--prepare", action="store_true", help="only export, and compile AOTInductor's packages")
+    parser.add_argument("--compile-seconds", type=float, default=300, help="for AOTInductor's compile of one model")
+    parser.add_argument("--folder", type=Path, help="keep archives and packages there")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script itself")
+    parser.add_argument("--json", type=Path, default="build/bench-cuda-models.json")
+    parser.add_argument("--svg", type=Path, default="build/bench-cuda-models.svg")
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in EXAMPLES:
+            parser.error(f"there is no {name}; known are {', '.join(EXAMPLES)}")
+    return options
+
+
+def main():
+    options = parse()
+    deadline = Deadline(options.minutes)
+    used = device_memory.usage() if options.device == "cuda" else None
+    results = {"machine": machine(options.device), "models": {}}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (options.folder or Path(temporary)).resolve()
+        steps = [Step(name, folder / name.replace(" ", "-"), options.device, used) for name in options.names or MEASURED]
+        prepare(steps, options, deadline)
+        if options.prepare:
+            return 0
+        print(targets.HEAD)
+        for step in steps:
+            def write(found, name=step.name):
+                results["models"][name] = found
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.write_text(json.dumps(results, indent=2) + "\n")
+            print(targets.described(step.name, measure(options.kiln, step, deadline, write)), flush=True)
+    models = results["models"]
+    if rows := targets.drawn(models):
+        options.svg.write_text(ratio_bars(rows))
+    print("\n".join(targets.means(models)))
+    failed = False
+    for miss in targets.missed(models):
+        failed = failed or not miss.reason
+        print(f"written off ({miss.reason}): {miss.text}" if miss.reason else f"missed: {miss.text}", file=sys.stderr)
+    return 1 if failed and options.check else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
