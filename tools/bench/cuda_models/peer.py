@@ -68,14 +68,19 @@ def milliseconds(function, x, calls=50):
         return statistics.median(seconds_of(function, x)[1] for _ in range(calls if ON_GPU else 3)) * 1e3
 
 
-def busy_milliseconds(function, x):
-    """What the device itself takes for a call."""
+def note_kernels(function, x, calls=5, most=12):
+    """What the device itself takes for a call, and which kernels take most of it."""
+    if not ON_GPU:
+        return
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        for _ in range(5):
+        for _ in range(calls):
             function(x)
         synchronize()
-    return sum(event.self_device_time_total for event in recorded.key_averages()) / 5e3
+    events = sorted(recorded.key_averages(), key=lambda event: -event.self_device_time_total)
+    found["busy_ms"] = sum(event.self_device_time_total for event in events) / 1e3 / calls
+    found["kernels"] = [{"name": event.key[:100], "ms": event.self_device_time_total / 1e3 / calls,
+                         "launches": event.count / calls} for event in events[:most]]
 
 
 def export():
@@ -100,8 +105,7 @@ def load(package, x):
     result, seconds = seconds_of(loaded, x)
     found["first_ms"] = seconds * 1e3
     found["ms"] = milliseconds(loaded, x)
-    if ON_GPU:
-        found["busy_ms"] = busy_milliseconds(loaded, x)
+    note_kernels(loaded, x)
     return result.clone()
 
 
@@ -127,8 +131,7 @@ def measure_torch_compile():
     compiled = torch.compile(model)
     found["compile_s"] = seconds_of(compiled, x)[1]
     found["ms"] = milliseconds(compiled, x)
-    if ON_GPU:
-        found["busy_ms"] = busy_milliseconds(compiled, x)
+    note_kernels(compiled, x)
 
 
 def measure_reduce_overhead():
