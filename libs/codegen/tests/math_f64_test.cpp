@@ -84,8 +84,7 @@ std::vector<double> arguments() {
   return values;
 }
 
-TEST_CASE("math functions of doubles are within 4 units in the last place",
-          "[codegen][math]") {
+TEST_CASE("math functions of doubles are within 4 units in the last place", "[codegen][math]") {
   std::vector<MathLibrary::Function> calls;
   for (const Function& function : kFunctions) {
     const std::string name = function.name;

@@ -186,7 +186,8 @@ TEST_CASE("a row of elements from anywhere is walked without dividing", "[codege
   REQUIRE(results[0].kernels().size() == 1);
   CHECK_THAT(results[0].kernels()[0].source, contains("o < 24") && !contains("% 33"));
   // 64-bit numbers fill a register with half as many lanes.
-  CHECK_THAT(kernels_of(ir::parse(text), {.vector_bytes = 64})[0].source, contains("KILN_LANES 8\n"));
+  CHECK_THAT(kernels_of(ir::parse(text), {.vector_bytes = 64})[0].source,
+             contains("KILN_LANES 8\n"));
 }
 
 TEST_CASE("an mlp is two products and one kernel between them", "[codegen][schedule]") {
