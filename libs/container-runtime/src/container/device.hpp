@@ -99,7 +99,7 @@ class DeviceEvent {
  private:
   [[maybe_unused]] void* context_ = nullptr;
   [[maybe_unused]] void* event_ = nullptr;
-  [[maybe_unused]] void* stream_ = nullptr;
+  [[maybe_unused]] unsigned long long stream_id_ = 0;  // Of the stream it was recorded in.
 };
 
 }  // namespace kiln::container

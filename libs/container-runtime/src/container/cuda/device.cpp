@@ -170,17 +170,26 @@ void DeviceEvent::make(const Device& device) {
   context_ = device.context_;
 }
 
+// 0 if it cannot be told. A handle does not tell streams apart: a new stream may get that of one
+// that was destroyed.
+static unsigned long long id_of_stream(void* stream) noexcept {
+  unsigned long long id = 0;
+  const auto get_id = cuda::driver().stream_get_id;
+  return get_id != nullptr && get_id(stream, &id) == cuda::kSuccess ? id : 0;
+}
+
 void DeviceEvent::order_before(const DeviceScope& scope) {
-  if (scope.stream() != stream_) {  // else they are in order already
+  const unsigned long long id = id_of_stream(scope.stream());
+  if (id == 0 || id != stream_id_) {  // else they are in order already
     cuda::require(cuda::driver().stream_wait_event(scope.stream(), event_, 0),
                   "a stream cannot wait for the instance's last run");
   }
 }
 
 void DeviceEvent::record(const DeviceScope& scope) noexcept {
-  stream_ = scope.stream();
-  if (cuda::driver().event_record(event_, stream_) != cuda::kSuccess) {
-    cuda::driver().stream_synchronize(stream_);
+  stream_id_ = id_of_stream(scope.stream());
+  if (cuda::driver().event_record(event_, scope.stream()) != cuda::kSuccess) {
+    cuda::driver().stream_synchronize(scope.stream());
   }
 }
 

@@ -44,6 +44,8 @@ Driver load_driver() {
   find(library, driver.pop_context, "cuCtxPopCurrent_v2");
   find(library, driver.stream_synchronize, "cuStreamSynchronize");
   find(library, driver.stream_wait_event, "cuStreamWaitEvent");
+  driver.stream_get_id =
+      reinterpret_cast<decltype(driver.stream_get_id)>(dlsym(library, "cuStreamGetId"));
   find(library, driver.stream_is_capturing, "cuStreamIsCapturing");
   find(library, driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   find(library, driver.event_create, "cuEventCreate");

@@ -41,6 +41,8 @@ struct Driver {
   Result (*pop_context)(Handle*) = nullptr;
   Result (*stream_synchronize)(Handle) = nullptr;
   Result (*stream_wait_event)(Handle stream, Handle event, unsigned flags) = nullptr;
+  /// A number that no other stream of the process ever has; null before CUDA 12.
+  Result (*stream_get_id)(Handle stream, unsigned long long* id) = nullptr;
   Result (*stream_is_capturing)(Handle stream, int* status) = nullptr;
   Result (*exchange_capture_mode)(int* mode) = nullptr;
   Result (*event_create)(Handle*, unsigned flags) = nullptr;
