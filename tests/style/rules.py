@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs/site"))
+
+from pages import anchor_of  # noqa: E402
 
 # Who may link whom. The order in libs/CMakeLists.txt forbids circles; this forbids sideways edges.
 EDGES = {
@@ -212,11 +215,6 @@ def check_documents(files: list[str]) -> None:
             in_block ^= line.lstrip().startswith("```")
             if len(line) >= 120 and not in_block:
                 report(name, number, "a line of Markdown ends before column 120")
-
-
-def anchor_of(heading: str) -> str:
-    """What GitHub makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def without_blocks(path: Path) -> str:

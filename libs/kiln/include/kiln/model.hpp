@@ -11,6 +11,7 @@ namespace kiln {
 /// A loaded model: `run`, `run_async`, `run_multiple`, `constants`, `update_constants`,
 /// `swap_constants`, …
 using Model = container_runtime::Runner;
+/// How a model is loaded.
 using LoadOptions = container_runtime::RunnerOptions;
 
 /// Loads a package (`.pt2`) or a model library (`.so`).

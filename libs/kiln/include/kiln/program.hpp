@@ -74,6 +74,7 @@ template <detail::Callable F>
                                              const Tensors& example,
                                              ExportOptions options = {});
 
+/// Traces a module's own `forward`, of one to four tensors.
 template <class Impl>
 [[nodiscard]] ExportedProgram export_program(torch::nn::ModuleHolder<Impl> module,
                                              const Tensors& example,

@@ -13,6 +13,7 @@
 
 namespace kiln {
 
+/// Arguments that are passed by name.
 using NamedValues = std::map<std::string, c10::IValue>;
 
 /// Calls a model as the program that it was compiled from was called: arguments are taken apart by
@@ -22,6 +23,7 @@ using NamedValues = std::map<std::string, c10::IValue>;
 /// Throws `Error` with `kInvalidArgument`, saying where, if the arguments are nested in another way
 /// than the spec says.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments, const NamedValues& named);
+/// The same without named arguments.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments);
 
 }  // namespace kiln

@@ -14,7 +14,9 @@
 
 namespace kiln::autograd_dispatch {
 
+/// The arguments or the results of a function.
 using Tensors = std::vector<at::Tensor>;
+/// A function of tensors.
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// A compiled graph. Takes one tensor per graph input and may empty the list; writes what the

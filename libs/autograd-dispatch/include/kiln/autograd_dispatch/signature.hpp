@@ -33,12 +33,14 @@ struct MemberSignature<Result (Class::*)(Parameters...) const & noexcept(kNoexce
 /// (overloads, templates, generic lambdas).
 template <class F>
 struct SignatureOf {
-  using Type = void;
+  using Type = void;  ///< The signature.
 };
+/// Of a function.
 template <class Result, bool kNoexcept, class... Parameters>
 struct SignatureOf<Result (*)(Parameters...) noexcept(kNoexcept)> {
-  using Type = Result(Parameters...);
+  using Type = Result(Parameters...);  ///< The signature.
 };
+/// Of an object with one `operator()`.
 template <class F>
   requires requires { typename detail::MemberSignature<decltype(&F::operator())>::Type; }
 struct SignatureOf<F> : detail::MemberSignature<decltype(&F::operator())> {};

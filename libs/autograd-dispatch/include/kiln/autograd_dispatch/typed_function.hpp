@@ -34,10 +34,11 @@ class TypedFunction {
   }
 
  protected:
+  /// How a call with `Given` is turned into one of the flat function.
   template <class... Given>
   using CallWith = typename detail::CallOf<F, typename SignatureOf<F>::Type, Given...>::Type;
 
-  FlatFunction flat_;
+  FlatFunction flat_;  ///< What is called.
 };
 
 }  // namespace kiln::autograd_dispatch

@@ -48,6 +48,7 @@ class Hasher {
 
 /// The digest of `bytes`.
 [[nodiscard]] Digest digest(std::string_view bytes);
+/// The digest of `bytes`.
 [[nodiscard]] Digest digest(std::span<const std::byte> bytes);
 
 }  // namespace kiln

@@ -35,6 +35,7 @@ void write_file_atomically(const std::filesystem::path& path,
                            std::string_view bytes,
                            Durability durability = Durability::kFlushed,
                            Writers writers = Writers::kByUmask);
+/// The same for bytes that are not characters.
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::byte> bytes,
                            Durability durability = Durability::kFlushed,

@@ -11,9 +11,10 @@
 
 namespace kiln::capture {
 
-/// The nodes: `cond(predicate, true graph, false graph, operands)` and
-/// `map(body graph, sequences, operands)`. A nested graph takes all operands (after the slices).
+/// A node `cond(predicate, true graph, false graph, operands)`. Both graphs take all operands.
 inline constexpr const char* kCond = "higher_order.cond.default";
+/// A node `map(body graph, sequences, operands)`. The body takes a slice of each sequence, then all
+/// operands.
 inline constexpr const char* kMap = "higher_order.map_impl.default";
 
 /// `if_true(operands)` if `predicate`, a tensor of one element, is true; else `if_false(operands)`.

@@ -17,7 +17,9 @@
 
 namespace kiln::capture {
 
+/// The arguments or the results of a function.
 using Tensors = std::vector<at::Tensor>;
+/// A function of tensors.
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// How a function is recorded.

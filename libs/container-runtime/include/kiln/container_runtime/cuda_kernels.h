@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/** Not visible outside the library of the model. */
 #define KILN_CUDA_HIDDEN __attribute__((__visibility__("hidden")))
 
 /** Kernels for one kind of GPU. */
@@ -22,7 +23,7 @@ typedef struct KilnCudaImage {
   uint32_t is_ptx;     /**< also newer GPUs can run it; it is compiled when it is loaded */
 } KilnCudaImage;
 
-/* Finds the kernels `names` in the image that suits the current device best, and puts them into
+/** Finds the kernels `names` in the image that suits the current device best, and puts them into
  * `kernels`; they serve every instance on devices of that kind, and are there as long as the
  * library. 0 on success, else the reason is what the container tells. */
 KILN_CUDA_HIDDEN int32_t kiln_cuda_load(const KilnCudaImage* images,
@@ -31,11 +32,11 @@ KILN_CUDA_HIDDEN int32_t kiln_cuda_load(const KilnCudaImage* images,
                                         uint32_t name_count,
                                         void** kernels);
 
-/* The kernel `name` of `image`, a cubin or a fatbin. `shared_bytes` is the most dynamic shared
+/** The kernel `name` of `image`, a cubin or a fatbin. `shared_bytes` is the most dynamic shared
  * memory that a launch will ask for. Null on failure, which is then what the container tells. */
 KILN_CUDA_HIDDEN void* kiln_cuda_kernel(const void* image, const char* name, uint32_t shared_bytes);
 
-/* Puts a launch into `stream`; grid and block are three numbers each. Null on success, else why
+/** Puts a launch into `stream`; grid and block are three numbers each. Null on success, else why
  * not, a static string. */
 KILN_CUDA_HIDDEN const char* kiln_cuda_launch(void* kernel,
                                               const uint32_t* grid,
@@ -44,21 +45,23 @@ KILN_CUDA_HIDDEN const char* kiln_cuda_launch(void* kernel,
                                               void* stream,
                                               void** arguments);
 
-/* The index of the device that this thread's `create` or `run` is to use. Takes no lock. */
+/** The index of the device that this thread's `create` or `run` is to use. Takes no lock. */
 KILN_CUDA_HIDDEN int32_t kiln_cuda_device(void);
 
-/* Memory of that device, from libtorch's allocator. Null on failure, which the container tells. */
+/** Memory of that device, from libtorch's allocator. Null on failure, which the container tells. */
 KILN_CUDA_HIDDEN void* kiln_cuda_allocate(uint64_t bytes);
+/** Gives that memory back. */
 KILN_CUDA_HIDDEN void kiln_cuda_free(void* memory);
 
-/* Zeros on the host that kernels can write to. Null on failure, which the container tells. */
+/** Zeros on the host that kernels can write to. Null on failure, which the container tells. */
 KILN_CUDA_HIDDEN void* kiln_cuda_allocate_host(uint64_t bytes);
+/** Gives that memory back. */
 KILN_CUDA_HIDDEN void kiln_cuda_free_host(void* memory);
 
-/* Waits for `stream`. Null on success, else what failed, a static string. */
+/** Waits for `stream`. Null on success, else what failed, a static string. */
 KILN_CUDA_HIDDEN const char* kiln_cuda_synchronize(void* stream);
 
-/* A function of libtorch's C shim that only its CUDA build has ("aoti_torch_cuda_mm_out"). Null if
+/** A function of libtorch's C shim that only its CUDA build has ("aoti_torch_cuda_mm_out"). Null if
  * this one has not, which the container tells. */
 KILN_CUDA_HIDDEN void* kiln_cuda_function(const char* name);
 

@@ -14,9 +14,10 @@
 extern "C" {
 #endif
 
+/** The version of this page, which the container compares. */
 #define KILN_MODEL_VERSION 4
 
-/* libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
+/** libtorch's at::Tensor*, the handle of the AOTInductor C shim. */
 struct AtenTensorOpaque;
 
 /** An input or output as it was compiled. A size or stride of -1 is not fixed. */
@@ -30,8 +31,9 @@ typedef struct KilnTensor {
   int32_t mutated;        /**< an input that run writes to */
 } KilnTensor;
 
+/** What a constant is for the user, by the numbers of AOTInductor's ConstantType. */
 enum KilnConstantKind {
-  KILN_CONSTANT_PARAMETER = 1, /* the numbers of AOTInductor's ConstantType */
+  KILN_CONSTANT_PARAMETER = 1,
   KILN_CONSTANT_BUFFER = 2,
   KILN_CONSTANT_TENSOR = 3,
   KILN_CONSTANT_FOLDED = 4
@@ -116,21 +118,22 @@ typedef struct KilnWeightsTrailer {
   unsigned char reserved[40]; /**< zero */
 } KilnWeightsTrailer;
 
+/** What a KilnWeightsTrailer begins with. */
 #define KILN_WEIGHTS_MAGIC "kiln weights 1\n"
 
-/* For a model whose kernels are there for several instruction sets: which of them this machine is
+/** For a model whose kernels are there for several instruction sets: which of them this machine is
  * to run. `needed` are their `cpu_features`, the least demanding first. */
 __attribute__((__visibility__("hidden"))) int32_t kiln_best_cpu_level(const char* const* needed,
                                                                       int32_t count);
 
-/* For a model whose sizes vary: where in an arena each of `count` buffers of so many bytes lies.
+/** For a model whose sizes vary: where in an arena each of `count` buffers of so many bytes lies.
  * Returns how large the arena is, or -1 if there is no memory to plan it. */
 __attribute__((__visibility__("hidden"))) int64_t kiln_plan_arena(const KilnLifetime* lifetimes,
                                                                   const int64_t* bytes,
                                                                   int32_t count,
                                                                   int64_t* offsets);
 
-/* Hidden: two models in one process never see each other's table. */
+/** Hidden: two models in one process never see each other's table. */
 extern __attribute__((__visibility__("hidden"))) const KilnModel kiln_model;
 
 #ifdef __cplusplus

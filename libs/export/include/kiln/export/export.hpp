@@ -25,6 +25,7 @@ class Module;
 
 namespace kiln::exporter {
 
+/// A function of tensors.
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// A tensor that belongs to the program.

@@ -19,6 +19,7 @@
 
 namespace kiln::exporter {
 
+/// The arguments or the results of a program.
 using Tensors = std::vector<at::Tensor>;
 
 /// One leaf of the structured arguments or results that a call spec describes.

@@ -25,8 +25,9 @@ struct Range {
   bool operator==(const Range&) const = default;  ///< Member by member.
 };
 
-/// Symbol to range, and symbol to value.
+/// Symbol to range.
 using Ranges = std::map<std::string, Range, std::less<>>;
+/// Symbol to value.
 using Bindings = std::map<std::string, std::int64_t, std::less<>>;
 
 /// An integer that may mention symbols.

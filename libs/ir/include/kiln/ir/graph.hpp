@@ -28,7 +28,9 @@ namespace kiln::ir {
 struct Node;
 struct Value;
 struct Storage;
+/// A node, as an index into its graph's table.
 using NodeId = Id<Node>;
+/// A value, as an index into its graph's table.
 using ValueId = Id<Value>;
 /// Values with the same storage id share memory.
 using StorageId = Id<Storage>;
@@ -60,6 +62,7 @@ struct SymIntMeta {
   bool operator==(const SymIntMeta&) const = default;  ///< Member by member.
 };
 
+/// What is known of a value: a tensor's metadata, or a symbolic integer.
 using ValueMeta = std::variant<TensorMeta, SymIntMeta>;
 
 /// What one graph input or one result of a node is.
@@ -141,11 +144,14 @@ struct Node {
   Provenance provenance = {};  ///< Where it came from.
 };
 
+/// Where the value of an input comes from.
 enum class InputKind { kUser, kParameter, kBuffer, kConstant, kTangent, kSeed, kSaved };
+/// What an output is for.
 enum class OutputKind { kUser, kMutation, kGradient, kSaved };
 
 /// "user", "parameter", … as the text form writes them.
 [[nodiscard]] std::string_view to_string(InputKind kind);
+/// "user", "mutation", … as the text form writes them.
 [[nodiscard]] std::string_view to_string(OutputKind kind);
 
 /// An input of a graph.

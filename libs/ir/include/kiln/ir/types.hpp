@@ -38,18 +38,22 @@ enum class DType : std::int8_t {
 
 /// "f32", "bf16", "i64", "bool", … as the text form writes them.
 [[nodiscard]] std::string_view to_string(DType dtype);
+/// The inverse of `to_string`; nothing for any other text.
 [[nodiscard]] std::optional<DType> parse_dtype(std::string_view text);
 /// Bytes of one element.
 [[nodiscard]] int size_of(DType dtype);
+/// Whether its elements are real numbers with fractions, of any precision.
 [[nodiscard]] bool is_floating_point(DType dtype);
 /// Those that are computed in float and rounded when they are stored: float16 and bfloat16.
 [[nodiscard]] bool is_half(DType dtype);
 /// `number` as an element of a half type holds it; of another type unchanged.
 [[nodiscard]] double round_to(double number, DType dtype);
+/// Whether its elements are complex numbers, of any precision.
 [[nodiscard]] bool is_complex(DType dtype);
 /// Integers of either sign; bool is none.
 [[nodiscard]] bool is_integral(DType dtype);
 
+/// The kinds of devices, by the numbers of `c10::DeviceType`.
 enum class DeviceType : std::int8_t { kCpu = 0, kCuda = 1, kMeta = 14 };
 
 /// Where a tensor lives.
@@ -62,19 +66,26 @@ struct Device {
 
 /// "cpu", "cuda:0", "meta".
 [[nodiscard]] std::string to_string(Device device);
+/// The inverse of `to_string`; nothing for any other text.
 [[nodiscard]] std::optional<Device> parse_device(std::string_view text);
 
+/// The order of dimensions in memory, by the numbers of `c10::MemoryFormat`.
 enum class MemoryFormat : std::int8_t {
   kContiguous = 0,
   kPreserve = 1,
   kChannelsLast = 2,
   kChannelsLast3d = 3
 };
+/// How elements are stored, by the numbers of `c10::Layout`.
 enum class Layout : std::int8_t { kStrided = 0, kSparse = 1, kSparseCsr = 2, kMkldnn = 3 };
 
+/// "contiguous_format", "channels_last", … as the text form writes them.
 [[nodiscard]] std::string_view to_string(MemoryFormat format);
+/// The inverse of `to_string`; nothing for any other text.
 [[nodiscard]] std::optional<MemoryFormat> parse_memory_format(std::string_view text);
+/// "strided", "sparse_csr", … as the text form writes them.
 [[nodiscard]] std::string_view to_string(Layout layout);
+/// The inverse of `to_string`; nothing for any other text.
 [[nodiscard]] std::optional<Layout> parse_layout(std::string_view text);
 
 }  // namespace kiln::ir

@@ -36,6 +36,7 @@ class Dump {
   /// Writes what the graph is run on, one tensor for each of its inputs.
   void write_inputs(const std::vector<at::Tensor>& inputs) const;
 
+  /// Writes what compiling the graph gave: times, kernels, calls of libtorch.
   void write_report(const GraphReport& report) const;
 
   /// Copies what was generated to `folder` too, if there is one.

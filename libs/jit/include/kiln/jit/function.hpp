@@ -17,7 +17,9 @@ class Module;
 
 namespace kiln {
 
+/// The arguments or the results of a function.
 using Tensors = std::vector<at::Tensor>;
+/// A function of tensors.
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 class Function;

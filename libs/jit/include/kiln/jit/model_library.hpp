@@ -26,7 +26,7 @@ codegen::Options graph_options(const CompileOptions& options,
 
 /// A model library on disk.
 struct ModelLibrary {
-  std::filesystem::path path;
+  std::filesystem::path path;  ///< Of the library.
   /// JSON beside it, under its name, for operators that only the host's proxy executor can call;
   /// empty if there are none.
   std::filesystem::path extern_nodes;
@@ -56,7 +56,7 @@ void read_report(const autograd_cache::Entry& entry, GraphReport& report);
 
 /// A compiled graph of a function.
 struct LoadedGraph {
-  autograd_dispatch::CompiledGraph run;
+  autograd_dispatch::CompiledGraph run;  ///< Runs it.
   /// What `load_graph` makes it of again, if it may be cached.
   std::optional<autograd_cache::Entry> entry = {};
 };

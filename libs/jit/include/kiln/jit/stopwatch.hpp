@@ -1,4 +1,4 @@
-// Milliseconds since it was made.
+// A stopwatch for reports.
 
 #pragma once
 
@@ -6,8 +6,10 @@
 
 namespace kiln {
 
+/// Runs from its construction on.
 class Stopwatch {
  public:
+  /// The time since then.
   [[nodiscard]] double milliseconds() const {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
         .count();

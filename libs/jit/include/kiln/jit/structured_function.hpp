@@ -21,7 +21,9 @@ class FlatFunction;
 
 namespace kiln {
 
+/// Arguments of any kind.
 using Values = std::vector<c10::IValue>;
+/// A function of values of any kind.
 using ValueFunction = std::function<c10::IValue(const Values&)>;
 
 class StructuredFunction;

@@ -16,8 +16,8 @@ namespace kiln {
 
 /// A value, taken apart.
 struct FlatValue {
-  std::vector<at::Tensor> tensors;
-  nlohmann::json structure;
+  std::vector<at::Tensor> tensors;  ///< Its tensors, in order.
+  nlohmann::json structure;         ///< How they are nested, and all else.
 };
 
 /// Takes `value` apart. Leaves that are not tensors are in the structure, by their values.

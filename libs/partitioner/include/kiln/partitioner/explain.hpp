@@ -27,13 +27,14 @@ struct SavedValue {
 [[nodiscard]] std::vector<SavedValue> saved_values(const Partition& partition,
                                                    const CostModel& cost = aten_cost_model());
 
-/// What the backward computes although the forward has computed it. Views cost nothing and do not
-/// count.
+/// What is computed twice.
 struct Recomputation {
   std::vector<ir::NodeId> nodes;  ///< Of the backward.
   double share = 0;               ///< Of the forward's estimated runtime, 0…1.
 };
 
+/// What the backward computes although the forward has computed it. Views cost nothing and do not
+/// count.
 [[nodiscard]] Recomputation recomputation(const Partition& partition,
                                           const CostModel& cost = aten_cost_model());
 
