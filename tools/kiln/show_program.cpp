@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <vector>
 
 #include "draw.hpp"
 #include "html_report.hpp"
@@ -13,6 +11,7 @@
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/codegen/compile.hpp"
+#include "kiln/generator_input.hpp"
 #include "kiln/ir/dot.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
@@ -24,20 +23,6 @@ namespace kiln::tool {
 namespace fs = std::filesystem;
 
 namespace {
-
-// As `kiln compile` gives them to the code generator.
-std::vector<codegen::ConstantData> constants_of(const ExportedProgram& program) {
-  std::vector<codegen::ConstantData> constants;
-  for (const ir::Input& input : program.graph.inputs()) {
-    const auto found = program.weights.find(input.name);
-    if (input.kind != ir::InputKind::kUser && found != program.weights.end()) {
-      const at::Tensor& weight = found->second;
-      constants.push_back({std::as_bytes(
-          std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
-    }
-  }
-  return constants;
-}
 
 std::string fused_steps(const ir::Graph& program) {
   const codegen::Description described = codegen::describe(program, {.bind_constants = true});
@@ -60,13 +45,15 @@ HtmlReport read_page(const std::string& title, ir::Graph program, const fs::path
 }
 
 void write_html(const ProgramArguments& arguments, const ExportedProgram& program, double load_ms) {
+  const ir::Graph graph = with_all_outputs(program);
+  const Weights weights = weights_of(program);
   const TemporaryDirectory scratch("kiln-inspect");
   const fs::path source = scratch.path() / "source";
-  const codegen::Report report = codegen::compile(
-      program.graph,
-      scratch.path() / "model.so",
-      {.bind_constants = true, .constants = constants_of(program), .keep_source = source});
-  HtmlReport page = read_page(fs::path(arguments.file).filename().string(), program.graph, source);
+  const codegen::Report report =
+      codegen::compile(graph,
+                       scratch.path() / "model.so",
+                       {.bind_constants = true, .constants = weights.data, .keep_source = source});
+  HtmlReport page = read_page(fs::path(arguments.file).filename().string(), graph, source);
   page.stages = {{"read and trace", load_ms},
                  {"schedule", report.schedule_ms},
                  {"write source", report.emit_ms},
@@ -83,7 +70,7 @@ int show_program(const ProgramArguments& arguments, bool json) {
   const std::chrono::duration<double, std::milli> loading =
       std::chrono::steady_clock::now() - start;
   if (!arguments.svg.empty()) {
-    write_svg(arguments, program.graph);
+    write_svg(arguments, arguments.unfused ? program.graph : with_all_outputs(program));
   }
   if (!arguments.html.empty()) {
     write_html(arguments, program, loading.count());

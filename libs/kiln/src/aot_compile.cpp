@@ -7,7 +7,6 @@
 #include <system_error>
 #include <vector>
 
-#include "all_outputs.hpp"
 #include "archive_key.hpp"
 #include "archive_weights.hpp"
 #include "artifact.hpp"
@@ -16,6 +15,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/generator_input.hpp"
 #include "kiln/ir/retarget.hpp"
 #include "kiln/jit/cache_use.hpp"
 #include "kiln/jit/dump.hpp"
@@ -27,35 +27,6 @@ namespace kiln {
 namespace fs = std::filesystem;
 
 namespace {
-
-// The weights' bytes in the order of the graph's constant inputs, and the tensors that own them.
-struct Weights {
-  std::vector<codegen::ConstantData> data;
-  Tensors owners;
-};
-
-Weights weights_of(const ExportedProgram& program) {
-  Weights weights;
-  for (const ir::Input& input : program.graph.inputs()) {
-    if (!is_constant(input)) {
-      continue;
-    }
-    const auto found = program.weights.find(input.name);
-    if (found == program.weights.end()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the program has no weight named '" + input.name + "'");
-    }
-    const at::Tensor& weight = found->second;
-    if (!weight.is_non_overlapping_and_dense() || !weight.device().is_cpu()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "the weight '" + input.name + "' is not a dense tensor on the CPU");
-    }
-    weights.data.push_back({std::as_bytes(
-        std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
-    weights.owners.push_back(weight);
-  }
-  return weights;
-}
 
 // Sample inputs travel in the package, so that `kiln run` has something to run on.
 std::string pickled_samples(const ExportedProgram& program) {

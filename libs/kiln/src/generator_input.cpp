@@ -1,12 +1,14 @@
-#include "all_outputs.hpp"
+#include "kiln/generator_input.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln {
@@ -75,6 +77,29 @@ ir::Graph with_all_outputs(const exporter::ExportedProgram& program) {
   outputs.insert(outputs.end(), others.begin(), others.end());
   graph.outputs() = std::move(outputs);
   return graph;
+}
+
+Weights weights_of(const exporter::ExportedProgram& program) {
+  Weights weights;
+  for (const ir::Input& input : program.graph.inputs()) {
+    if (!is_constant(input)) {
+      continue;
+    }
+    const auto found = program.weights.find(input.name);
+    if (found == program.weights.end()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program has no weight named '" + input.name + "'");
+    }
+    const at::Tensor& weight = found->second;
+    if (!weight.is_non_overlapping_and_dense() || !weight.device().is_cpu()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the weight '" + input.name + "' is not a dense tensor on the CPU");
+    }
+    weights.data.push_back({std::as_bytes(
+        std::span(static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()))});
+    weights.owners.push_back(weight);
+  }
+  return weights;
 }
 
 }  // namespace kiln
