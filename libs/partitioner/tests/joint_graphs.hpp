@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -89,5 +90,31 @@ inline std::vector<std::string> targets(const ir::Graph& graph) {
   }
   return names;
 }
+
+/// Whether a node of `graph` runs `target`.
+inline bool runs(const ir::Graph& graph, const std::string& target) {
+  const std::vector<std::string> all = targets(graph);
+  return std::find(all.begin(), all.end(), target) != all.end();
+}
+
+/// exp of a product, whose backward needs the product's result.
+inline constexpr const char* kExpOfProduct = R"(graph g {
+  input %x: f32[64, 64] user grad
+  input %w: f32[64, 64] parameter "w" grad
+  input %tangent: f32[64, 64] tangent
+  %mm: f32[64, 64] = aten.mm.default(%x, %w)
+  %exp: f32[64, 64] = aten.exp.default(%mm)
+  %sin: f32[64, 64] = aten.sin.default(%exp)
+  %cos: f32[64, 64] = aten.cos.default(%exp) backward
+  %g: f32[64, 64] = aten.mul.Tensor(%tangent, %cos) backward
+  %g_1: f32[64, 64] = aten.mul.Tensor(%g, %exp) backward
+  %t: f32[64, 64]{1, 64} = aten.t.default(%w) view(0:0) backward
+  %gx: f32[64, 64] = aten.mm.default(%g_1, %t) backward
+  %t_1: f32[64, 64]{1, 64} = aten.t.default(%x) view(0:0) backward
+  %gw: f32[64, 64] = aten.mm.default(%t_1, %g_1) backward
+  output %sin user
+  output %gx gradient 0
+  output %gw gradient 1
+})";
 
 }  // namespace kiln::partitioner
