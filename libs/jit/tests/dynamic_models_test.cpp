@@ -7,16 +7,10 @@
 
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  options.error_at_max_versions = true;
-  return options;
-}
 
 constexpr std::int64_t kWords = 50, kWidth = 16, kHeads = 2, kContext = 256;
 
@@ -59,7 +53,7 @@ TORCH_MODULE(Gpt);
 TEST_CASE("a GPT generates 200 words with two versions", "[jit][dynamic_models]") {
   torch::manual_seed(5);
   Gpt gpt;
-  const auto fast = compile(gpt, uncached());
+  const auto fast = compile(gpt, uncached(PastMaxVersions::kError));
   const torch::NoGradGuard no_grad;
   torch::Tensor text = torch::randint(kWords, {2, 7});
   int traces = 0;
@@ -80,7 +74,7 @@ TEST_CASE("a GPT that is declared to grow is one version, and as long as its con
           "[jit][dynamic_models]") {
   torch::manual_seed(6);
   Gpt gpt;
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.dynamic_dims = {{.input = std::size_t{0}, .dim = 1, .name = "length", .max = kContext},
                           {.input = std::size_t{0}, .dim = 0, .name = "batch"}};
   const auto fast = compile(gpt, options);
@@ -102,7 +96,7 @@ TEST_CASE("a cache that grows is two versions", "[jit][dynamic_models]") {
     const torch::Tensor weights = in[0].matmul(keys.transpose(1, 2)).softmax(-1);
     return Tensors{weights.matmul(values), keys, values};
   };
-  const Function fast = compile(step, uncached());
+  const Function fast = compile(step, uncached(PastMaxVersions::kError));
   torch::manual_seed(7);
   Tensors kept = {torch::empty({2, 0, 8}), torch::empty({2, 0, 8})};
   for (int i = 0; i < 60; ++i) {
@@ -126,7 +120,7 @@ TEST_CASE("a last batch that is smaller, and evaluation with another", "[jit][dy
                             torch::nn::Dropout(0.5),
                             torch::nn::Linear(32, 10));
   const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
-  const auto fast = compile(net, uncached());
+  const auto fast = compile(net, uncached(PastMaxVersions::kError));
   net->eval();
   twin->eval();
   const torch::NoGradGuard no_grad;

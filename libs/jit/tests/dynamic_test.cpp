@@ -8,18 +8,12 @@
 
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {
 
 using testing::contains;
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  options.error_at_max_versions = true;
-  return options;
-}
 
 // Outputs with their strides, and arguments after the call.
 void check_call(const TensorFunction& function, const Function& fast, const Tensors& inputs) {
@@ -48,7 +42,7 @@ void check_call(const TensorFunction& function, const Function& fast, const Tens
 // Calls with a tensor [n, 4] for each of `sizes`, and returns how many versions that made.
 int versions_for(const TensorFunction& function,
                  const std::vector<std::int64_t>& sizes,
-                 CompileOptions options = uncached()) {
+                 CompileOptions options = uncached(PastMaxVersions::kError)) {
   const Function fast = compile(function, std::move(options));
   for (const std::int64_t size : sizes) {
     check_call(function, fast, {torch::randn({size, 4})});
@@ -62,13 +56,13 @@ TEST_CASE("DS-28 a second size makes a symbol, and further ones neither trace no
     return Tensors{(in[0] * 2).softmax(0), in[0].t().matmul(in[0])};
   };
   CHECK(versions_for(function, {5, 6, 7, 9, 40}) == 2);
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.automatic_dynamic = false;
   CHECK(versions_for(function, {5, 6, 7, 9, 40}, options) == 5);
   options.dynamic = true;
   CHECK(versions_for(function, {5, 6, 7, 9, 40}, options) == 1);
 
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   fast({torch::randn({5, 4})});
   CHECK(fast.report().traces == 1);
   fast({torch::randn({6, 4})});
@@ -115,7 +109,7 @@ TEST_CASE("DS-32 a parameter that the size meets does not fix it", "[jit][dynami
 TEST_CASE("DS-34 a flag that alternates has two versions for each of its values",
           "[jit][dynamic]") {
   const auto function = [](const torch::Tensor& x, bool negative) { return negative ? -x : x * 2; };
-  const auto fast = compile(function, uncached());
+  const auto fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5, 6}) {
     for (const bool negative : {true, false}) {
       const torch::Tensor x = torch::randn({size});
@@ -127,7 +121,7 @@ TEST_CASE("DS-34 a flag that alternates has two versions for each of its values"
 
 TEST_CASE("functions that fool a few samples are right", "[jit][dynamic]") {
   const std::vector<std::int64_t> sizes = {6, 7, 8, 511, 512, 513, 600, 9, 13};
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.max_versions = 20;
   const auto rows = [](const torch::Tensor& x, std::int64_t count) {
     return Tensors{x.slice(0, 0, count) * 2};
@@ -158,7 +152,7 @@ TEST_CASE("sizes that are equal in both calls are one symbol until they are not"
     return Tensors{in[0].size(0) == in[1].size(0) ? in[0].sum() + in[1].sum()
                                                   : in[0].sum() - in[1].sum()};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   const auto call = [&](std::int64_t n, std::int64_t m) {
     check_call(function, fast, {torch::randn({n}), torch::randn({m})});
   };
@@ -178,7 +172,7 @@ TEST_CASE("dims that change apart from each other are symbols of their own", "[j
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].matmul(in[1]), torch::cat({in[0].flatten(), in[1].flatten()})};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   const auto call = [&](std::int64_t m, std::int64_t k, std::int64_t n) {
     check_call(function, fast, {torch::randn({m, k}), torch::randn({k, n})});
   };
@@ -194,7 +188,7 @@ TEST_CASE("dims that change apart from each other are symbols of their own", "[j
 }
 
 TEST_CASE("declared dims are one version, within their bounds", "[jit][dynamic]") {
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.input_names = {"x", "y"};
   options.dynamic_dims = {{.input = "x", .dim = 0, .name = "n", .max = 100},
                           {.input = "y", .dim = 0, .name = "2*n", .max = 100}};
@@ -221,7 +215,7 @@ TEST_CASE("declared dims are one version, within their bounds", "[jit][dynamic]"
 }
 
 TEST_CASE("a size beyond the range is traced, not compiled", "[jit][dynamic]") {
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "n"}};
   const auto function = [](const Tensors& in) { return Tensors{in[0].cumsum(0) + in[0].size(0)}; };
   const Function fast = compile(function, options);
@@ -261,7 +255,7 @@ TEST_CASE("larger images, and those that a convolution makes smaller", "[jit][dy
                             torch::nn::Flatten(),
                             torch::nn::Linear(4, 3));
   const auto function = [&](const Tensors& in) { return Tensors{net->forward(in[0])}; };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   const torch::NoGradGuard no_grad;
   for (const std::int64_t size : {8, 12, 9, 31, 3}) {
     check_call(function, fast, {torch::randn({size % 3 + 1, 1, size, size + 2})});
@@ -285,7 +279,7 @@ TEST_CASE("DS-40 a squeezed copy that is written", "[jit][dynamic]") {
     y.add_(1.0);
     return Tensors{y * 2};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {4, 5, 1, 9, 0}) {
     check_call(function, fast, {torch::randn({size, 1})});
   }
@@ -293,7 +287,7 @@ TEST_CASE("DS-40 a squeezed copy that is written", "[jit][dynamic]") {
 }
 
 TEST_CASE("a call past max_versions is not traced each time", "[jit][dynamic]") {
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.max_versions = 2;
   options.error_at_max_versions = false;
   const auto function = [](const Tensors& in) {
@@ -314,7 +308,7 @@ TEST_CASE("a call past max_versions is not traced each time", "[jit][dynamic]") 
 TEST_CASE("a module's buffers change once for each call", "[jit][dynamic]") {
   torch::nn::BatchNorm1d norm(4);
   const auto twin = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(norm->clone());
-  const auto fast = compile(norm, uncached());
+  const auto fast = compile(norm, uncached(PastMaxVersions::kError));
   const torch::NoGradGuard no_grad;
   for (const std::int64_t size : {8, 6, 5, 40, 3}) {
     const torch::Tensor x = torch::randn({size, 4});
@@ -331,7 +325,7 @@ TEST_CASE("outputs that are views stay as they are in eager", "[jit][dynamic]") 
     const torch::Tensor y = in[0] * 2;
     return Tensors{in[0].t(), y, y.narrow(0, 0, 1)};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5}) {
     const torch::Tensor x = torch::randn({size, 4});
     const Tensors outputs = fast({x});
@@ -349,7 +343,7 @@ TEST_CASE("DS-33 arguments that share memory are a version for each size", "[jit
     x.add_(1);
     return Tensors{x + in[1]};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5}) {
     const torch::Tensor x = torch::randn({size}), own = x.clone();
     CHECK(torch::equal(fast({x, x})[0], function({own, own})[0]));
@@ -360,7 +354,7 @@ TEST_CASE("DS-33 arguments that share memory are a version for each size", "[jit
 
 TEST_CASE("a number that a function returns is that of its size", "[jit][dynamic]") {
   const auto function = [](const torch::Tensor& x) { return std::pair(x + 1, x.size(0)); };
-  const auto fast = compile(function, uncached());
+  const auto fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5, 7}) {
     CHECK(fast(torch::ones({size})).second == size);
   }

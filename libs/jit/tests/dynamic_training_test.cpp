@@ -8,18 +8,12 @@
 #include "kiln/autograd_dispatch/compiler.hpp"
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {
 
 using testing::contains;
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  options.error_at_max_versions = true;
-  return options;
-}
 
 // Results, gradients and their strides, for the same random gradients of the results.
 void check_gradients(const TensorFunction& function, const Function& fast, const Tensors& inputs) {
@@ -59,7 +53,7 @@ void check_gradients(const TensorFunction& function, const Function& fast, const
 
 // Calls with a tensor [n, 4] for each of `sizes`, and returns how many versions that made.
 int versions_for(const TensorFunction& function, const std::vector<std::int64_t>& sizes) {
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : sizes) {
     check_gradients(function, fast, {torch::randn({size, 4})});
   }
@@ -85,7 +79,7 @@ TEST_CASE("DS-35 DS-39 a size that nothing saved tells is saved itself",
 }
 
 TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic_training]") {
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   std::vector<std::size_t> symbols;
   options.forward_compiler = [&](const ir::Graph& graph) {
     symbols.push_back(graph.symbols().size());
@@ -111,7 +105,7 @@ TEST_CASE("DS-37 test_aot_module_simplified_dynamic: of a linear layer only its 
           "[jit][dynamic_training]") {
   torch::nn::Linear linear(20, 30);
   const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]) + in[1]}; };
-  CompileOptions options = uncached();
+  CompileOptions options = uncached(PastMaxVersions::kError);
   options.dynamic = true;
   const Function fast = compile(function, options);
   for (const std::int64_t rows : {128, 7, 300}) {
@@ -130,7 +124,7 @@ TEST_CASE("DS-38 outputs that are views of an input stay so at every size",
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].view({in[0].size(0) * 2, 2}), in[0].view(-1)};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 9, 20}) {
     const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
     const torch::Tensor y = x * 1;
@@ -154,7 +148,7 @@ TEST_CASE("DS-40 test_embedding_bag_view_dynamic: bags of any number", "[jit][dy
         std::get<0>(torch::embedding_bag(table, in[0], in[1], false, 0, /*sparse=*/false))
             .view(-1)};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t bags : {3, 4, 9, 17}) {
     const Tensors inputs = {torch::randint(100, {bags}, torch::kLong), torch::arange(bags)};
     const auto gradient = [&](const auto& called) {
@@ -181,7 +175,7 @@ TEST_CASE("a backward that only some results reach", "[jit][dynamic_training]") 
   const auto function = [](const Tensors& in) {
     return Tensors{in[0].sin(), torch::cat({in[0], in[0]}).cos()};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5, 8}) {
     const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
     fast({x})[1].sum().backward();
@@ -201,7 +195,7 @@ TEST_CASE("inputs with a history, and those that are written", "[jit][dynamic_tr
     x.mul_(3);
     return Tensors{x.sin()};
   };
-  const Function fast = compile(function, uncached());
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 6, 9, 20}) {
     const torch::Tensor leaf = torch::randn({size, 4}, torch::requires_grad());
     const torch::Tensor own = leaf.detach().clone().requires_grad_();
@@ -219,7 +213,7 @@ TEST_CASE("inputs with a history, and those that are written", "[jit][dynamic_tr
 TEST_CASE("a parameter's gradient adds up over sizes", "[jit][dynamic_training]") {
   torch::nn::Linear linear(4, 3);
   const auto twin = std::dynamic_pointer_cast<torch::nn::LinearImpl>(linear->clone());
-  const auto fast = compile(linear, uncached());
+  const auto fast = compile(linear, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 6, 1, 20}) {
     const torch::Tensor x = torch::randn({size, 4});
     fast(x).square().sum().backward();
@@ -233,7 +227,7 @@ TEST_CASE("a parameter's gradient adds up over sizes", "[jit][dynamic_training]"
 // Trains `eager` and a compiled copy of it on batches, and compares each loss.
 template <class Net, class MakeBatch>
 CompileReport train(Net eager, Net compiled, int steps, const MakeBatch& make_batch) {
-  const auto fast = compile(compiled, uncached());
+  const auto fast = compile(compiled, uncached(PastMaxVersions::kError));
   torch::optim::SGD own(eager->parameters(), 0.05), other(compiled->parameters(), 0.05);
   for (int step = 0; step < steps; ++step) {
     const auto [x, y] = make_batch(step);
@@ -330,7 +324,8 @@ TEST_CASE("a potential is trained on forces with atoms and edges that change at 
   PotentialImpl eager;
   torch::manual_seed(0);
   PotentialImpl compiled;
-  const Function fast = compile([&](const Tensors& in) { return compiled.loss(in); }, uncached());
+  const Function fast = compile([&](const Tensors& in) { return compiled.loss(in); },
+                                uncached(PastMaxVersions::kError));
   torch::optim::SGD own(eager.parameters(), 0.01), other(compiled.parameters(), 0.01);
   torch::manual_seed(4);
   for (int step = 0; step < 200; ++step) {

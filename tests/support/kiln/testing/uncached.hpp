@@ -6,9 +6,13 @@
 
 namespace kiln {
 
-inline CompileOptions uncached() {
+/// What a call past `max_versions` does.
+enum class PastMaxVersions { kEager, kError };
+
+inline CompileOptions uncached(PastMaxVersions past = PastMaxVersions::kEager) {
   CompileOptions options;
   options.use_cache = false;
+  options.error_at_max_versions = past == PastMaxVersions::kError;
   return options;
 }
 
