@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kComponent = "autograd-cache";
 
-// Without a place on the disk nothing could be made of a remote entry's files, so a cache that may
-// not write has no remote tier.
+// A remote entry's files are written to the disk before they are used, so a cache that may not
+// write has no remote tier.
 std::shared_ptr<RemoteStore> remote_for(const CacheOptions& options) {
   if (options.mode == Mode::kOff || options.mode == Mode::kRead) {
     return nullptr;
@@ -60,8 +60,9 @@ Cache::State::State(const CacheOptions& options)
       journal(options.directory),
       memory(options.memory_bytes),
       remote(remote_for(options), options.secret) {
-  // OpenSSL cleans up when the program ends, by what it registered at its first use. If that is
-  // before a cache is there, a cache that lives as long as the program is closed while it works.
+  // OpenSSL registers its clean-up with atexit at its first use. With the first use here, a cache
+  // that lives until the program ends is destroyed before that clean-up and can still compute
+  // digests.
   static_cast<void>(digest(""));
   if (mode == Mode::kOff) {
     return;
@@ -99,9 +100,9 @@ Counters Cache::State::counted() const {
   const std::lock_guard lock(mutex);
   Counters sum = counters;
   if (store) {
-    const StoreCounters beneath = store->counters();
-    sum.corrupt += beneath.corrupt;
-    sum.evicted += beneath.evicted;
+    const StoreCounters of_store = store->counters();
+    sum.corrupt += of_store.corrupt;
+    sum.evicted += of_store.evicted;
   }
   sum.remote_fault = remote.faults();
   sum.remote_refused = remote.refused();
@@ -142,7 +143,7 @@ void Cache::State::look_on_disk(const Key& key, const GuardPredicate& holds, Loo
   }
 }
 
-// What fits is saved here, and is then found on the disk like any other entry.
+// A variant whose guards hold is copied to the disk, and then found there like any other.
 void Cache::State::look_in_remote(const Key& key, const GuardPredicate& holds, Lookup& lookup) {
   for (const MappedBlob& variant : remote.variants(key.digest())) {
     const std::optional<Record> record = parse_or_nothing(variant.bytes());
@@ -259,7 +260,7 @@ bool Cache::State::store_entry(const Key& key,
                                std::map<std::string, fs::path>& placed) {
   Record record{
       .components = key.components(), .guards = entry.guards, .blobs = entry.blobs, .files = {}};
-  // Files first: an entry must never be there before what it names.
+  // Files first: an entry must never be visible before the files that it refers to.
   for (const auto& [name, path] : entry.files) {
     const std::optional<FileReference> reference = store->put_file(path);
     if (!reference) {
@@ -281,7 +282,7 @@ bool Cache::State::store_entry(const Key& key,
     return false;
   }
   if (!store->has_variant(key.digest(), variant) || !std::ranges::all_of(placed, is_there)) {
-    // It is so large that its parts have pushed each other out, or somebody evicts.
+    // Either it is so large that storing one part evicted another, or another process evicts.
     KILN_LOG(kInfo, kComponent, "an entry was evicted while it was saved: " << key.digest().hex());
     store->drop_variant(key.digest(), variant);
     return false;

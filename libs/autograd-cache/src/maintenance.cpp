@@ -1,4 +1,4 @@
-// What keeps a store small, sound and known: the rest of `ArtifactStore`.
+// The part of `ArtifactStore` that looks at all files: statistics, verification, eviction.
 
 #include <unistd.h>
 
@@ -91,17 +91,17 @@ std::uint64_t ArtifactStore::evict(std::uint64_t max_bytes) {
 
 std::uint64_t ArtifactStore::remove_oldest(std::uint64_t max_bytes,
                                            std::chrono::milliseconds patience) {
-  // Two at once would remove twice as much as they should.
+  // Two evictions at once would remove twice as much as they should.
   const auto lock = FileLock::acquire(root_ / "evicting", patience);
   if (!lock) {
     return 0;
   }
   SizeLedger ledger(root_);
-  const std::optional<std::uint64_t> believed = ledger.read();
+  const std::optional<std::uint64_t> recorded = ledger.read();
   std::vector<StoredFile> files = all_files(root_);
   const std::uint64_t found = total_bytes(files);
-  // Used in a time to come: the clock has been set back since, and beside such a file everything
-  // new would look old. Nobody knows when it was really used, so it goes first.
+  // A time in the future means that the clock has been set back since. Every new file would look
+  // older than such a file, whose last use is unknown, so it is removed first.
   const auto now = std::filesystem::file_time_type::clock::now() + std::chrono::minutes(1);
   for (StoredFile& file : files) {
     if (file.last_used > now) {
@@ -123,9 +123,9 @@ std::uint64_t ArtifactStore::remove_oldest(std::uint64_t max_bytes,
     }
   }
   const auto count = [&] { return total_bytes(all_files(root_)); };
-  if (believed) {
-    // As a change, not as a new sum: others went on writing while we counted.
-    ledger.add(static_cast<std::int64_t>(found - removed) - static_cast<std::int64_t>(*believed),
+  if (recorded) {
+    // As a difference, not as a new sum: other processes went on writing during the count.
+    ledger.add(static_cast<std::int64_t>(found - removed) - static_cast<std::int64_t>(*recorded),
                count);
   } else {
     ledger.recount(count);

@@ -71,7 +71,7 @@ std::string Assumptions::violated_by(const Tensors& arguments) const {
   return bases_.empty() ? std::string() : bases_violated_by(arguments);
 }
 
-// Arguments that shared memory when they were traced may have become one input.
+// Arguments that shared memory in the trace may have become one input of the graph.
 std::string Assumptions::aliases_violated_by(const Tensors& arguments) const {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const AliasPlan& alias = aliases_[i];
@@ -100,7 +100,7 @@ std::string Assumptions::offsets_violated_by(const Tensors& arguments) const {
   return {};
 }
 
-// Others must not see a write unless they were known to.
+// An argument may share memory with a mutated one only if it did so in the trace.
 std::string Assumptions::writes_violated_by(const Tensors& arguments) const {
   const auto first = [&](std::size_t i) { return aliases_.empty() ? i : aliases_[i].first; };
   for (const std::uint32_t written : written_) {

@@ -1,10 +1,10 @@
 // How the arguments of a trace become the inputs of a graph.
 //
-// An argument that is passed twice is one input. Arguments that share memory without sharing an
-// element are strangers. Arguments that do overlap are inputs of their own as long as autograd sees
-// no write to them; else `merge` makes one input of them, the tensor they are views of, because
-// only there autograd can see what a write to one means for the others. So it does of an expanded
-// argument that is written: its elements overlap each other.
+// An argument that is passed twice is one input. Arguments that share a storage but no element are
+// unrelated. Arguments that overlap are separate inputs as long as autograd sees no mutation of
+// them. Otherwise `merge` replaces them by one input, the tensor that they are views of, because
+// only there can autograd see what a mutation of one means for the others. The same holds for an
+// expanded argument that is mutated: its elements overlap each other.
 
 #pragma once
 
@@ -30,16 +30,16 @@ class InputLayout {
   /// Whether elements of `argument` repeat, and those of the tensor that it is a view of do not.
   [[nodiscard]] bool is_expanded_view(std::uint32_t argument) const;
 
-  /// One tensor per graph input, to be recorded on shadows of.
+  /// One tensor per graph input. The trace runs on shadows of these.
   [[nodiscard]] Tensors sources() const;
 
-  /// A trace's side of things.
+  /// What stands for the arguments in a trace.
   struct ShadowInputs {
     Tensors arguments;  ///< What to call the function with.
     Tensors inputs;     ///< For each graph input: the tensor that stands for it there.
   };
-  /// From shadows of `sources()`: tensors related to each other by memory and autograd as the
-  /// arguments are. What is not a leaf has a history that ends at its shadow.
+  /// Makes them from shadows of `sources()`. They share memory and autograd views as the arguments
+  /// do; one that is not a leaf has a history that ends at its shadow.
   [[nodiscard]] ShadowInputs shadow_inputs(const Tensors& sources) const;
 
   [[nodiscard]] std::uint32_t input_of(std::uint32_t argument) const { return input_of_[argument]; }

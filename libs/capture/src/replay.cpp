@@ -48,12 +48,12 @@ c10::OperatorHandle find_operator(const std::string& target) {
   return *op;
 }
 
-// cond, map and changes of grad mode, which no dispatcher knows.
-bool is_ours(const ir::Node& node) {
+// cond, map and changes of grad mode, which are not operators of the dispatcher.
+bool is_higher_order(const ir::Node& node) {
   return node.target == kCond || node.target == kMap || node.target == kSetGradMode;
 }
 
-// Lists of tensors in the order of the arguments; bodies by themselves.
+// Nested graphs become `bodies`; tensors and lists of tensors become operands, in order.
 Call prepare_region(const ir::Graph& graph, const ir::Node& node, const ReplayOptions& options) {
   Call call{std::nullopt, {}, {}, {}, false};
   for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
@@ -186,7 +186,7 @@ void run_call(const Call& call,
     stack[operand.argument] = operand_value(operand, values);
   }
   if (call.in_place_view) {
-    // The value is the tensor as it was; what the operator makes of it is another.
+    // The operand's value keeps its geometry: the operator changes that of a second tensor object.
     stack[0] = stack[0].toTensor().variable_data();
   }
   if (ir::needs_grad_mode(node)) {
@@ -208,14 +208,14 @@ struct Interpreter::Program {
 
 Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
   auto program = std::make_unique<Program>(Program{std::move(graph), options, {}});
-  if (!program->graph.symbols().empty()) {  // Each run is of a graph of its own.
+  if (!program->graph.symbols().empty()) {  // Each run specializes the graph to its own sizes.
     program_ = std::move(program);
     return;
   }
   program->calls.reserve(program->graph.nodes().size());
   for (const ir::Node& node : program->graph.nodes()) {
-    program->calls.push_back(is_ours(node) ? prepare_region(program->graph, node, options)
-                                           : prepare(node));
+    program->calls.push_back(is_higher_order(node) ? prepare_region(program->graph, node, options)
+                                                   : prepare(node));
   }
 
   const ir::LastUses last_uses(program->graph);

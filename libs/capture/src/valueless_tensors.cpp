@@ -22,8 +22,8 @@ std::string_view name_of(std::string_view target) {
   return target.substr(0, target.find('.'));
 }
 
-// Operators that refuse some indices: eager's error is to come out of a trace too.
-bool looks_up(std::string_view name) {
+// Operators that raise an error for some indices, which a trace must raise too.
+bool takes_indices(std::string_view name) {
   constexpr std::array kNames = {"embedding",
                                  "_embedding_bag",
                                  "_embedding_bag_forward_only",
@@ -59,8 +59,8 @@ bool looks_up(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// Operators that refuse some numbers, or have a shape that depends on them.
-bool judges(std::string_view target) {
+// Operators that raise an error for some values, or whose result's shape depends on them.
+bool depends_on_values(std::string_view target) {
   constexpr std::array kTargets = {"aten.bernoulli.default",
                                    "aten.bernoulli.out",
                                    "aten.bernoulli_.Tensor",
@@ -103,7 +103,7 @@ bool is_factory(std::string_view name) {
   return name.starts_with("new_") || name.ends_with("_like");
 }
 
-// Whether libtorch may see that what is written lies in part where another operand does.
+// Whether libtorch may raise an error because a mutated operand overlaps another.
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
   const auto end = [](const at::Tensor& tensor) {
     return tensor.storage_offset() + tensor.numel();
@@ -195,7 +195,7 @@ std::optional<DryRunResult> ValuelessTensors::on_meta(const Call& call,
 // Run once on zeros, for the geometry of the results. Where indices matter they are the real ones.
 std::optional<DryRunResult> ValuelessTensors::on_zeros(const Call& call,
                                                        std::span<const c10::IValue> arguments) {
-  const bool indexes = looks_up(name_of(call.facts.target)) && !call.by_autograd;
+  const bool indexes = takes_indices(name_of(call.facts.target)) && !call.by_autograd;
   const std::string key = indexes ? "" : geometry_key(call.op, arguments);
   if (const auto known = dry_runs_.find(key); !indexes && known != dry_runs_.end()) {
     return known->second;
@@ -303,12 +303,12 @@ void ValuelessTensors::run(const Call& call,
   };
 
   const bool only_looks = call.op.schema().returns().empty() && call.mutates.empty();
-  if (only_looks || judges(call.facts.target) || overlaps(operands, written) ||
+  if (only_looks || depends_on_values(call.facts.target) || overlaps(operands, written) ||
       !std::all_of(operands.begin(), operands.end(), is_plain)) {
     compute();
     return;
   }
-  const bool indexes = looks_up(name_of(call.facts.target)) && !call.by_autograd;
+  const bool indexes = takes_indices(name_of(call.facts.target)) && !call.by_autograd;
   std::optional<DryRunResult> outcome = indexes ? std::nullopt : on_meta(call, arguments);
   const bool is_view = outcome && outcome->is_view;
   if (!missing && (!outcome || is_view || has_integers(*outcome, written))) {

@@ -19,7 +19,7 @@ bool is_prime(std::int64_t number) {
   return number >= 2;
 }
 
-// What residues a size has is what tells n // 2 and n % 8 from n.
+// Only sizes with different residues distinguish n // 2 and n % 8 from other expressions of n.
 bool has_kind(std::int64_t size, std::size_t kind) {
   switch (kind % 6) {
     case 0: return is_prime(size);

@@ -38,13 +38,13 @@ ValueId viewed_by(const Graph& graph, ValueId value) {
   return viewed != nullptr ? *viewed : ValueId();
 }
 
-// Whether both count the elements of a storage alike.
+// Whether an offset and strides select the same elements in both.
 bool counts_alike(const TensorMeta& a, const TensorMeta& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.conjugate == b.conjugate &&
          a.negative == b.negative;
 }
 
-// The first of the values that `value` is a view of, and of which each counts as the last.
+// The outermost base of `value` in which an offset and strides still select the same elements.
 ValueId root_of(const Graph& graph, ValueId value) {
   ValueId root = value;
   for (ValueId next = viewed_by(graph, value);
@@ -55,7 +55,8 @@ ValueId root_of(const Graph& graph, ValueId value) {
   return root;
 }
 
-// The scatter into all of what its first operand is a view of, seen as that view.
+// Scatters into all of `root`, of which the first operand is a view, and takes that view of the
+// result.
 void lift_scatter(Rewriter& rewriter, const Node& node, ValueId root) {
   const Graph& graph = rewriter.source();
   const TensorMeta& view = graph.tensor(std::get<ValueId>(node.arguments[0]));

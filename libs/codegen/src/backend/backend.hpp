@@ -1,4 +1,4 @@
-// The seam between planning and a device: what a backend decides, and what it writes.
+// The interface between planning and a device: what a backend decides, and what it writes.
 //
 // Passes, scheduling and the memory plan are device-independent. They ask a backend which operators
 // it has library kernels for and how much may be fused; given the schedule, the backend emits its

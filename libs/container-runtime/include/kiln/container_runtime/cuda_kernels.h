@@ -24,8 +24,8 @@ typedef struct KilnCudaImage {
 } KilnCudaImage;
 
 /** Finds the kernels `names` in the image that suits the current device best, and puts them into
- * `kernels`; they serve every instance on devices of that kind, and are there as long as the
- * library. 0 on success, else the reason is what the container tells. */
+ * `kernels`; they serve every instance on devices of that kind, and stay loaded as long as the
+ * library. 0 on success; otherwise AOTInductorGetLastError has the reason. */
 KILN_CUDA_HIDDEN int32_t kiln_cuda_load(const KilnCudaImage* images,
                                         uint32_t image_count,
                                         const char* const* names,
@@ -33,7 +33,8 @@ KILN_CUDA_HIDDEN int32_t kiln_cuda_load(const KilnCudaImage* images,
                                         void** kernels);
 
 /** The kernel `name` of `image`, a cubin or a fatbin. `shared_bytes` is the most dynamic shared
- * memory that a launch will ask for. Null on failure, which is then what the container tells. */
+ * memory that a launch will ask for. Null on failure, with the reason in AOTInductorGetLastError.
+ */
 KILN_CUDA_HIDDEN void* kiln_cuda_kernel(const void* image, const char* name, uint32_t shared_bytes);
 
 /** Puts a launch into `stream`; grid and block are three numbers each. Null on success, else why
@@ -48,12 +49,14 @@ KILN_CUDA_HIDDEN const char* kiln_cuda_launch(void* kernel,
 /** The index of the device that this thread's `create` or `run` is to use. Takes no lock. */
 KILN_CUDA_HIDDEN int32_t kiln_cuda_device(void);
 
-/** Memory of that device, from libtorch's allocator. Null on failure, which the container tells. */
+/** Memory of that device, from libtorch's allocator. Null on failure, with the reason in
+ * AOTInductorGetLastError. */
 KILN_CUDA_HIDDEN void* kiln_cuda_allocate(uint64_t bytes);
 /** Gives that memory back. */
 KILN_CUDA_HIDDEN void kiln_cuda_free(void* memory);
 
-/** Zeros on the host that kernels can write to. Null on failure, which the container tells. */
+/** Zero-filled memory of the host that kernels can write to. Null on failure, with the reason in
+ * AOTInductorGetLastError. */
 KILN_CUDA_HIDDEN void* kiln_cuda_allocate_host(uint64_t bytes);
 /** Gives that memory back. */
 KILN_CUDA_HIDDEN void kiln_cuda_free_host(void* memory);
@@ -62,7 +65,7 @@ KILN_CUDA_HIDDEN void kiln_cuda_free_host(void* memory);
 KILN_CUDA_HIDDEN const char* kiln_cuda_synchronize(void* stream);
 
 /** A function of libtorch's C shim that only its CUDA build has ("aoti_torch_cuda_mm_out"). Null if
- * this one has not, which the container tells. */
+ * this libtorch does not have it, with the reason in AOTInductorGetLastError. */
 KILN_CUDA_HIDDEN void* kiln_cuda_function(const char* name);
 
 #ifdef __cplusplus

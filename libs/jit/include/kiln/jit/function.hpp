@@ -48,10 +48,9 @@ class Function {
  public:
   /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
   /// version holds: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
-  /// Where nothing is differentiable, written or drawn at random, what the trace computed is what
-  /// that call returns.
+  /// If nothing is differentiable, mutated or random, such a call returns what the trace computed.
   ///
-  /// Inside a program that is being recorded it is the function that was compiled.
+  /// Inside a program that is itself being recorded, the original function runs.
   ///
   /// Throws what the function throws, and `Error` if it cannot be compiled.
   Tensors operator()(const Tensors& inputs) const;

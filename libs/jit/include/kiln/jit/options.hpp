@@ -21,40 +21,40 @@ using container_runtime::CudaGraphs;
 struct Progress {
   std::string stage;  ///< "trace", "schedule", "kernels", "link", "load"
   int done = 0;       ///< Parts of the stage.
-  int total = 0;      ///< Of so many.
+  int total = 0;      ///< How many parts the stage has.
 };
 
-/// When a version of a function is compared with the program that it was compiled from, by tracing
-/// that once more (docs/tracing.md).
+/// How often a compiled version of a function is checked against the program, by tracing the
+/// program again (docs/tracing.md).
 enum class Retrace {
   kNever,     ///< What changes after the trace stays unseen.
   kDoubling,  ///< Before calls 2, 4, 8, 16, … of a version, or later: `retrace_budget`.
   kAlways,    ///< Before every call after the first, whatever it costs.
 };
 
-/// What becomes of calls whose program is not the one that was compiled any more.
+/// What happens to a call once the program differs from the one that was compiled.
 enum class OnChange {
   kEager,      ///< They run eagerly from then on, and the first one warns.
   kRecompile,  ///< The version is compiled anew; each time counts towards `max_versions`.
   kThrow,      ///< They throw `Error` with `kInvalidArgument`, saying what changed.
 };
 
-/// Options of `compile` and `aot_compile`. The defaults are the ones to use.
+/// Options of `compile` and `aot_compile`. Start with the defaults.
 struct CompileOptions {
   /// Names the function and its version: one that was compiled before is then found without a
   /// trace. Whoever changes the function, or numbers in it, must change its identity.
   std::string identity = {};
-  /// CPU features to compile for: native, x86-64-v2 … v4, neon, sve. Several with commas between,
-  /// the least first: the model runs on all of them, each time with the best that is there.
+  /// CPU features to compile for: native, x86-64-v2 … v4, neon, sve. Several are separated by
+  /// commas, the least demanding first; the model uses the best one that its machine has.
   std::string isa = "native";
-  /// Where what `aot_compile` makes is to run: "cpu", "cuda", or where the program's tensors are if
-  /// empty. A program on the CPU is compiled for CUDA without a GPU.
+  /// The device that `aot_compile` compiles for: "cpu" or "cuda"; if empty, that of the program's
+  /// tensors. Compiling for CUDA needs no GPU.
   std::string device = {};
   /// GPUs to compile for: native, or a list like "sm_80,sm_90"; a model for them also runs on newer
   /// ones.
   std::string arch = "native";
-  /// On a GPU, report an index that is out of range in the very run, which then waits for the
-  /// device, and not in the next one.
+  /// On a GPU, report an index that is out of range in the run that reads it, which must then wait
+  /// for the device; otherwise the next run reports it.
   bool check_indices_now = false;
   /// Calls on a GPU are captured as graphs and replayed, which costs the host one launch.
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
@@ -65,9 +65,9 @@ struct CompileOptions {
   /// any. The backward is not checked, nor are functions found in the cache.
   bool check_hidden_reads = false;
   /// A function may return memory that no operator has written (`torch::empty`). Otherwise that is
-  /// an error, because it is how memory looks that was filled through a raw pointer.
+  /// an error, because a trace cannot tell it from memory that was filled through a raw pointer.
   bool allow_uninitialized = false;
-  std::size_t instances = 0;  ///< A package is loaded with so many; 0: one for each core there.
+  std::size_t instances = 0;  ///< That a package is loaded with; 0: one for each core.
   bool profile = false;       ///< Kernels are ranges of PyTorch's profiler, by name.
   bool winograd = true;       ///< 3x3 convolutions may be computed in tiles (docs/codegen.md).
   /// Names of the tensors among the arguments of a function, in order, for messages and
@@ -102,7 +102,7 @@ struct CompileOptions {
   bool use_cache = true;  ///< Look in the disk cache first, and store what was compiled.
   std::filesystem::path cache_directory =
       {};  ///< $KILN_CACHE_DIR or the user's cache directory if empty.
-  /// Where generated source is to stay, if anywhere. The cache is left aside then.
+  /// Where to keep the generated source, if anywhere. The cache is not used then.
   std::filesystem::path keep_source = {};
 
   autograd_dispatch::Compiler forward_compiler = {};    ///< Empty: code generation.
@@ -117,7 +117,7 @@ struct GraphReport {
   int nodes = 0;           ///< In the graph.
   int kernels = 0;         ///< Generated, distinct.
   int extern_calls = 0;    ///< Left to libtorch.
-  bool cache_hit = false;  ///< It was not compiled, but found.
+  bool cache_hit = false;  ///< It was found in the cache, not compiled.
   std::string cache_miss_reason =
       {};                 ///< The first key component that differs from the nearest entry.
   double trace_ms = 0;    ///< To read and trace an archive; 0 if that was not needed.
@@ -166,10 +166,10 @@ struct CompileReport {
 /// The options that `compile` and `aot_compile` take on this thread where none are given.
 [[nodiscard]] const CompileOptions& default_options();
 
-/// Replaces them as long as it lives.
+/// Replaces the default options of this thread for as long as it lives.
 class DefaultOptions {
  public:
-  explicit DefaultOptions(CompileOptions options);  ///< On this thread, from now on.
+  explicit DefaultOptions(CompileOptions options);  ///< From now on.
   ~DefaultOptions();
   DefaultOptions(const DefaultOptions&) = delete;
   DefaultOptions& operator=(const DefaultOptions&) = delete;
