@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "kiln/base/error.hpp"
@@ -39,8 +40,8 @@ struct GraphReplayer::Recording {
   std::vector<const void*> addresses = {};  // by input
   std::vector<bool> is_written = {};        // by input: that, or its memory as another input
   Tensors outputs = {};
-  void* stream = nullptr;  // of the last replay
-  std::mutex mutex = {};   // a replay is not to be mixed with another
+  std::atomic<void*> stream = nullptr;  // of the last replay; read while another one runs
+  std::mutex mutex = {};                // a replay is not to be mixed with another
   bool is_stale = false;
 
   Recording(const ReplayedModel& of, std::unique_ptr<DeviceGraph> made)
