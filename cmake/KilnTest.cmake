@@ -39,13 +39,17 @@ function (kiln_test)
     target_precompile_headers(${target} REUSE_FROM kiln-testing-torch)
   endif ()
 
+  set(timeout 600)
+  if (KILN_SANITIZE)
+    set(timeout 3000)  # Sanitized code takes several times as long.
+  endif ()
   foreach (source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     set(test "${arg_LIBRARY}.${stem}")
     add_test(NAME ${test} COMMAND ${target} --filenames-as-tags "[#${stem}]")
     set_tests_properties(${test} PROPERTIES
       LABELS "unit;${arg_LIBRARY};${arg_LABELS}"
-      TIMEOUT 600
+      TIMEOUT ${timeout}
       ENVIRONMENT "KILN_VERIFY_PASSES=1"  # Every pass verifies its result, as in debug builds.
       FAIL_REGULAR_EXPRESSION "No tests ran")  # 2.13 exits with 0 then
   endforeach ()

@@ -87,7 +87,8 @@ class Tree:
                 copied(ROOT / name, self.path / name)
         if (ROOT / ".venv").exists() and not (self.path / ".venv").exists():
             (self.path / ".venv").symlink_to(ROOT / ".venv")
-        self.run(["cmake", "--preset", preset], 600, required=True)
+        # A mutant that reads an empty optional must not pass by luck.
+        self.run(["cmake", "--preset", preset, "-DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS"], 600, required=True)
 
     def run(self, command, seconds, required=False):
         """The exit status; None if it took too long."""

@@ -37,6 +37,7 @@ target_compile_features(kiln-test-c-host PRIVATE c_std_11)
 target_compile_options(kiln-test-c-host PRIVATE -Wall -Wextra -Wpedantic)
 target_include_directories(kiln-test-c-host PRIVATE include)
 target_link_libraries(kiln-test-c-host PRIVATE torch_cpu ${CMAKE_DL_LIBS})
+_kiln_sanitize(kiln-test-c-host)
 
 # A library that is no model.
 add_library(kiln-test-model-empty MODULE tests/models/empty.cpp)
