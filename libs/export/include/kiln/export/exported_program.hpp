@@ -85,8 +85,8 @@ struct ExportedProgram {
   /// Sizes of each user input where they mention symbols; empty where none does.
   std::vector<std::vector<ir::Expr>> input_sizes;
   /// What an archive lets vary and the graph has fixed, in words, one for each size: "input 'x',
-  /// dimension 0: s0 in [2, 64], fixed at 4". Then why, and which symbols vary less than the archive
-  /// says: "'s0' in [2, 512], not [1, 512]: …".
+  /// dimension 0: s0 in [2, 64], fixed at 4". Then why, and which symbols vary less than the
+  /// archive says: "'s0' in [2, 512], not [1, 512]: …".
   std::vector<std::string> specialisations;
   /// Position of the loss among the user's outputs, if it is a joint graph.
   std::optional<std::uint32_t> loss_index;
