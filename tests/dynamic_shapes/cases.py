@@ -25,6 +25,7 @@ class Case:
     refused: tuple = ()  # Arguments that the package refuses, each with a part of the message.
     fixed: tuple = ()  # Inputs and dimensions that are reported as fixed.
     small: bool = True  # Inputs are written to files for Kiln's runner.
+    exact: bool = False  # Results in double must be the module's to the last bit.
 
 
 class Function(nn.Module):
@@ -67,7 +68,25 @@ class Weighted(nn.Module):
 
     def forward(self, x):
         sized = x + self.weight * x.size(0)
-        return sized.clamp(max=x.size(0)), torch.add(x, self.weight, alpha=x.size(0))
+        shared = x + self.weight * (1.0 / x.size(0))
+        return sized.clamp(max=x.size(0)), torch.add(x, self.weight, alpha=x.size(0)), shared
+
+
+class Scaled(nn.Module):
+    """Numbers as eager computes them, to the last bit: a tensor of double shows it."""
+
+    def forward(self, x):
+        n = x.size(0)
+        ones = torch.ones(1, dtype=torch.float64)
+        numbers = (1.0 / n, n * 0.3, n / 3, 0.1 / (n - 1), torch.sym_sqrt(n), 1.0 / torch.sym_sqrt(n), n * 0.3 + 1.5,
+                   (n - 1) / n * 0.7, n * 0.1 * 3)
+        return x * (1.0 / n), *(ones * number for number in numbers)
+
+
+def by_hand(x):
+    """A mean and a standard deviation along the size that varies."""
+    mean = x.sum(0) * (1.0 / x.size(0))
+    return mean, (((x - mean) ** 2).sum(0) * (1.0 / (x.size(0) - 1))).sqrt()
 
 
 def one(name, *shape, low=1, high=512, example=8, **more):
@@ -238,7 +257,19 @@ def cases():
         Function(lambda x, y: x + y), two_rows, ({0: batch}, {0: batch}), {"n": (1, 512)}, {"n": 5},
         refused=(((torch.randn(4, 16), torch.randn(5, 16)), "but '"),))
     made["DS-23 a size that the program fixes is reported"] = Case(
-        Function(lambda x: x * (x.size(0) * 0.3)), **one("n", "n", 4, fixed=(("inputs_0", 0),)))
+        Function(lambda x: x * (x.size(0) ** 0.3)), **one("n", "n", 4, fixed=(("inputs_0", 0),)))
+    made["DS-26 integers that depend on sizes are returned"] = Case(
+        Function(lambda x: (x * 2, x.size(0), x.size(0) * 3 + 1, (x.size(0) + 1) // 2)), **one("n", "n", 4))
+    made["numbers that vary and are no integers"] = Case(
+        Scaled(), **one("n", "n", 4, low=2, high=2000, exact=True))
+    made["a mean and a variance that are written by hand"] = Case(
+        Function(by_hand), **one("n", "n", 4, low=2, high=2000, at=({"n": 3}, {"n": 37}, {"n": 1999})))
+    made["numbers of two sizes"] = Case(
+        Function(lambda x: x * (x.size(0) / x.size(1)) + x.sum() * (1.0 / (x.size(0) * x.size(1)))),
+        lambda r, c: (torch.randn(r, c),), ({0: rows, 1: columns},), {"r": (1, 64), "c": (2, 64)}, {"r": 5, "c": 9})
+    made["a number that varies, passed to libtorch"] = Case(
+        Function(lambda x: torch.addmm(torch.ones(4), x, torch.eye(4) + 1, beta=1.0 / x.size(0),
+                                       alpha=0.1 * x.size(0))), **one("n", "n", 4, low=2))
     made["DS-24 test_derived_dim_basic"] = Case(
         Function(lambda x, y: (x + y[1:]).softmax(0)),
         lambda n: (torch.randn(n), torch.randn(n + 1)), ({0: a}, {0: a + 1}), {"n": (2, 100)},

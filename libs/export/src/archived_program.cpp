@@ -13,6 +13,7 @@
 #include "sample_inputs.hpp"
 #include "serialized_arguments.hpp"
 #include "serialized_graph.hpp"
+#include "serialized_reals.hpp"
 #include "serialized_symbols.hpp"
 #include "serialized_tensors.hpp"
 
@@ -147,11 +148,7 @@ class SignatureReader {
         } else if (kind == "as_none") {
           program_.output_leaves.push_back({.constant = "null"});
         } else if (kind.starts_with("as_sym_")) {
-          const auto [form, literal] = read_union(constant);
-          program_.returns_integers |= form == "as_name";
-          program_.output_leaves.push_back(
-              {.constant =
-                   form == "as_name" ? symbol_value(literal.get<std::string>()) : literal.dump()});
+          read_number(kind, constant);
         } else {
           program_.output_leaves.push_back({.constant = constant.dump()});
         }
@@ -211,6 +208,32 @@ class SignatureReader {
                                            : invent_sample(read_tensor_meta(meta)));
   }
 
+  // A number among the results: one that varies with sizes has a name.
+  void read_number(const std::string& kind, const Json& number) {
+    const auto [form, literal] = read_union(number);
+    if (form != "as_name") {
+      program_.output_leaves.push_back({.constant = literal.dump()});
+      return;
+    }
+    const auto name = literal.get<std::string>();
+    if (kind != "as_sym_int") {
+      throw Error(ErrorCode::kUnsupported,
+                  "a program that returns " + name +
+                      ", a number that depends on sizes and is no integer, cannot be traced");
+    }
+    const Json& serialized = program_.graph.at("sym_int_values").at(name);
+    Leaf leaf{.constant = symbol_value(name)};
+    if (const auto [tag, value] = read_union(serialized); tag == "as_expr") {
+      const auto text = value.at("expr_str").get<std::string>();
+      try {
+        leaf.size = parse_srepr(text);
+      } catch (const Error&) {
+        program_.unread_result = text;
+      }
+    }
+    program_.output_leaves.push_back(std::move(leaf));
+  }
+
   void note_integer(const std::string& name) {
     const Json& serialized = program_.graph.at("sym_int_values").at(name);
     const auto [tag, value] = read_union(serialized);
@@ -266,6 +289,7 @@ ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) 
   program.out_spec = call.at("out_spec").get<std::string>();
   program.symbols = read_ranges(model.at("range_constraints"));
   program.expressions = read_expressions(program.graph);
+  program.real_expressions = read_real_expressions(program.graph);
   const Json in_tree = tree_of(program.in_spec);
   SignatureReader reader(
       program, read_weights(archive, name), read_sample_inputs(archive, name, in_tree));

@@ -41,8 +41,12 @@ struct ArchivedProgram {
   ArchivedGuards guards;
   /// Expressions of symbols that its sizes and integers are, once each.
   std::vector<ir::Expr> expressions;
-  /// An integer that varies is returned. Results are tensors and constants here.
-  bool returns_integers = false;
+  /// Numbers that are computed from them in floating point, as they are.
+  std::vector<ir::RealExpr> real_expressions;
+
+  /// An integer that is returned, which has no counterpart here: sympy's text. Empty if there is
+  /// none.
+  std::string unread_result;
 
   /// Runs the graph on the user's tensors; updates owned tensors and inputs in place where the
   /// signature says so.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "kiln/base/error.hpp"
 #include "kiln/export/exported_program.hpp"
@@ -46,6 +47,17 @@ ir::LinearForm form_of(const DynamicDim& dim) {
   return *form;
 }
 
+constexpr std::string_view kAuto = "auto";
+
+template <class IsTaken>
+ir::LinearForm own_symbol(const IsTaken& is_taken) {
+  std::string name;
+  for (int number = 0; name.empty() || is_taken(name); ++number) {
+    name = std::string(kAuto) + std::to_string(number);
+  }
+  return {.symbol = name};
+}
+
 }  // namespace
 
 DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
@@ -53,6 +65,11 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
                                 std::span<const std::string> names) {
   DynamicShapes shapes;
   shapes.input_sizes.resize(example.size());
+  const auto is_taken = [&](const std::string& name) {
+    return shapes.automatic.contains(name) || std::ranges::any_of(dims, [&](const DynamicDim& dim) {
+             return dim.name != kAuto && form_of(dim).symbol == name;
+           });
+  };
   std::map<std::string, std::int64_t> values;
   for (const DynamicDim& dim : dims) {
     const std::size_t input = input_of(dim, example, names);
@@ -63,7 +80,13 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
                  " dimensions, no " + std::to_string(dim.dim));
     }
     const std::int64_t at = dim.dim < 0 ? dim.dim + rank : dim.dim;
-    const ir::LinearForm form = form_of(dim);
+    if (dim.name == kAuto && example[input].size(at) < 2) {
+      continue;
+    }
+    const ir::LinearForm form = dim.name == kAuto ? own_symbol(is_taken) : form_of(dim);
+    if (dim.name == kAuto) {
+      shapes.automatic.insert(form.symbol);
+    }
     const std::int64_t distance = example[input].size(at) - form.shift;
     const std::int64_t value = distance / form.scale;
     const auto [known, is_new] = values.try_emplace(form.symbol, value);
@@ -79,12 +102,55 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
         sizes.emplace_back(size);
       }
     }
-    sizes[static_cast<std::size_t>(at)] = ir::Expr::parse(dim.name);
+    sizes[static_cast<std::size_t>(at)] =
+        ir::Expr::symbol(form.symbol) * ir::Expr(form.scale) + ir::Expr(form.shift);
     ir::Range& range =
         shapes.symbols.try_emplace(form.symbol, ir::Range{dim.min, dim.max}).first->second;
     range = {std::max(range.low, dim.min), std::min(range.high, dim.max)};
   }
   return shapes;
+}
+
+void merge_symbols(DynamicShapes* shapes, const std::string& symbol, const std::string& other) {
+  for (std::vector<ir::Expr>& sizes : shapes->input_sizes) {
+    for (ir::Expr& size : sizes) {
+      size = size.substitute(
+          [&](const std::string& name) { return ir::Expr::symbol(name == symbol ? other : name); });
+    }
+  }
+  const ir::Range merged = shapes->symbols.at(symbol);
+  ir::Range& range = shapes->symbols.at(other);
+  range = {std::max(range.low, merged.low), std::min(range.high, merged.high)};
+  shapes->symbols.erase(symbol);
+  shapes->automatic.erase(symbol);
+}
+
+void merge_equal_sizes(DynamicShapes* shapes, const Tensors& example) {
+  const ir::Bindings values = sizes_in(*shapes, example);
+  for (const auto& [symbol, value] : values) {
+    const auto other = std::ranges::find_if(values, [&](const auto& entry) {
+      return entry.second == value && entry.first != symbol &&
+             shapes->symbols.contains(entry.first);
+    });
+    if (shapes->automatic.contains(symbol) && other != values.end()) {
+      merge_symbols(shapes, symbol, other->first);
+    }
+  }
+}
+
+ir::Bindings sizes_in(const DynamicShapes& shapes, const Tensors& example) {
+  ir::Bindings values;
+  for (std::size_t i = 0; i < shapes.input_sizes.size(); ++i) {
+    const std::vector<ir::Expr>& sizes = shapes.input_sizes[i];
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      const std::optional<ir::LinearForm> form = ir::linear_form(sizes[d]);
+      const std::int64_t size = example[i].size(static_cast<std::int64_t>(d));
+      if (form && (size - form->shift) % form->scale == 0) {
+        values.try_emplace(form->symbol, (size - form->shift) / form->scale);
+      }
+    }
+  }
+  return values;
 }
 
 }  // namespace kiln::exporter

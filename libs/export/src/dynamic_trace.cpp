@@ -4,9 +4,11 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "kiln/base/log.hpp"
 #include "kiln/ir/generalize.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 #include "kiln/ir/verify.hpp"
 #include "sample_sizes.hpp"
 #include "sampled_program.hpp"
@@ -177,27 +179,40 @@ class DynamicTracer {
       *reason = failed.empty() ? "there are too few sizes in its range" : failed.front().second;
       return std::nullopt;
     }
-    ir::ExprFitter fitter(used);
-    offer_known(fitter, free);
-    const auto has_structure_of_first = [&](const ir::Bindings& sizes) {
+    const auto is_alike = [&](const ir::Bindings& sizes, const auto& predicate) {
       std::string ignored;
       const std::optional<ir::Graph> trace = program_.trace_at(sizes, &ignored);
-      return trace && ir::has_same_structure(traces.front(), *trace);
+      return trace && predicate(*trace);
     };
-    auto result = ir::generalize(traces, fitter);
+    auto result = generalize_decided(free, &used, &traces);
     if (const auto* difference = std::get_if<ir::TraceDifference>(&result)) {
       *reason = difference->what;
       if (difference->trace) {
-        *reason += branch_text(has_structure_of_first, used.front(), used[*difference->trace]);
+        const auto is_on_path = [&](const ir::Graph& trace) {
+          return ir::is_on_path_of(traces.front(), *difference, trace);
+        };
+        *reason +=
+            branch_text([&](const ir::Bindings& sizes) { return is_alike(sizes, is_on_path); },
+                        used.front(),
+                        used[*difference->trace]);
       }
       return std::nullopt;
     }
     auto& graph = std::get<ir::Graph>(result);
+    if (has_real_numbers(graph)) {
+      add_confirming(free, used, &held_out);
+    }
     for (const auto& [sizes, trace] : held_out) {
-      if (auto difference = ir::find_difference(graph, sizes, trace)) {
-        *reason = "where " + text_of(sizes) + ", " + *difference;
-        if (!ir::has_same_structure(traces.front(), trace)) {
-          *reason += branch_text(has_structure_of_first, used.front(), sizes);
+      if (const auto difference = ir::find_difference(graph, sizes, trace)) {
+        *reason = "where " + text_of(sizes) + ", " + difference->what;
+        if (difference->of_constant || !ir::has_same_structure(traces.front(), trace)) {
+          const auto holds = [&](const ir::Bindings& between) {
+            return is_alike(between, [&](const ir::Graph& other) {
+              const auto found = ir::find_difference(graph, between, other);
+              return !found || (!found->of_constant && ir::has_same_structure(graph, other));
+            });
+          };
+          *reason += branch_text(holds, used.front(), sizes);
         }
         return std::nullopt;
       }
@@ -224,8 +239,88 @@ class DynamicTracer {
     return std::move(graph);
   }
 
+  // Where formulas of a number cannot be told apart, the program is traced at sizes that do.
+  std::variant<ir::Graph, ir::TraceDifference> generalize_decided(const ir::Ranges& free,
+                                                                  std::vector<ir::Bindings>* used,
+                                                                  std::vector<ir::Graph>* traces) {
+    constexpr int kRounds = 4;
+    constexpr std::size_t kPerRound = 4;
+    for (int round = 0;; ++round) {
+      ir::ExprFitter fitter(*used, free);
+      offer_known(fitter, free);
+      auto result = ir::generalize(*traces, fitter);
+      const auto* difference = std::get_if<ir::TraceDifference>(&result);
+      if (difference == nullptr || difference->undecided.empty() || round == kRounds) {
+        return result;
+      }
+      const std::size_t before = used->size();
+      for (const ir::Bindings& sizes : difference->undecided) {
+        if (used->size() < before + kPerRound) {
+          trace_also(sizes, used, traces);
+        }
+      }
+      if (used->size() == before) {
+        return result;
+      }
+    }
+  }
+
+  void trace_also(const ir::Bindings& sizes,
+                  std::vector<ir::Bindings>* used,
+                  std::vector<ir::Graph>* traces) const {
+    std::string ignored;
+    if (!program_.is_affordable(sizes) || !program_.keeps_guards(sizes)) {
+      return;
+    }
+    if (std::optional<ir::Graph> trace = program_.trace_at(sizes, &ignored)) {
+      used->push_back(sizes);
+      traces->push_back(*std::move(trace));
+    }
+  }
+
+  static bool has_real_numbers(const ir::Graph& graph) {
+    return std::ranges::any_of(graph.nodes(),
+                               [](const ir::Node& node) {
+                                 return std::ranges::any_of(
+                                     node.arguments, [](const ir::Argument& argument) {
+                                       return std::holds_alternative<ir::RealExpr>(argument);
+                                     });
+                               }) ||
+           std::ranges::any_of(graph.subgraphs(), has_real_numbers);
+  }
+
+  // A formula in another order of operations has other last bits at some sizes only.
+  void add_confirming(const ir::Ranges& free,
+                      const std::vector<ir::Bindings>& used,
+                      std::vector<std::pair<ir::Bindings, ir::Graph>>* held_out) const {
+    constexpr std::int64_t kConfirming = 16;
+    std::vector<ir::Bindings> sizes;
+    std::vector<ir::Graph> traces;
+    for (std::int64_t i = 0; i < kConfirming; ++i) {
+      ir::Bindings wanted;
+      std::int64_t step = 3;
+      for (const auto& [name, range] : free) {
+        // Each symbol goes on in steps of its own, from the least size that is ordinary.
+        const std::int64_t low = std::max<std::int64_t>(range.low, 2);
+        wanted[name] = std::min(range.high, low + 1 + i * step);
+        step += 4;
+      }
+      if (std::ranges::find(used, wanted) == used.end()) {
+        trace_also(wanted, &sizes, &traces);
+      }
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      held_out->emplace_back(sizes[i], std::move(traces[i]));
+    }
+  }
+
   // With the guards of what varies in it; others hold because they do at the example's sizes.
   [[nodiscard]] ir::Graph guarded(ir::Graph graph) const {
+    // Where only the example could be traced, its sizes are numbers.
+    const std::vector<ir::SymbolSource> sources = ir::find_symbol_sources(graph);
+    std::erase_if(graph.symbols(), [&](const auto& symbol) {
+      return std::ranges::find(sources, symbol.first, &ir::SymbolSource::symbol) == sources.end();
+    });
     const auto own = [&](const ir::Expr& expr) {
       return expr.substitute([&](const std::string& name) {
         return graph.symbols().contains(name) ? ir::Expr::symbol(name)
@@ -300,12 +395,13 @@ class DynamicTracer {
   }
 
   void offer_known(ir::ExprFitter& fitter, const ir::Ranges& free) const {
-    const auto offer = [&](const ir::Expr& expr) {
-      const ir::Expr own = expr.substitute([&](const std::string& name) {
-        const auto value = program_.hint().find(name);
-        return free.contains(name) || value == program_.hint().end() ? ir::Expr::symbol(name)
-                                                                     : ir::Expr(value->second);
-      });
+    const auto value_of = [&](const std::string& name) {
+      const auto value = program_.hint().find(name);
+      return free.contains(name) || value == program_.hint().end() ? ir::Expr::symbol(name)
+                                                                   : ir::Expr(value->second);
+    };
+    const auto offer = [&](const auto& expr) {
+      const auto own = expr.substitute(value_of);
       if (std::ranges::all_of(own.symbols(),
                               [&](const std::string& name) { return free.contains(name); })) {
         fitter.offer(own);
@@ -315,6 +411,7 @@ class DynamicTracer {
       std::ranges::for_each(sizes, offer);
     }
     std::ranges::for_each(shapes_.known, offer);
+    std::ranges::for_each(shapes_.known_reals, offer);
   }
 
   const SampledProgram& program_;

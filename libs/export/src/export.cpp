@@ -107,19 +107,22 @@ void let_dims_vary(const TensorFunction& function,
                    const ExportOptions& options,
                    ExportedProgram* program) {
   const Tensors& example = program->sample_inputs;
-  const DynamicShapes shapes =
-      dynamic_shapes_of(options.dynamic_dims, example, options.input_names);
+  DynamicShapes shapes = dynamic_shapes_of(options.dynamic_dims, example, options.input_names);
   ExportOptions once = options;
   once.check_hidden_reads = false;  // The trace on the example has looked.
-  DynamicTrace dynamic = trace_dynamic(
-      [&](const Tensors& inputs) { return trace_function(function, named, inputs, once); },
-      function,
-      *program,
-      example,
-      shapes);
-  if (!dynamic.remarks.empty()) {
-    throw Error(ErrorCode::kUnsupported,
-                "sizes do not vary as dynamic_dims say: " + dynamic.remarks.front());
+  const TraceProgram trace = [&](const Tensors& inputs) {
+    return trace_function(function, named, inputs, once);
+  };
+  relate_automatic_dims(trace, function, *program, example, &shapes);
+  DynamicTrace dynamic = trace_dynamic(trace, function, *program, example, shapes);
+  for (std::string& remark : dynamic.remarks) {
+    const bool is_automatic = std::ranges::any_of(shapes.automatic, [&](const std::string& name) {
+      return remark.starts_with("'" + name + "' ");
+    });
+    if (!is_automatic) {
+      throw Error(ErrorCode::kUnsupported, "sizes do not vary as dynamic_dims say: " + remark);
+    }
+    program->specialisations.push_back(std::move(remark));
   }
   program->graph = std::move(dynamic.graph);
   program->symbols = shapes.symbols;

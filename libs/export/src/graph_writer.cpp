@@ -10,8 +10,8 @@ namespace kiln::exporter {
 namespace {
 
 // A leaf that is not a tensor, as a union of schema.py's `ConstantValue` (and `Argument`).
-Json write_constant(const std::string& text) {
-  Json constant = Json::parse(text);
+Json write_constant(const Leaf& leaf) {
+  Json constant = Json::parse(leaf.constant);
   if (constant.is_null()) {
     return {{"as_none", true}};
   }
@@ -20,6 +20,11 @@ Json write_constant(const std::string& text) {
                     : constant.is_number()         ? "as_float"
                                                    : "as_string";
   return {{tag, std::move(constant)}};
+}
+
+// A result that is none.
+Json write_result(const Leaf& leaf, SymbolWriter& symbols) {
+  return leaf.size ? symbols.integer(*leaf.size) : write_constant(leaf);
 }
 
 // The user's values with the constants among them put back, in the order of the call spec.
@@ -31,7 +36,7 @@ void for_each_leaf(const std::vector<Leaf>& leaves,
     if (leaf.tensor) {
       tensor(*leaf.tensor);
     } else {
-      constant(leaf.constant);
+      constant(leaf);
     }
   }
 }
@@ -57,7 +62,7 @@ UserValues user_values(const ir::Graph& graph) {
 
 }  // namespace
 
-Json write_graph(const ExportedProgram& program) {
+Json write_graph(const ExportedProgram& program, SymbolWriter& symbols) {
   const ir::Graph& graph = program.graph;
   const UserValues users = user_values(graph);
   Json inputs = Json::array();
@@ -71,7 +76,7 @@ Json write_graph(const ExportedProgram& program) {
       [&](std::uint32_t i) {
         inputs.push_back({{"as_tensor", tensor_argument(graph, users.inputs.at(i))}});
       },
-      [&](const std::string& constant) { inputs.push_back(write_constant(constant)); });
+      [&](const Leaf& constant) { inputs.push_back(write_constant(constant)); });
 
   Json outputs = Json::array();
   for (const ir::Output& output : graph.outputs()) {
@@ -82,12 +87,12 @@ Json write_graph(const ExportedProgram& program) {
   for_each_leaf(
       program.output_leaves,
       [&](std::uint32_t i) { outputs.push_back(write_value(graph, users.outputs.at(i))); },
-      [&](const std::string& constant) { outputs.push_back(write_constant(constant)); });
+      [&](const Leaf& constant) { outputs.push_back(write_result(constant, symbols)); });
 
-  return write_graph(graph, std::move(inputs), std::move(outputs));
+  return write_graph(graph, std::move(inputs), std::move(outputs), &symbols);
 }
 
-Json write_signature(const ExportedProgram& program) {
+Json write_signature(const ExportedProgram& program, SymbolWriter& symbols) {
   const ir::Graph& graph = program.graph;
   const UserValues users = user_values(graph);
   Json inputs = Json::array();
@@ -113,7 +118,7 @@ Json write_signature(const ExportedProgram& program) {
             {{"user_input",
               {{"arg", {{"as_tensor", tensor_argument(graph, users.inputs.at(i))}}}}}});
       },
-      [&](const std::string& constant) {
+      [&](const Leaf& constant) {
         inputs.push_back({{"constant_input",
                            {{"name", "literal" + std::to_string(constants++)},
                             {"value", write_constant(constant)}}}});
@@ -148,8 +153,8 @@ Json write_signature(const ExportedProgram& program) {
       [&](std::uint32_t i) {
         outputs.push_back({{"user_output", {{"arg", write_value(graph, users.outputs.at(i))}}}});
       },
-      [&](const std::string& constant) {
-        outputs.push_back({{"user_output", {{"arg", write_constant(constant)}}}});
+      [&](const Leaf& constant) {
+        outputs.push_back({{"user_output", {{"arg", write_result(constant, symbols)}}}});
       });
   return {{"input_specs", std::move(inputs)}, {"output_specs", std::move(outputs)}};
 }

@@ -65,6 +65,7 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
   DynamicShapes shapes{.symbols = archived.symbols,
                        .input_sizes = archived.input_sizes,
                        .known = archived.expressions,
+                       .known_reals = archived.real_expressions,
                        .guards = archived.guards.guards};
   for (const SymbolicInteger& integer : archived.input_integers) {
     for (const std::string& name : integer.expr.symbols()) {
@@ -72,8 +73,8 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
     }
   }
   std::vector<std::string> remarks = fix_unread(archived.guards.unread, &shapes.symbols);
-  if (archived.returns_integers) {
-    return {"sizes do not vary: the program returns an integer that depends on them"};
+  if (!archived.unread_result.empty()) {
+    return {"sizes do not vary: the program returns the integer " + archived.unread_result};
   }
   DynamicTrace dynamic =
       trace_dynamic([&](const Tensors& inputs) { return trace_archive(archived, inputs); },
@@ -84,6 +85,43 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
   program->graph = std::move(dynamic.graph);
   remarks.insert(remarks.end(), dynamic.remarks.begin(), dynamic.remarks.end());
   return remarks;
+}
+
+// Results that are integers vary with the symbols that do; with others they are constants.
+void fix_returned_integers(const ArchivedProgram& archived, ExportedProgram* program) {
+  ir::Bindings hint =
+      sizes_in({.symbols = {}, .input_sizes = archived.input_sizes}, archived.sample_inputs);
+  for (const SymbolicInteger& integer : archived.input_integers) {
+    for (const std::string& name : integer.expr.symbols()) {
+      if (integer.expr == ir::Expr::symbol(name)) {
+        hint[name] = integer.value;
+      }
+    }
+  }
+  for (Leaf& leaf : program->output_leaves) {
+    if (!leaf.size) {
+      continue;
+    }
+    bool is_known = true;
+    leaf.size = leaf.size->substitute([&](const std::string& name) {
+      const auto value = hint.find(name);
+      const bool varies = program->graph.symbols().contains(name);
+      is_known = is_known && (varies || value != hint.end());
+      return varies || value == hint.end() ? ir::Expr::symbol(name) : ir::Expr(value->second);
+    });
+    if (!is_known) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the program returns the integer '" + leaf.size->to_string() +
+                      "', which no size of its inputs determines");
+    }
+    if (leaf.size->is_constant()) {
+      leaf.size.reset();  // The constant says it.
+    } else if (std::to_string(leaf.size->evaluate(hint)) != leaf.constant) {
+      throw Error(ErrorCode::kCorrupt,
+                  "the program returns " + leaf.constant + " for its sample inputs, not '" +
+                      leaf.size->to_string() + "'");
+    }
+  }
 }
 
 }  // namespace
@@ -109,7 +147,8 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   program.in_spec = std::move(archived.in_spec);
   program.out_spec = std::move(archived.out_spec);
   program.input_leaves = std::move(archived.input_leaves);
-  program.output_leaves = std::move(archived.output_leaves);
+  program.output_leaves = archived.output_leaves;
+  fix_returned_integers(archived, &program);
   program.symbols = std::move(archived.symbols);
   program.input_sizes = std::move(archived.input_sizes);
   return program;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <complex>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ constexpr int kKeyword = 2;
 std::int64_t constant_of(const ir::Expr& expr) {
   if (!expr.constant()) {
     throw Error(ErrorCode::kUnsupported,
-                "the symbolic size " + expr.to_string() + " cannot be saved yet");
+                "the symbolic size " + expr.to_string() + " of a nested graph cannot be saved yet");
   }
   return *expr.constant();
 }
@@ -36,6 +37,7 @@ Json write_nested(const ir::Graph& body);
 struct ArgumentWriter {
   const ir::Graph& graph;
   c10::TypePtr type;
+  SymbolWriter* symbols;  // Null in a nested graph.
 
   [[nodiscard]] c10::TypeKind element() const {
     const auto list = type->cast<c10::ListType>();
@@ -60,11 +62,23 @@ struct ArgumentWriter {
   }
   Json operator()(const ir::Expr& expr) const {
     if (type->kind() == c10::TypeKind::FloatType) {
-      return {{"as_float", static_cast<double>(constant_of(expr))}};
+      return (*this)(ir::RealExpr(expr));
     }
-    return {{"as_int", constant_of(expr)}};
+    return symbols != nullptr ? symbols->integer(expr) : Json{{"as_int", constant_of(expr)}};
+  }
+  Json operator()(const ir::RealExpr& real) const {
+    if (symbols == nullptr && !real.constant()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the number " + real.to_string() + " of a nested graph cannot be saved yet");
+    }
+    return real.constant() ? (*this)(*real.constant()) : symbols->real(real);
   }
   Json operator()(const std::vector<ir::Expr>& exprs) const {
+    const bool varies =
+        std::ranges::any_of(exprs, [](const ir::Expr& e) { return !e.is_constant(); });
+    if (varies && symbols != nullptr) {
+      return symbols->integers_of(exprs);
+    }
     Json items = Json::array();
     for (const ir::Expr& expr : exprs) {
       items.push_back(constant_of(expr));
@@ -138,21 +152,25 @@ Json write_outputs(const ir::Graph& graph,
   return outputs;
 }
 
-Json write_sizes(const std::vector<ir::Expr>& exprs) {
+Json write_size(const ir::Expr& expr, const SymbolWriter* symbols) {
+  return symbols != nullptr ? symbols->size_of(expr) : Json{{"as_int", constant_of(expr)}};
+}
+
+Json write_sizes(const std::vector<ir::Expr>& exprs, const SymbolWriter* symbols) {
   Json items = Json::array();
   for (const ir::Expr& expr : exprs) {
-    items.push_back({{"as_int", constant_of(expr)}});
+    items.push_back(write_size(expr, symbols));
   }
   return items;
 }
 
-Json write_meta(const ir::TensorMeta& meta) {
+Json write_meta(const ir::TensorMeta& meta, const SymbolWriter* symbols) {
   return {{"dtype", write_scalar_type(static_cast<c10::ScalarType>(meta.dtype))},
-          {"sizes", write_sizes(meta.sizes)},
+          {"sizes", write_sizes(meta.sizes, symbols)},
           {"requires_grad", meta.requires_grad},
           {"device", write_device(device_of(meta.device))},
-          {"strides", write_sizes(meta.strides)},
-          {"storage_offset", {{"as_int", constant_of(meta.offset)}}},
+          {"strides", write_sizes(meta.strides, symbols)},
+          {"storage_offset", write_size(meta.offset, symbols)},
           {"layout", write_layout(c10::Layout::Strided)}};
 }
 
@@ -171,13 +189,14 @@ std::string name_of_tuple(std::size_t position) {
 }
 
 // `cond` and `map`: Python's, which have no schema and return a tuple.
-Json write_region(const ir::Graph& graph, std::size_t position) {
+Json write_region(const ir::Graph& graph, std::size_t position, SymbolWriter* symbols) {
   const ir::Node& node = graph.nodes()[position];
   Json inputs = Json::array();
   for (const ir::Argument& argument : node.arguments) {
-    inputs.push_back({{"name", ""},
-                      {"arg", std::visit(ArgumentWriter{graph, c10::NoneType::get()}, argument)},
-                      {"kind", kPositional}});
+    inputs.push_back(
+        {{"name", ""},
+         {"arg", std::visit(ArgumentWriter{graph, c10::NoneType::get(), symbols}, argument)},
+         {"kind", kPositional}});
   }
   Json outputs = Json::array();
   for (const ir::ValueId result : node.results) {
@@ -192,10 +211,10 @@ Json write_region(const ir::Graph& graph, std::size_t position) {
           {"name", name_of_tuple(position)}};
 }
 
-Json write_node(const ir::Graph& graph, std::size_t position) {
+Json write_node(const ir::Graph& graph, std::size_t position, SymbolWriter* symbols) {
   const ir::Node& node = graph.nodes()[position];
   if (node.target.starts_with(kHigherOrder)) {
-    return write_region(graph, position);
+    return write_region(graph, position, symbols);
   }
   const auto handle =
       c10::Dispatcher::singleton().findSchema(capture::operator_name_of(node.target));
@@ -211,7 +230,7 @@ Json write_node(const ir::Graph& graph, std::size_t position) {
   Json inputs = Json::array();
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
-    const ArgumentWriter writer{graph, without_optional(formal.real_type())};
+    const ArgumentWriter writer{graph, without_optional(formal.real_type()), symbols};
     inputs.push_back({{"name", formal.name()},
                       {"arg", std::visit(writer, node.arguments[i])},
                       {"kind", formal.kwarg_only() ? kKeyword : kPositional}});
@@ -235,7 +254,7 @@ Json write_nested(const ir::Graph& body) {
   for (const ir::Output& output : body.outputs()) {
     outputs.push_back(write_value(body, output.value));
   }
-  return write_graph(body, std::move(inputs), std::move(outputs));
+  return write_graph(body, std::move(inputs), std::move(outputs), nullptr);
 }
 
 }  // namespace
@@ -249,27 +268,30 @@ Json write_value(const ir::Graph& graph, ir::ValueId value) {
                        : Json{{"as_none", true}};
 }
 
-Json write_graph(const ir::Graph& graph, Json inputs, Json outputs) {
-  Json nodes = Json::array();
+Json write_graph(const ir::Graph& graph, Json inputs, Json outputs, SymbolWriter* symbols) {
+  Json own = Json::array();
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    nodes.push_back(write_node(graph, i));
+    own.push_back(write_node(graph, i, symbols));
   }
+  Json nodes = symbols != nullptr ? symbols->nodes() : Json::array();
+  nodes.insert(nodes.end(), own.begin(), own.end());
   Json tensor_values = Json::object();
   for (const ir::Value& value : graph.values()) {
     if (!value.is_tensor()) {
-      throw Error(ErrorCode::kUnsupported, "a program with symbolic integers cannot be saved yet");
+      throw Error(ErrorCode::kUnsupported,
+                  "a program that is passed an integer cannot be saved yet");
     }
-    tensor_values[value.name] = write_meta(value.tensor());
+    tensor_values[value.name] = write_meta(value.tensor(), symbols);
   }
   return {{"inputs", std::move(inputs)},
           {"outputs", std::move(outputs)},
           {"nodes", std::move(nodes)},
           {"tensor_values", std::move(tensor_values)},
-          {"sym_int_values", Json::object()},
+          {"sym_int_values", symbols != nullptr ? symbols->integers() : Json::object()},
           {"sym_bool_values", Json::object()},
           {"is_single_tensor_return", false},
           {"custom_obj_values", Json::object()},
-          {"sym_float_values", Json::object()}};
+          {"sym_float_values", symbols != nullptr ? symbols->reals() : Json::object()}};
 }
 
 }  // namespace kiln::exporter

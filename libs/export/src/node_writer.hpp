@@ -4,6 +4,7 @@
 
 #include "kiln/ir/graph.hpp"
 #include "serialized_types.hpp"
+#include "symbol_writer.hpp"
 
 namespace kiln::exporter {
 
@@ -13,9 +14,13 @@ namespace kiln::exporter {
 /// An argument or a result that is a tensor, or None.
 [[nodiscard]] Json write_value(const ir::Graph& graph, ir::ValueId value);
 
-/// The nodes and values of `graph`, nested graphs within, between `inputs` and `outputs`.
+/// The nodes and values of `graph`, nested graphs within, between `inputs` and `outputs`. `symbols`
+/// writes what depends on sizes; null for a nested graph, in which nothing may.
 ///
 /// Throws `kUnsupported` for an operator or an argument that the format cannot express.
-[[nodiscard]] Json write_graph(const ir::Graph& graph, Json inputs, Json outputs);
+[[nodiscard]] Json write_graph(const ir::Graph& graph,
+                               Json inputs,
+                               Json outputs,
+                               SymbolWriter* symbols);
 
 }  // namespace kiln::exporter

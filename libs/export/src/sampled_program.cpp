@@ -12,7 +12,6 @@
 #include "kiln/ir/generalize.hpp"
 #include "kiln/ir/identity_views.hpp"
 #include "kiln/ir/specialize.hpp"
-#include "kiln/ir/symbol_sources.hpp"
 #include "resize_input.hpp"
 #include "size_text.hpp"
 
@@ -22,21 +21,6 @@ namespace {
 // Of one input, unless the example is larger.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;
 constexpr std::uint64_t kSeed = 1;
-
-ir::Bindings hint_of(const DynamicShapes& shapes, const Tensors& example) {
-  ir::Bindings hint;
-  for (std::size_t i = 0; i < shapes.input_sizes.size(); ++i) {
-    const std::vector<ir::Expr>& sizes = shapes.input_sizes[i];
-    for (std::size_t d = 0; d < sizes.size(); ++d) {
-      const std::optional<ir::LinearForm> form = ir::linear_form(sizes[d]);
-      const std::int64_t size = example[i].size(static_cast<std::int64_t>(d));
-      if (form && (size - form->shift) % form->scale == 0) {
-        hint.try_emplace(form->symbol, (size - form->shift) / form->scale);
-      }
-    }
-  }
-  return hint;
-}
 
 // Whether all that is different is that one has views that show a tensor as it is at these sizes.
 bool differs_in_views_alone(const ir::Graph& graph,
@@ -66,7 +50,7 @@ SampledProgram::SampledProgram(const TraceProgram& trace,
       fixed_(fixed),
       example_(example),
       shapes_(shapes),
-      hint_(hint_of(shapes, example)) {}
+      hint_(sizes_in(shapes, example)) {}
 
 ir::Bindings SampledProgram::completed(ir::Bindings sizes) const {
   sizes.insert(hint_.begin(), hint_.end());
@@ -162,10 +146,11 @@ bool SampledProgram::holds_at(const ir::Graph& graph,
   if (!trace) {
     return false;
   }
-  const std::optional<std::string> difference = ir::find_difference(graph, sizes, *trace);
-  if (difference && !differs_in_views_alone(graph, sizes, *trace) &&
-      !computes_the_same(graph, sizes)) {
-    *reason = "where " + text_of(sizes) + ", " + *difference;
+  // What another number computes may be too close to tell.
+  const std::optional<ir::SampleDifference> difference = ir::find_difference(graph, sizes, *trace);
+  if (difference && (difference->of_real || (!differs_in_views_alone(graph, sizes, *trace) &&
+                                             !computes_the_same(graph, sizes)))) {
+    *reason = "where " + text_of(sizes) + ", " + difference->what;
     return false;
   }
   return true;

@@ -96,14 +96,16 @@ Json write_model(const ExportedProgram& program) {
                        {"in_spec", program.in_spec},
                        {"out_spec", program.out_spec},
                        {"forward_arg_names", nullptr}}}};
+  SymbolWriter symbols(program);
+  Json graph = write_graph(program, symbols);
   return {{"graph_module",
-           {{"graph", write_graph(program)},
-            {"signature", write_signature(program)},
+           {{"graph", std::move(graph)},
+            {"signature", write_signature(program, symbols)},
             {"module_call_graph", Json::array({call})},
             {"metadata", Json::object()},
             {"treespec_namedtuple_fields", Json::object()}}},
           {"opset_version", {{"aten", kOpsetVersion}}},
-          {"range_constraints", Json::object()},
+          {"range_constraints", symbols.range_constraints()},
           {"schema_version", {{"major", kSchemaMajor}, {"minor", kSchemaMinor}}},
           {"verifiers", Json::array({"ATEN"})},
           {"torch_version", TORCH_VERSION},

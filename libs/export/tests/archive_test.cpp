@@ -15,6 +15,7 @@
 #include "kiln/base/subprocess.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/capture/control_flow.hpp"
+#include "kiln/capture/replay.hpp"
 #include "kiln/export/export.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "zoo.hpp"
@@ -312,6 +313,59 @@ std::string said_by_python(const ExportedProgram& program) {
   INFO(result.output << result.error);
   CHECK(result.ok());
   return result.output;
+}
+
+TEST_CASE("Python loads a program whose sizes vary, and runs it at others", "[export][archive]") {
+  const TemporaryDirectory directory;
+  torch::nn::Linear layer(4, 3);
+  const auto function = [&](const Tensors& in) {
+    const std::int64_t rows = in[0].size(0), columns = in[1].size(1);
+    const torch::Tensor joined = torch::cat({in[0], in[1].slice(1, 0, 4)}).reshape({-1, 2, 2});
+    return Tensors{layer->forward(in[0]) * (1.0 / static_cast<double>(rows)),
+                   joined.sum(1),
+                   in[1].new_zeros({rows + 2 * columns, columns / 2}),
+                   in[1].sum(0) * columns};
+  };
+  const ExportedProgram program = export_module(
+      layer.ptr(),
+      function,
+      {torch::randn({6, 4}), torch::randn({8, 10})},
+      {.input_names = {"x", "y"},
+       .dynamic_dims = {{.input = "x", .dim = 0, .name = "batch", .min = 2, .max = 64},
+                        {.input = "y", .dim = 0, .name = "batch + 2"},
+                        {.input = "y", .dim = 1, .name = "2*half", .min = 3, .max = 40}}});
+  const auto path = (directory.path() / "saved.pt2").string();
+
+  save_program(program, path);
+
+  // Inputs and results, size by size.
+  const torch::NoGradGuard no_grad;
+  c10::List<at::Tensor> calls;
+  for (const auto& [batch, half] : {std::pair(6, 5), std::pair(2, 3), std::pair(37, 11)}) {
+    const Tensors inputs = {torch::randn({batch, 4}), torch::randn({batch + 2, 2 * half})};
+    Tensors expected = function(inputs);
+    for (const Tensors& tensors : {inputs, expected}) {
+      for (const torch::Tensor& tensor : tensors) {
+        calls.push_back(tensor);
+      }
+    }
+    const Tensors results =
+        capture::Interpreter(load_program(path).graph).run(load_program(path).graph_inputs(inputs));
+    REQUIRE(results.size() == expected.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      CHECK(torch::allclose(results[i], expected[i]));
+    }
+  }
+  const std::vector<char> bytes = torch::pickle_save(calls);
+  write_file_atomically(directory.path() / "calls.pt",
+                        std::string_view(bytes.data(), bytes.size()));
+  const ProcessResult result = run_process(
+      {KILN_PYTHON, KILN_CHECK_SIZES, path, (directory.path() / "calls.pt").string(), "2"},
+      {.timeout = std::chrono::seconds(300)});
+  INFO(result.output << result.error);
+  CHECK(result.ok());
+  CHECK_THAT(result.output, testing::contains("[2, 64] [3, 40]"));
+  CHECK_THAT(result.output, testing::contains("3 calls equal"));
 }
 
 TEST_CASE("Python loads and runs what save_program writes", "[export][archive]") {

@@ -1,6 +1,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "kiln/base/error.hpp"
@@ -69,10 +72,95 @@ TEST_CASE("programs that fool a few samples are refused, or right", "[export][dy
                return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0].sigmoid()};
              }),
              contains("'n' is 9, and where 'n' is 10)"));
-  CHECK_THAT(refusal([&](const Tensors& in) {
-               return Tensors{in[0] * (1.0 / static_cast<double>(in[0].size(0)))};
-             }),
+}
+
+double rows_of(const Tensors& in) {
+  return static_cast<double>(in[0].size(0));
+}
+
+// What is multiplied by `number`, in double, at every size from 1 to 300.
+void check_number(const std::function<double(double)>& number) {
+  const auto function = [&](const Tensors& in) { return Tensors{in[0] * number(rows_of(in))}; };
+  const ExportedProgram program =
+      export_program(function, {torch::ones({6}, torch::kFloat64)}, rows(2, 300));
+  for (std::int64_t size = 2; size <= 300; ++size) {
+    const Tensors inputs = {torch::ones({size}, torch::kFloat64)};
+    REQUIRE(torch::equal(interpret(program, inputs)[0], function(inputs)[0]));
+  }
+}
+
+TEST_CASE("numbers that vary and are no integers are right to the last bit", "[export][dynamic]") {
+  check_number([](double n) { return 1.0 / n; });
+  check_number([](double n) { return n * 0.3; });
+  check_number([](double n) { return n / 3.0; });
+  check_number([](double n) { return 2.0 / (n - 1.0); });
+  check_number([](double n) { return 1.0 / std::sqrt(n); });
+  check_number([](double n) { return (n - 1.0) / n; });
+  check_number([](double n) { return static_cast<double>(0.1F / static_cast<float>(n)); });
+}
+
+TEST_CASE("programs made to fool the fit of numbers are refused, or right", "[export][dynamic]") {
+  const auto scaled = [](const std::function<double(double)>& number) {
+    return refusal([=](const Tensors& in) { return Tensors{in[0] * number(rows_of(in))}; });
+  };
+
+  CHECK_THAT(scaled([](double n) { return 1.0 / std::min(n, 512.0); }), contains("aten.mul"));
+  CHECK_THAT(scaled([](double n) { return n < 10 ? 0.5 : 0.25; }),
+             contains("'n' is 9, and where 'n' is 10)"));
+  CHECK_THAT(scaled([](double n) { return std::fmod(n, 2) == 0 ? 1 / n : 2 / n; }),
              contains("aten.mul"));
+  CHECK_THAT(scaled([](double n) { return 1.0 / std::floor(n / 3); }), contains("aten.mul"));
+  CHECK_THAT(scaled([](double n) { return std::log(n); }), contains("aten.mul"));
+  CHECK_THAT(scaled([](double n) { return n * 0.1 * 3.0; }), contains("aten.mul"));
+  CHECK_THAT(scaled([](double n) { return n == 600 ? 0.1 / n : 0.2 / n; }),
+             contains("n' in [2, 599], not [2, 600]"));
+}
+
+ExportOptions automatic(std::size_t inputs, std::string last = "auto") {
+  ExportOptions options;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    options.dynamic_dims.push_back(
+        {.input = i, .dim = 0, .name = i + 1 == inputs ? last : "auto", .max = 300});
+  }
+  return options;
+}
+
+TEST_CASE("automatic dimensions have symbols of their own, unless the program takes no others",
+          "[export][dynamic]") {
+  const auto sum = [](const Tensors& in) { return Tensors{in[0] + in[1], in[2].cumsum(0)}; };
+  const Tensors example = {torch::randn({6, 4}), torch::randn({6, 4}), torch::randn({6})};
+
+  const ExportedProgram program = export_program(sum, example, automatic(3));
+  const ExportedProgram named =
+      export_program([](const Tensors& in) { return Tensors{in[0] - in[1]}; },
+                     {example[0], example[1]},
+                     automatic(2, "batch"));
+
+  CHECK(program.graph.symbols().size() == 2);
+  CHECK(program.specialisations.empty());
+  const Tensors inputs = {torch::randn({37, 4}), torch::randn({37, 4}), torch::randn({11})};
+  CHECK(torch::equal(interpret(program, inputs)[0], sum(inputs)[0]));
+  CHECK(torch::equal(interpret(program, inputs)[1], sum(inputs)[1]));
+  CHECK_THROWS_WITH(
+      interpret(program, {torch::randn({5, 4}), torch::randn({6, 4}), torch::randn({11})}),
+      contains("dimension 0: 6, but"));
+  CHECK(named.graph.symbols().size() == 1);
+  CHECK(named.graph.symbols().contains("batch"));
+}
+
+TEST_CASE("an automatic dimension that cannot vary stays as it is", "[export][dynamic]") {
+  const ExportedProgram fixed =
+      export_program([](const Tensors& in) { return Tensors{in[0].view({6, 4}) * 2}; },
+                     {torch::randn({6, 4})},
+                     automatic(1));
+  const ExportedProgram one = export_program(
+      [](const Tensors& in) { return Tensors{in[0] * 2}; }, {torch::randn({1, 4})}, automatic(1));
+
+  CHECK(fixed.graph.symbols().empty());
+  CHECK_NOTHROW(interpret(fixed, {torch::randn({6, 4})}));
+  REQUIRE(fixed.specialisations.size() == 1);
+  CHECK_THAT(fixed.specialisations[0], contains("'auto0' in [6, 6], not [1, 300]"));
+  CHECK(one.graph.symbols().empty());
 }
 
 TEST_CASE("a path that gives the same at one row belongs to the range", "[export][dynamic]") {
@@ -87,7 +175,7 @@ TEST_CASE("a path that gives the same at one row belongs to the range", "[export
   CHECK_THAT(refusal(other, 1), contains("n' in [2, 600], not [1, 600]"));
 }
 
-TEST_CASE("sizes of several inputs are related by their names", "[export][dynamic]") {
+TEST_CASE("EX-46 sizes of several inputs are related by their names", "[export][dynamic]") {
   const auto function = [](const Tensors& in) { return Tensors{in[0] + in[1].slice(0, 1)}; };
   const Tensors example = {torch::randn({5}), torch::randn({6})};
   const ExportOptions options{

@@ -15,7 +15,7 @@ template <class T>
 std::size_t hash_item(const T& value) {
   if constexpr (std::is_same_v<T, std::monostate>) {
     return 1;
-  } else if constexpr (std::is_same_v<T, Expr>) {
+  } else if constexpr (std::is_same_v<T, Expr> || std::is_same_v<T, RealExpr>) {
     return value.hash();
   } else if constexpr (std::is_same_v<T, double>) {
     return std::hash<std::uint64_t>()(bits_of(value));

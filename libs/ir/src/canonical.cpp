@@ -150,6 +150,8 @@ class Encoder {
       expr(argument);
     } else if constexpr (std::is_same_v<T, double>) {
       real(argument);
+    } else if constexpr (std::is_same_v<T, RealExpr>) {
+      text(argument.to_string());
     } else if constexpr (std::is_same_v<T, std::complex<double>>) {
       real(argument.real());
       real(argument.imag());

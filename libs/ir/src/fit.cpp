@@ -82,7 +82,8 @@ std::optional<Row> eliminate(std::vector<Row> rows, std::size_t unknowns) {
 
 }  // namespace
 
-ExprFitter::ExprFitter(std::vector<Bindings> samples) : samples_(std::move(samples)) {
+ExprFitter::ExprFitter(std::vector<Bindings> samples, Ranges ranges)
+    : samples_(std::move(samples)), ranges_(std::move(ranges)) {
   ensure(!samples_.empty(), "expressions are fitted to at least one sample");
   for (const auto& [name, value] : samples_.front()) {
     symbols_.push_back(term_of(Expr::symbol(name)));

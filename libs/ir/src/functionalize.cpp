@@ -34,7 +34,7 @@ std::vector<const TensorMeta*> tensors_of(const Graph& graph, const Node& node) 
 /// A literal number, for operators that fill.
 bool is_number(const Argument& argument) {
   return std::holds_alternative<Expr>(argument) || std::holds_alternative<double>(argument) ||
-         std::holds_alternative<bool>(argument) ||
+         std::holds_alternative<RealExpr>(argument) || std::holds_alternative<bool>(argument) ||
          std::holds_alternative<std::complex<double>>(argument);
 }
 

@@ -1,10 +1,13 @@
 #include "kiln/ir/generalize.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "argument.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/print.hpp"
 #include "shape_rules.hpp"
@@ -15,9 +18,14 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-struct NoExpression {
-  std::string what;
-};
+std::optional<double> double_of(const Argument& argument) {
+  const auto* real = std::get_if<double>(&argument);
+  return real != nullptr ? std::optional(*real) : std::nullopt;
+}
+
+bool has_same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 std::string joined(std::span<const std::int64_t> numbers) {
   std::string text;
@@ -38,8 +46,11 @@ bool stride_matters(const TensorMeta& meta, std::size_t dimension) {
 
 class Generalizer {
  public:
-  Generalizer(std::vector<const Graph*> traces, ExprFitter& fitter)
-      : traces_(std::move(traces)), fitter_(fitter), graph_(*traces_.front()) {}
+  Generalizer(std::vector<const Graph*> traces, ExprFitter& fitter, bool is_nested = false)
+      : traces_(std::move(traces)),
+        fitter_(fitter),
+        graph_(*traces_.front()),
+        is_nested_(is_nested) {}
 
   Graph run() {
     for (const Input& input : graph_.inputs()) {
@@ -71,6 +82,8 @@ class Generalizer {
       });
       if (const auto* body = std::get_if<SubgraphRef>(&made.arguments[a])) {
         subgraph(position, a, body->index);
+      } else if (double_of(made.arguments[a])) {
+        made.arguments[a] = real_number(position, a);
       }
     }
     offer_result_sizes(graph_, made, fitter_);
@@ -81,13 +94,40 @@ class Generalizer {
     }
   }
 
+  Argument real_number(std::size_t position, std::size_t argument) {
+    std::vector<double> values;
+    for (const Graph* trace : traces_) {
+      values.push_back(*double_of(trace->nodes()[position].arguments[argument]));
+    }
+    const auto is_first = [&](double value) { return has_same_bits(value, values.front()); };
+    if (std::ranges::all_of(values, is_first)) {
+      return values.front();
+    }
+    if (std::optional<RealExpr> found = fitter_.fit(values)) {
+      return argument_of(*std::move(found));
+    }
+    const Node& node = graph_.nodes()[position];
+    const auto other = std::ranges::find_if_not(values, is_first);
+    TraceDifference none{.what = print_place(graph_, position) + ": the argument " +
+                                 argument_name(node, argument) + " is " +
+                                 print_argument(graph_, values.front()) + ", and " +
+                                 print_argument(graph_, *other) + " at other sizes",
+                         .undecided = fitter_.undecided()};
+    // A number that comes back is chosen by the size, rather than computed from it.
+    if (std::ranges::count_if(values, is_first) > 1 && !is_nested_) {
+      none.trace = static_cast<std::size_t>(other - values.begin());
+      none.number = {.node = position, .argument = argument};
+    }
+    throw none;
+  }
+
   void subgraph(std::size_t position, std::size_t argument, std::uint32_t index) {
     std::vector<const Graph*> bodies;
     for (const Graph* trace : traces_) {
       const auto& body = std::get<SubgraphRef>(trace->nodes()[position].arguments[argument]);
       bodies.push_back(&trace->subgraphs()[body.index]);
     }
-    graph_.subgraphs()[index] = Generalizer(std::move(bodies), fitter_).run();
+    graph_.subgraphs()[index] = Generalizer(std::move(bodies), fitter_, true).run();
   }
 
   void value(ValueId id, const std::string& place) {
@@ -163,42 +203,65 @@ class Generalizer {
     if (std::optional<Expr> found = fitter_.fit(values, which)) {
       return *std::move(found);
     }
-    throw NoExpression{what + ": no expression of the symbols gives " + joined(values)};
+    throw TraceDifference{.what = what + ": no expression of the symbols gives " + joined(values)};
   }
 
   std::vector<const Graph*> traces_;
   ExprFitter& fitter_;
   Graph graph_;
+  bool is_nested_;
 };
 
 class Comparison {
  public:
   explicit Comparison(const Bindings& sample) : sample_(sample) {}
 
-  [[nodiscard]] std::optional<std::string> between(const Graph& general, const Graph& trace) const {
+  // Of numbers that are no integers.
+  [[nodiscard]] std::optional<SampleDifference> between_reals(const Graph& general,
+                                                              const Graph& trace) const {
+    for (std::size_t i = 0; i < general.nodes().size(); ++i) {
+      const Node& node = general.nodes()[i];
+      for (std::size_t a = 0; a < node.arguments.size(); ++a) {
+        if (!agrees_in_reals(node.arguments[a], trace.nodes()[i].arguments[a])) {
+          return SampleDifference{.what = other_argument(general, i, a),
+                                  .of_real = true,
+                                  .of_constant = double_of(node.arguments[a]).has_value()};
+        }
+      }
+    }
+    for (std::size_t i = 0; i < general.subgraphs().size(); ++i) {
+      if (auto within = between_reals(general.subgraphs()[i], trace.subgraphs()[i])) {
+        return within;
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<SampleDifference> between(const Graph& general,
+                                                        const Graph& trace) const {
     for (const Input& input : general.inputs()) {
       if (!agrees(general.value(input.value), trace.value(input.value))) {
-        return "input '" + input.name + "' has another geometry";
+        return SampleDifference{"input '" + input.name + "' has another geometry"};
       }
     }
     for (std::size_t i = 0; i < general.nodes().size(); ++i) {
       const Node& node = general.nodes()[i];
       for (std::size_t a = 0; a < node.arguments.size(); ++a) {
         if (!agrees(node.arguments[a], trace.nodes()[i].arguments[a])) {
-          return print_place(general, i) + ": the argument " + argument_name(node, a) +
-                 " is another than at other sizes";
+          return SampleDifference{other_argument(general, i, a)};
         }
         if (const auto* body = std::get_if<SubgraphRef>(&node.arguments[a])) {
           const auto& traced = std::get<SubgraphRef>(trace.nodes()[i].arguments[a]);
           if (auto within =
                   between(general.subgraphs()[body->index], trace.subgraphs()[traced.index])) {
-            return print_place(general, i) + ": " + *within;
+            return SampleDifference{print_place(general, i) + ": " + within->what};
           }
         }
       }
       for (const ValueId result : node.results) {
         if (result.valid() && !agrees(general.value(result), trace.value(result))) {
-          return print_place(general, i) + ": its result has another geometry than at other sizes";
+          return SampleDifference{print_place(general, i) +
+                                  ": its result has another geometry than at other sizes"};
         }
       }
     }
@@ -206,8 +269,23 @@ class Comparison {
   }
 
  private:
+  static std::string other_argument(const Graph& general, std::size_t node, std::size_t argument) {
+    return print_place(general, node) + ": the argument " +
+           argument_name(general.nodes()[node], argument) + " is another than at other sizes";
+  }
+
   [[nodiscard]] bool agrees(const Expr& general, const Expr& traced) const {
     return general.evaluate(sample_) == traced.constant();
+  }
+
+  [[nodiscard]] bool agrees_in_reals(const Argument& general, const Argument& traced) const {
+    const std::optional<double> wanted = double_of(traced);
+    if (!wanted) {
+      return true;
+    }
+    const auto* varying = std::get_if<RealExpr>(&general);
+    return has_same_bits(varying != nullptr ? varying->evaluate(sample_) : *double_of(general),
+                         *wanted);
   }
 
   [[nodiscard]] bool agrees(const Argument& general, const Argument& traced) const {
@@ -245,6 +323,18 @@ bool has_same_structure(const Graph& a, const Graph& b) {
   return !structural_difference(a, b);
 }
 
+bool is_on_path_of(const Graph& first, const TraceDifference& difference, const Graph& trace) {
+  if (!has_same_structure(first, trace)) {
+    return false;
+  }
+  if (!difference.number) {
+    return true;
+  }
+  const auto [node, argument] = *difference.number;
+  return identical(first.nodes()[node].arguments[argument],
+                   trace.nodes()[node].arguments[argument]);
+}
+
 std::variant<Graph, TraceDifference> generalize(std::span<const Graph> traces, ExprFitter& fitter) {
   ensure(traces.size() == fitter.samples().size(), "one trace for each sample");
   std::vector<const Graph*> pointers;
@@ -256,21 +346,23 @@ std::variant<Graph, TraceDifference> generalize(std::span<const Graph> traces, E
   }
   try {
     return Generalizer(std::move(pointers), fitter).run();
-  } catch (NoExpression& none) {
-    return TraceDifference{.trace = std::nullopt, .what = std::move(none.what)};
+  } catch (TraceDifference& none) {
+    return std::move(none);
   }
 }
 
-std::optional<std::string> find_difference(const Graph& general,
-                                           const Bindings& sample,
-                                           const Graph& trace) {
+std::optional<SampleDifference> find_difference(const Graph& general,
+                                                const Bindings& sample,
+                                                const Graph& trace) {
   if (auto difference = structural_difference(general, trace)) {
-    return difference;
+    return SampleDifference{*std::move(difference)};
   }
   try {
-    return Comparison(sample).between(general, trace);
+    const Comparison comparison(sample);
+    const std::optional<SampleDifference> of_real = comparison.between_reals(general, trace);
+    return of_real ? of_real : comparison.between(general, trace);
   } catch (const Error& error) {
-    return std::string("a size cannot be computed: ") + error.what();
+    return SampleDifference{std::string("a size cannot be computed: ") + error.what()};
   }
 }
 

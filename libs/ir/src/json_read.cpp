@@ -110,6 +110,14 @@ class Cursor {
     }
   }
 
+  [[nodiscard]] Argument real_expr() const {
+    try {
+      return argument_of(RealExpr::parse(text()));
+    } catch (const Error& error) {
+      fail(std::string("a number that depends on sizes (") + error.what() + ")");
+    }
+  }
+
   template <class Parse>
   [[nodiscard]] auto word(Parse parse, const char* expected) const {
     const auto parsed = parse(text());
@@ -252,6 +260,8 @@ class Reader {
       return held.list([](const Cursor& item) { return item.expr(); });
     if (kind == "float")
       return held.real();
+    if (kind == "real")
+      return held.real_expr();
     if (kind == "floats")
       return held.list([](const Cursor& item) { return item.real(); });
     if (kind == "bool")

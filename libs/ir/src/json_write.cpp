@@ -106,6 +106,8 @@ class Writer {
             return {{"layout", to_string(held)}};
           } else if constexpr (std::is_same_v<T, MemoryFormat>) {
             return {{"memory_format", to_string(held)}};
+          } else if constexpr (std::is_same_v<T, RealExpr>) {
+            return {{"real", held.to_string()}};
           } else {
             return {{"subgraph", held.index}};
           }

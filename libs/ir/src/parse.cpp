@@ -264,6 +264,15 @@ class GraphParser {
     }
   }
 
+  Argument real_expression_of(std::string_view text, std::size_t begin) {
+    try {
+      return argument_of(RealExpr::parse(text));
+    } catch (const Error& problem) {
+      scanner_.fail_at(begin,
+                       std::string("a number that depends on sizes (") + problem.what() + ")");
+    }
+  }
+
   std::vector<Expr> expression_list(char close) {
     std::vector<Expr> items;
     while (!scanner_.accept(close)) {
@@ -370,6 +379,9 @@ class GraphParser {
       if (const auto layout = parse_layout(text)) {
         return *layout;
       }
+    }
+    if (RealExpr::is_text(text)) {
+      return real_expression_of(text, begin);
     }
     if (const auto complex = parse_complex(text)) {
       return *complex;

@@ -1,10 +1,10 @@
 #include "kiln/ir/propagate_constants.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string>
 
 #include "kiln/ir/rewrite.hpp"
+#include "kiln/ir/specialize.hpp"
 #include "kiln/ir/verify.hpp"
 
 namespace kiln::ir {
@@ -37,13 +37,15 @@ class Propagation {
  public:
   explicit Propagation(const Graph& graph) : source_(graph), bound_(bound_symbols(graph)) {
     for (const auto& [name, range] : graph.symbols()) {
-      any_fixed_ = any_fixed_ || range.low == range.high;
+      if (range.low == range.high) {
+        fixed_[name] = range.low;
+      }
     }
   }
 
   [[nodiscard]] Graph run() const {
-    Graph renamed = any_fixed_ ? with_fixed_symbols() : Graph();
-    const Graph& graph = any_fixed_ ? renamed : source_;
+    const Graph specialized = fixed_.empty() ? Graph() : specialize(source_, fixed_);
+    const Graph& graph = fixed_.empty() ? source_ : specialized;
     Rewriter rewriter(graph);
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
       Node node = graph.nodes()[i];
@@ -57,57 +59,6 @@ class Propagation {
   }
 
  private:
-  [[nodiscard]] Expr fixed(const Expr& expr) const {
-    if (expr.is_constant()) {
-      return expr;
-    }
-    return expr.substitute([&](const std::string& name) {
-      const auto found = source_.symbols().find(name);
-      const bool single =
-          found != source_.symbols().end() && found->second.low == found->second.high;
-      return single ? Expr(found->second.low) : Expr::symbol(name);
-    });
-  }
-
-  [[nodiscard]] Graph with_fixed_symbols() const {
-    Graph graph = source_;
-    for (std::size_t i = 0; i < graph.values().size(); ++i) {
-      ValueMeta& meta = graph.value(ValueId(i)).meta;
-      if (auto* integer = std::get_if<SymIntMeta>(&meta)) {
-        integer->expr = fixed(integer->expr);
-        continue;
-      }
-      auto& tensor = std::get<TensorMeta>(meta);
-      std::transform(
-          tensor.sizes.begin(), tensor.sizes.end(), tensor.sizes.begin(), [&](const Expr& e) {
-            return fixed(e);
-          });
-      std::transform(
-          tensor.strides.begin(), tensor.strides.end(), tensor.strides.begin(), [&](const Expr& e) {
-            return fixed(e);
-          });
-      tensor.offset = fixed(tensor.offset);
-    }
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      for (Argument& argument : graph.node(NodeId(i)).arguments) {
-        if (auto* expr = std::get_if<Expr>(&argument)) {
-          *expr = fixed(*expr);
-        } else if (auto* list = std::get_if<std::vector<Expr>>(&argument)) {
-          std::transform(
-              list->begin(), list->end(), list->begin(), [&](const Expr& e) { return fixed(e); });
-        }
-      }
-    }
-    for (Guard& guard : graph.guards()) {
-      guard.left = fixed(guard.left);
-      guard.right = fixed(guard.right);
-    }
-    std::erase_if(graph.guards(), [](const Guard& guard) { return guard.is_constant(); });
-    std::erase_if(graph.symbols(),
-                  [](const auto& symbol) { return symbol.second.low == symbol.second.high; });
-    return graph;
-  }
-
   [[nodiscard]] std::optional<Expr> known_integer(const Graph& graph, ValueId id) const {
     if (!id.valid() || graph.value(id).is_tensor()) {
       return std::nullopt;
@@ -143,7 +94,7 @@ class Propagation {
 
   const Graph& source_;
   std::set<std::string> bound_;
-  bool any_fixed_ = false;
+  Bindings fixed_;
 };
 
 }  // namespace

@@ -7,12 +7,13 @@
 namespace kiln::ir {
 
 Graph specialize(Graph graph, const Bindings& values) {
+  const auto value_of = [&](const std::string& name) {
+    const auto value = values.find(name);
+    return value == values.end() ? Expr::symbol(name) : Expr(value->second);
+  };
   const auto fix = [&](Expr& expr) {
     if (!expr.is_constant()) {
-      expr = expr.substitute([&](const std::string& name) {
-        const auto value = values.find(name);
-        return value == values.end() ? Expr::symbol(name) : Expr(value->second);
-      });
+      expr = expr.substitute(value_of);
     }
   };
   for (std::uint32_t i = 0; i < graph.values().size(); ++i) {
@@ -32,6 +33,9 @@ Graph specialize(Graph graph, const Bindings& values) {
   for (std::uint32_t i = 0; i < graph.nodes().size(); ++i) {
     for (Argument& argument : graph.node(NodeId(i)).arguments) {
       for_each_integer(argument, fix);
+      if (const auto* real = std::get_if<RealExpr>(&argument)) {
+        argument = argument_of(real->substitute(value_of));
+      }
     }
   }
   for (Graph& nested : graph.subgraphs()) {

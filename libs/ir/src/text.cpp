@@ -95,6 +95,8 @@ void append_argument(const Graph& graph, const Argument& argument, std::string* 
       append_value(graph, value, out);
     } else if constexpr (std::is_same_v<T, Expr>) {
       append_expr(value, out);
+    } else if constexpr (std::is_same_v<T, RealExpr>) {
+      *out += value.to_string();
     } else if constexpr (std::is_same_v<T, double>) {
       append_double(value, out);
     } else if constexpr (std::is_same_v<T, bool>) {

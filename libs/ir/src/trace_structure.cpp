@@ -10,8 +10,15 @@ namespace {
 
 using Difference = std::optional<std::string>;
 
-// Equal but for integers, of which there must be as many.
+bool is_real(const Argument& argument) {
+  return std::holds_alternative<double>(argument) || std::holds_alternative<RealExpr>(argument);
+}
+
+// Equal but for numbers, of which there must be as many.
 bool is_same_argument(const Argument& a, const Argument& b) {
+  if (is_real(a) && is_real(b)) {
+    return true;
+  }
   if (a.index() != b.index()) {
     return false;
   }

@@ -9,8 +9,8 @@
 
 namespace kiln::ir {
 
-/// The first difference between `a` and `b` that is not one of integers, as a sentence; nothing if
-/// there is none.
+/// The first difference between `a` and `b` that is not one of integers and of numbers that are
+/// arguments, as a sentence; nothing if there is none.
 [[nodiscard]] std::optional<std::string> structural_difference(const Graph& a, const Graph& b);
 
 /// Calls `visit` with each integer of an argument, in order.

@@ -137,6 +137,9 @@ class Verifier {
                  "rule 3: an operand is not defined before its use");
     });
     for (const Argument& argument : node.arguments) {
+      if (const auto* real = std::get_if<RealExpr>(&argument)) {
+        require_of(id, !real->constant(), "rule 9: a number that depends on sizes is constant");
+      }
       if (const auto* reference = std::get_if<SubgraphRef>(&argument)) {
         require_of(id,
                    reference->index < graph_.subgraphs().size(),
@@ -265,7 +268,7 @@ void verify_functional(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     if (!graph.nodes()[i].mutates.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "graph " + graph.name() + " breaks rule 9: it is not functional at node " +
+                  "graph " + graph.name() + " breaks rule 10: it is not functional at node " +
                       std::to_string(i) + ": " + print_node(graph, NodeId(i)));
     }
   }

@@ -203,7 +203,8 @@ TEST_CASE("numbers that no expression gives are named", "[ir][generalize]") {
   };
   const Program scaled = [](std::int64_t n) {
     return "graph g {\n  input %x: f32[" + text(n) + "] user\n  %a: f32[" + text(n) +
-           "] = aten.mul.Scalar(%x, " + text(n) + ".5)\n  output %a user\n}\n";
+           "] = aten.mul.Scalar(%x, " + text(n) + ".5" + (n == 12 ? "1" : "") +
+           ")\n  output %a user\n}\n";
   };
   ExprFitter fitter(samples());
 
@@ -238,8 +239,60 @@ TEST_CASE("a sample that was not used confirms the graph or names where it diffe
   const auto general = std::get<Graph>(generalize(traces_of(program), fitter));
 
   CHECK_FALSE(find_difference(general, {{"s0", 299}}, parse(program(299))));
-  CHECK(find_difference(general, {{"s0", 400}}, parse(program(400))) ==
+  CHECK(find_difference(general, {{"s0", 400}}, parse(program(400)))->what ==
         "operator 0, aten.slice.Tensor: the argument 3 is another than at other sizes");
+}
+
+constexpr std::int64_t kManySizes[] = {5, 7, 12, 16, 23, 64, 91, 200, 49, 98, 103, 107, 161, 187};
+
+// x times a number, at many sizes.
+std::variant<Graph, TraceDifference> generalized_scale(
+    const std::function<double(std::int64_t)>& factor, std::vector<Graph>* traces) {
+  std::vector<Bindings> sizes;
+  for (const std::int64_t n : kManySizes) {
+    sizes.push_back({{"s0", n}});
+    Graph graph("g");
+    const TensorMeta meta{.sizes = {n}, .strides = {1}};
+    const ValueId x = graph.add_input("x", meta);
+    graph.add_output({.value = graph.add_node("aten.mul.Scalar", {x, factor(n)}, meta)});
+    traces->push_back(std::move(graph));
+  }
+  ExprFitter fitter(sizes, {{"s0", {1, 512}}});
+  return generalize(*traces, fitter);
+}
+
+TEST_CASE("numbers that are no integers become expressions to the last bit", "[ir][generalize]") {
+  std::vector<Graph> traces;
+  const auto result = generalized_scale([](auto n) { return 1.0 / double(n); }, &traces);
+
+  CHECK_THAT(lines_of(result), testing::contains("aten.mul.Scalar(%x, divide(1.0, float(s0)))"));
+  const auto& general = std::get<Graph>(result);
+  CHECK_FALSE(find_difference(general, {{"s0", 7}}, traces[1]));
+  const auto difference = find_difference(general, {{"s0", 8}}, traces[1]);
+  REQUIRE(difference);
+  CHECK(difference->of_real);
+  CHECK_FALSE(difference->of_constant);
+}
+
+TEST_CASE("a number that is chosen by the size names a trace on each side", "[ir][generalize]") {
+  std::vector<Graph> traces;
+  const auto result = generalized_scale([](auto n) { return n < 20 ? 0.5 : 0.25; }, &traces);
+
+  const auto& difference = std::get<TraceDifference>(result);
+  CHECK(difference.what ==
+        "operator 0, aten.mul.Scalar: the argument 1 is 0.5, and 0.25 at other sizes");
+  CHECK(difference.trace == 4);
+  CHECK(is_on_path_of(traces[0], difference, traces[3]));
+  CHECK_FALSE(is_on_path_of(traces[0], difference, traces[5]));
+}
+
+TEST_CASE("a number that no formula gives is no branch", "[ir][generalize]") {
+  std::vector<Graph> traces;
+  const auto result = generalized_scale([](auto n) { return double(n) * 0.1 * 3; }, &traces);
+
+  const auto& difference = std::get<TraceDifference>(result);
+  CHECK_FALSE(difference.trace);
+  CHECK_THAT(difference.what, testing::contains("the argument 1 is 1.5, and 2.1"));
 }
 
 }  // namespace

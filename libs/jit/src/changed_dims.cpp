@@ -91,6 +91,7 @@ DynamicShapes dynamic_shapes(const CompileOptions& options,
                              const std::vector<const std::vector<TensorGuard>*>& seen) {
   DynamicShapes shapes =
       exporter::dynamic_shapes_of(options.dynamic_dims, inputs, options.input_names);
+  exporter::merge_equal_sizes(&shapes, inputs);
   SymbolMaker symbols(shapes, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (std::size_t d = 0; inputs[i].defined() && d < inputs[i].sizes().size(); ++d) {

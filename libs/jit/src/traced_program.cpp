@@ -30,7 +30,7 @@ std::string_view argument_type(const ir::Node& node, std::size_t position) {
 
 bool is_number(const ir::Node& node, std::size_t position) {
   const ir::Argument& argument = node.arguments[position];
-  if (std::holds_alternative<double>(argument) ||
+  if (std::holds_alternative<double>(argument) || std::holds_alternative<ir::RealExpr>(argument) ||
       std::holds_alternative<std::complex<double>>(argument)) {
     return true;
   }

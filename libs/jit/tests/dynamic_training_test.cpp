@@ -69,13 +69,24 @@ TEST_CASE("gradients at sizes that no trace has seen", "[jit][dynamic_training]"
         2);
 }
 
-TEST_CASE("DS-35 DS-39 a size that nothing saved tells is saved itself",
+TEST_CASE("AD-120 DS-35 DS-39 a size that nothing saved tells is saved itself",
           "[jit][dynamic_training]") {
   // The gradient of a sum is an expanded number: neither a saved tensor nor the tangent has n.
   const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40};
   CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
   CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
                      sizes) == 2);
+}
+
+TEST_CASE("gradients with numbers that vary and are no integers", "[jit][dynamic_training]") {
+  // The gradient of a variance is scaled by 2 / (n - 1).
+  const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40, 100, 3};
+  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].var(0)}; }, sizes) == 2);
+  CHECK(versions_for(
+            [](const Tensors& in) {
+              return Tensors{in[0].sin() * (1.0 / static_cast<double>(in[0].size(0)))};
+            },
+            sizes) == 2);
 }
 
 TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic_training]") {
@@ -93,7 +104,7 @@ TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic
   CHECK(symbols == std::vector<std::size_t>{0, 0, 1, 1});
 }
 
-TEST_CASE("DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {
+TEST_CASE("EX-18 DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {
   CHECK(versions_for(
             [](const Tensors& in) {
               return Tensors{in[0].sum(0, /*keepdim=*/true).expand(in[0].sizes()) * in[0]};
@@ -101,8 +112,9 @@ TEST_CASE("DS-36 an output that is expanded to its own shape", "[jit][dynamic_tr
             {5, 6, 7, 9, 40}) == 2);
 }
 
-TEST_CASE("DS-37 test_aot_module_simplified_dynamic: of a linear layer only its features are fixed",
-          "[jit][dynamic_training]") {
+TEST_CASE(
+    "EX-16 DS-37 test_aot_module_simplified_dynamic: of a linear layer only features are fixed",
+    "[jit][dynamic_training]") {
   torch::nn::Linear linear(20, 30);
   const auto function = [&](const Tensors& in) { return Tensors{linear(in[0]) + in[1]}; };
   CompileOptions options = uncached(PastMaxVersions::kError);

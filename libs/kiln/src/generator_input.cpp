@@ -65,6 +65,10 @@ ir::Graph with_all_outputs(const exporter::ExportedProgram& program) {
       outputs.push_back(tensors.at(*leaf.tensor));
       continue;
     }
+    if (leaf.size) {
+      outputs.push_back({add_number({*leaf.size, ir::DType::kInt64}, graph)});
+      continue;
+    }
     const auto constant = nlohmann::json::parse(leaf.constant);
     const std::optional<Number> number = number_of(constant);
     if (!number && !constant.is_null()) {

@@ -95,6 +95,10 @@ void collect_symbols(const ir::Node& node, Symbols& symbols) {
       collect(*expr, symbols);
     } else if (const auto* exprs = std::get_if<std::vector<ir::Expr>>(&argument)) {
       collect(*exprs, symbols);
+    } else if (const auto* real = std::get_if<ir::RealExpr>(&argument)) {
+      for (std::string& name : real->symbols()) {
+        symbols.insert(std::move(name));
+      }
     }
   }
 }

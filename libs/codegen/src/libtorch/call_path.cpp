@@ -88,6 +88,9 @@ const char* proxy_obstacle(const ir::Node& node, const Signature& signature) {
     if (const auto* number = std::get_if<double>(&argument); number && !std::isfinite(*number)) {
       return "it takes a number that is not finite, which JSON cannot carry";
     }
+    if (std::holds_alternative<ir::RealExpr>(argument)) {
+      return "it takes a number that depends on sizes and is no integer, which JSON cannot carry";
+    }
     if (const auto* list = std::get_if<std::vector<ir::Expr>>(&argument); list && list->empty()) {
       return "it takes an empty list of integers, which the host's executor passes as none";
     }

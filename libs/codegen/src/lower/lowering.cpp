@@ -12,6 +12,32 @@ using ir::Argument;
 using ir::DType;
 using ir::Expr;
 
+namespace {
+
+// In double, operation by operation.
+Formula formula_of(const ir::RealExpr& real, ScalarPool& pool) {
+  using Op = ir::RealExpr::Op;
+  const auto operand = [&](std::size_t i) { return formula_of(real.operands()[i], pool); };
+  // A product is rounded before it is added to something.
+  const auto term = [&](std::size_t i) {
+    const bool is_product = real.operands()[i].op() == Op::kMultiply;
+    return is_product ? unary(ScalarOp::kFence, operand(i)) : operand(i);
+  };
+  switch (real.op()) {
+    case Op::kConstant: return {&pool, pool.constant(*real.constant(), DType::kFloat64)};
+    case Op::kFloat: return Formula{&pool, pool.index(real.integer())}.to(DType::kFloat64);
+    case Op::kAdd: return term(0) + term(1);
+    case Op::kSubtract: return term(0) - term(1);
+    case Op::kMultiply: return operand(0) * operand(1);
+    case Op::kDivide: return operand(0) / operand(1);
+    case Op::kSqrt: return unary(ScalarOp::kSqrt, operand(0));
+    case Op::kRoundToFloat: return operand(0).to(DType::kFloat32).to(DType::kFloat64);
+  }
+  throw Error(ErrorCode::kInternal, "a number that depends on sizes has an unknown operation");
+}
+
+}  // namespace
+
 std::vector<Index> variables(std::size_t rank) {
   std::vector<Index> result;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -137,6 +163,9 @@ Expr Lowering::integer(std::size_t i, Expr absent) const {
   if (const auto* value = std::get_if<bool>(&argument)) {
     return *value ? 1 : 0;
   }
+  if (std::holds_alternative<ir::RealExpr>(argument)) {
+    refuse_varying();
+  }
   return static_cast<std::int64_t>(std::get<double>(argument));
 }
 
@@ -166,12 +195,21 @@ double Lowering::real(std::size_t i, double absent) const {
   if (const auto* value = std::get_if<double>(&argument)) {
     return *value;
   }
-  const Expr value = integer(i);
-  if (!value.is_constant()) {
-    throw Error(ErrorCode::kUnsupported,
-                node_.target + ": a symbolic number where a plain one is needed");
+  if (varies(i)) {
+    refuse_varying();
   }
-  return static_cast<double>(*value.constant());
+  return static_cast<double>(*integer(i).constant());
+}
+
+void Lowering::refuse_varying() const {
+  throw Error(ErrorCode::kUnsupported,
+              node_.target + ": a symbolic number where a plain one is needed");
+}
+
+bool Lowering::varies(std::size_t i) const {
+  const Argument& argument = node_.arguments.at(i);
+  return std::holds_alternative<ir::RealExpr>(argument) ||
+         (!std::holds_alternative<double>(argument) && !integer(i).is_constant());
 }
 
 bool Lowering::flag(std::size_t i, bool absent) const {
@@ -256,6 +294,9 @@ Formula Lowering::number(std::size_t i, DType type) const {
   if (const auto* value = std::get_if<double>(&argument)) {
     return constant(*value, type);
   }
+  if (const auto* value = std::get_if<ir::RealExpr>(&argument)) {
+    return formula_of(*value, program_.pool).to(type);
+  }
   return Formula{&program_.pool, program_.pool.index(integer(i))}.to(type);
 }
 
@@ -275,9 +316,7 @@ Formula Lowering::element(std::size_t i, DType type) const {
   if (!ir::is_half(type)) {
     return number(i, type);
   }
-  const bool varies =
-      !std::holds_alternative<double>(node_.arguments.at(i)) && !integer(i).is_constant();
-  return varies ? rounded(number(i, type), type) : constant(ir::round_to(real(i), type), type);
+  return varies(i) ? rounded(number(i, type), type) : constant(ir::round_to(real(i), type), type);
 }
 
 Formula Lowering::factor(std::size_t i, Indices indices, DType type) const {

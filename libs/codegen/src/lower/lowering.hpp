@@ -36,6 +36,8 @@ class Lowering {
   [[nodiscard]] ir::Expr integer(std::size_t i, ir::Expr absent = 0) const;
   [[nodiscard]] std::vector<ir::Expr> integers(std::size_t i) const;
   [[nodiscard]] double real(std::size_t i, double absent = 0) const;
+  /// Whether argument `i`, a number, depends on sizes.
+  [[nodiscard]] bool varies(std::size_t i) const;
   [[nodiscard]] bool flag(std::size_t i, bool absent = false) const;
   [[nodiscard]] std::string_view text(std::size_t i) const;
   [[nodiscard]] std::vector<bool> flags(std::size_t i) const;
@@ -126,6 +128,7 @@ class Lowering {
 
  private:
   TensorId add(Tensor tensor);
+  [[noreturn]] void refuse_varying() const;
   [[nodiscard]] bool leaves(ir::DType type) const;
 
   const ir::Graph& graph_;

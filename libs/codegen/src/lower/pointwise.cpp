@@ -113,7 +113,8 @@ bool lower_divide(Lowering& l) {
   }
   // On a GPU, ATen multiplies by the reciprocal of any number.
   const bool on_cpu = l.device().type == ir::DeviceType::kCpu;
-  const bool multiplies = !l.is_tensor(1) && (!on_cpu || has_exact_reciprocal(l.real(1), type));
+  const bool multiplies =
+      !l.is_tensor(1) && (!on_cpu || (!l.varies(1) && has_exact_reciprocal(l.real(1), type)));
   l.define(0, [&](Indices i) {
     const Formula a = l.operand(0, i, type);
     return multiplies ? a * (1 / l.real(1)) : a / l.factor(1, i, type);

@@ -43,7 +43,8 @@ DType Lowering::promote(std::size_t first, std::size_t second) const {
     if (is_tensor(i)) {
       type = dtype(tensor(i));
       level = sizes(tensor(i)).empty() ? 1 : 0;
-    } else if (std::holds_alternative<double>(node_.arguments.at(i))) {
+    } else if (std::holds_alternative<double>(node_.arguments.at(i)) ||
+               std::holds_alternative<ir::RealExpr>(node_.arguments.at(i))) {
       type = DType::kFloat32;
     } else if (std::holds_alternative<bool>(node_.arguments.at(i))) {
       type = DType::kBool;

@@ -23,15 +23,21 @@ struct BatchNorm {
   double eps = 0;
 };
 
+// Nothing if its eps depends on sizes.
+std::optional<BatchNorm> batch_norm(NodeId id, const ir::Argument& eps) {
+  const auto* number = std::get_if<double>(&eps);
+  return number != nullptr ? std::optional(BatchNorm{id, *number}) : std::nullopt;
+}
+
 std::optional<BatchNorm> find_batch_norm(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   if (node.target == "aten._native_batch_norm_legit_no_training.default") {
-    return BatchNorm{id, std::get<double>(node.arguments[6])};
+    return batch_norm(id, node.arguments[6]);
   }
   const bool trains = node.target != "aten.native_batch_norm.default" ||
                       !std::holds_alternative<bool>(node.arguments[5]) ||
                       std::get<bool>(node.arguments[5]);
-  return trains ? std::nullopt : std::optional(BatchNorm{id, std::get<double>(node.arguments[7])});
+  return trains ? std::nullopt : batch_norm(id, node.arguments[7]);
 }
 
 class BatchNormFolder {

@@ -68,7 +68,8 @@ class Splitter {
       return std::ranges::any_of(*list, is_symbolic);
     }
     const auto* integer = std::get_if<ir::Expr>(&argument);
-    return integer != nullptr && is_symbolic(*integer);
+    return std::holds_alternative<ir::RealExpr>(argument) ||
+           (integer != nullptr && is_symbolic(*integer));
   }
 
   bool is_pure(const ir::Node& node) const {

@@ -163,6 +163,9 @@ class DispatcherCall {
     if (const auto* number = std::get_if<double>(&argument)) {
       return "word(" + double_literal(*number) + ")";
     }
+    if (const auto* number = std::get_if<ir::RealExpr>(&argument)) {
+      return "word(" + emission_.number(*number) + ")";
+    }
     if (const auto* flag = std::get_if<bool>(&argument)) {
       return *flag ? "1" : "0";
     }

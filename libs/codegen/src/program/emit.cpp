@@ -136,6 +136,10 @@ std::string Emission::number(const ir::Expr& expr) const {
   return expr.is_constant() ? std::to_string(*expr.constant()) : to_source(expr, "m.symbol_");
 }
 
+std::string Emission::number(const ir::RealExpr& real) const {
+  return to_source(real, "m.symbol_");
+}
+
 std::string Emission::list(const std::vector<ir::Expr>& values) {
   if (values.empty()) {
     return "nullptr";

@@ -78,6 +78,7 @@ class Emission {
 
   /// An integer as an expression.
   [[nodiscard]] std::string number(const ir::Expr& expr) const;
+  [[nodiscard]] std::string number(const ir::RealExpr& real) const;
   /// A named array of integers, or "nullptr" for none.
   [[nodiscard]] std::string list(const std::vector<ir::Expr>& values);
   /// The tensor at `value`; writes what makes it, if it is not there yet. If `owning`, it keeps the

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kiln/base/error.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -120,6 +121,25 @@ static inline Int64 maximum(Int64 a, Int64 b) {
 std::string to_source(const ir::Expr& expr, const std::string& prefix) {
   const std::string text = expr.to_string();
   return Translator(text, prefix).translate();
+}
+
+std::string to_source(const ir::RealExpr& real, const std::string& prefix) {
+  using Op = ir::RealExpr::Op;
+  const auto operand = [&](std::size_t i) { return to_source(real.operands()[i], prefix); };
+  const auto infix = [&](const char* symbol) {
+    return "(" + operand(0) + symbol + operand(1) + ")";
+  };
+  switch (real.op()) {
+    case Op::kConstant: return double_literal(*real.constant());
+    case Op::kFloat: return "(double)(" + to_source(real.integer(), prefix) + ")";
+    case Op::kAdd: return infix(" + ");
+    case Op::kSubtract: return infix(" - ");
+    case Op::kMultiply: return infix(" * ");
+    case Op::kDivide: return infix(" / ");
+    case Op::kSqrt: return "__builtin_sqrt(" + operand(0) + ")";
+    case Op::kRoundToFloat: return "(double)(float)" + operand(0);
+  }
+  throw Error(ErrorCode::kInternal, "a number that depends on sizes has an unknown operation");
 }
 
 }  // namespace kiln::codegen

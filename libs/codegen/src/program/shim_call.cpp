@@ -116,6 +116,9 @@ class ShimCall {
     if (const auto* number = std::get_if<double>(&argument)) {
       return double_literal(*number);
     }
+    if (const auto* number = std::get_if<ir::RealExpr>(&argument)) {
+      return emission_.number(*number);
+    }
     if (const auto* flag = std::get_if<bool>(&argument)) {
       return *flag ? "1" : "0";
     }

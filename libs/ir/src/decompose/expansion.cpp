@@ -76,10 +76,14 @@ std::vector<Term> Expansion::tensors(std::size_t i) {
 std::int64_t Expansion::constant(const Expr& number) const {
   const std::optional<std::int64_t> value = number.constant();
   if (!value) {
-    throw Error(ErrorCode::kUnsupported,
-                node_.target + " takes a number that depends on a size, " + number.to_string());
+    refuse_size(number.to_string());
   }
   return *value;
+}
+
+void Expansion::refuse_size(const std::string& number) const {
+  throw Error(ErrorCode::kUnsupported,
+              node_.target + " takes a number that depends on a size, " + number);
 }
 
 double Expansion::number(std::size_t i, double absent) const {
@@ -92,6 +96,9 @@ double Expansion::number(std::size_t i, double absent) const {
   }
   if (const auto* flag = std::get_if<bool>(&argument)) {
     return *flag ? 1 : 0;
+  }
+  if (const auto* varying = std::get_if<RealExpr>(&argument)) {
+    refuse_size(varying->to_string());
   }
   return static_cast<double>(constant(std::get<Expr>(argument)));
 }
@@ -148,7 +155,8 @@ Term Expansion::pointwise(std::string target,
   bool real_number = false;
   for (const Argument& argument : arguments) {
     for_each_value(argument, [&](ValueId id) { operands.push_back(&graph_.tensor(id)); });
-    real_number = real_number || std::holds_alternative<double>(argument);
+    real_number = real_number || std::holds_alternative<double>(argument) ||
+                  std::holds_alternative<RealExpr>(argument);
   }
   TensorMeta meta;
   meta.dtype = dtype.value_or(promote(operands));

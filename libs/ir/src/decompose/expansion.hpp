@@ -60,6 +60,7 @@ class Expansion {
 
   /// The number that `number` is, if it is known.
   [[nodiscard]] std::int64_t constant(const Expr& number) const;
+  [[noreturn]] void refuse_size(const std::string& number) const;
 
   // What was recorded of the results.
   [[nodiscard]] std::size_t result_count() const { return results_.size(); }

@@ -45,6 +45,14 @@ struct DynamicTrace {
                                          const Tensors& example,
                                          const DynamicShapes& shapes);
 
+/// Finds out which dimensions named "auto" vary with which others, and makes them one symbol: those
+/// of equal size in `example` that the program, which is called with it, cannot have differ.
+void relate_automatic_dims(const TraceProgram& trace,
+                           const RunProgram& run,
+                           const ExportedProgram& fixed,
+                           const Tensors& example,
+                           DynamicShapes* shapes);
+
 /// Where else the graph that `trace_dynamic` made is what the program does: the ranges of its
 /// symbols, made larger so that the sizes of `example` are inside and, as far as the graph holds
 /// there, those that `shapes` allow. Nothing if it does not hold at the sizes of `example`.

@@ -28,6 +28,9 @@ struct Leaf {
   std::optional<std::uint32_t> tensor = std::nullopt;
   /// The constant as JSON: `2.0`, `"mean"`, `null`. Empty for a tensor.
   std::string constant = {};
+  /// For a result that is an integer and varies with the symbols of the graph: what it is. The
+  /// constant is its value for the sample inputs.
+  std::optional<ir::Expr> size = std::nullopt;
 
   bool operator==(const Leaf&) const = default;  ///< Member by member.
 };

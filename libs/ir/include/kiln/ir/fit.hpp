@@ -2,7 +2,8 @@
 //
 // A program is traced at several sizes, and each number in the graph is then known at those sizes
 // only. What is found here has the given value at every sample, and is the simplest that has: more
-// samples than an expression has coefficients are what makes it credible.
+// samples than an expression has coefficients are what makes it credible. A number that is no
+// integer says more: one formula of many has its last bit at each sample.
 
 #pragma once
 
@@ -13,14 +14,15 @@
 #include <vector>
 
 #include "kiln/ir/expr.hpp"
+#include "kiln/ir/real_expr.hpp"
 
 namespace kiln::ir {
 
 /// Finds expressions by their values at samples, which are the same for all of them.
 class ExprFitter {
  public:
-  /// `samples` bind the same symbols.
-  explicit ExprFitter(std::vector<Bindings> samples);
+  /// `samples` bind the same symbols, which have values in `ranges` where those are given.
+  explicit ExprFitter(std::vector<Bindings> samples, Ranges ranges = {});
 
   /// An expression that numbers are likely to be, or to be a multiple of: a size of an input, what
   /// a shape rule or an archive says. Those offered first are preferred.
@@ -36,6 +38,20 @@ class ExprFitter {
   /// The same, with samples left out where `matters` is false: there the value may be any.
   [[nodiscard]] std::optional<Expr> fit(std::span<const std::int64_t> values,
                                         const std::vector<bool>& matters);
+
+  /// The same of a number that is no integer.
+  void offer(const RealExpr& real);
+
+  /// What is `values[i]` at sample `i` to the last bit, or nothing.
+  ///
+  /// Looked for are what was offered, and c * p^k, where c is a constant, p a product of symbols
+  /// and offered expressions plus an integer or a quotient of two such, and k one of -2, -1, -1/2,
+  /// 1/2, 1, 2, in each order of operations. Where several such formulas have the values, and are
+  /// not equal in all of the ranges, nothing is chosen: see `undecided`.
+  [[nodiscard]] std::optional<RealExpr> fit(std::span<const double> values);
+
+  /// Samples that would have told apart the formulas between which `fit` did not choose.
+  [[nodiscard]] const std::vector<Bindings>& undecided() const { return undecided_; }
 
   /// The samples that it was made with.
   [[nodiscard]] std::span<const Bindings> samples() const { return samples_; }
@@ -58,7 +74,13 @@ class ExprFitter {
                                           std::span<const std::int64_t> values,
                                           const std::vector<bool>& matters) const;
 
+  [[nodiscard]] std::vector<RealExpr> real_candidates(std::span<const double> values);
+  [[nodiscard]] std::vector<Bindings> where_different(std::span<const RealExpr> reals) const;
+
   std::vector<Bindings> samples_;
+  Ranges ranges_;
+  std::vector<RealExpr> offered_reals_;
+  std::vector<Bindings> undecided_;
   std::vector<Term> symbols_;
   std::vector<Term> offered_;
   std::vector<Term> products_;   // Of symbols and offered expressions; empty: to be made.

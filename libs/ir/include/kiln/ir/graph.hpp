@@ -21,6 +21,7 @@
 #include "kiln/base/id.hpp"
 #include "kiln/ir/expr.hpp"
 #include "kiln/ir/guard.hpp"
+#include "kiln/ir/real_expr.hpp"
 #include "kiln/ir/types.hpp"
 
 namespace kiln::ir {
@@ -102,7 +103,14 @@ using Argument = std::variant<std::monostate,  // None
                               Device,
                               Layout,
                               MemoryFormat,
-                              SubgraphRef>;
+                              SubgraphRef,
+                              RealExpr>;  // float, floating Scalar; never a constant
+
+/// The number as an argument: a double if it is constant.
+[[nodiscard]] inline Argument argument_of(RealExpr real) {
+  const std::optional<double> constant = real.constant();
+  return constant ? Argument(*constant) : Argument(std::move(real));
+}
 
 /// Result `result` is the argument at `argument` seen through the node's view (or is that very
 /// tensor).

@@ -17,9 +17,10 @@
 //     tangents or seeds, it counts the inputs of the joint graph, which are not there to be
 //     checked.
 //  8. A `SubgraphRef` names a nested graph, and nested graphs keep the rules too.
+//  9. A `RealExpr` mentions a symbol: a constant is a double.
 //
 // A functional graph also keeps:
-//  9. No node mutates an argument.
+//  10. No node mutates an argument.
 
 #pragma once
 
@@ -30,7 +31,7 @@ namespace kiln::ir {
 /// Throws `Error` with `kInvalidArgument` naming the rule, and the node or value that breaks it.
 void verify(const Graph& graph);
 
-/// `verify`, and rule 9.
+/// `verify`, and rule 10.
 void verify_functional(const Graph& graph);
 
 /// Whether passes verify what they make: in debug builds, and in any build if `KILN_VERIFY_PASSES`
