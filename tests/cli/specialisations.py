@@ -23,10 +23,10 @@ class Masked(torch.nn.Module):
 
 
 class Scaled(torch.nn.Module):
-    """By a number that varies with a size and is no integer."""
+    """By a number that varies with sizes and for which there is no formula."""
 
     def forward(self, ids, mask, weight):
-        return (ids * mask[:, 1:] + weight) * (ids.size(0) * 0.3 + ids.size(1) * 0.1)
+        return (ids * mask[:, 1:] + weight) * (ids.size(0) ** 0.3 + ids.size(1) ** 0.1)
 
 
 class Repeated(torch.nn.Module):
