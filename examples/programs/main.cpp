@@ -47,8 +47,8 @@ struct Arguments {
 /// A program that has been started from a seed, eager or compiled.
 class Training {
  public:
-  Training(const std::string& name, bool compiled, std::uint64_t seed)
-      : run_(compiled), losses_((torch::manual_seed(seed), kPrograms.at(name)(run_))) {}
+  Training(const std::string& name, bool compiled, std::uint64_t seed, std::uint64_t nudge = 0)
+      : run_(compiled, nudge), losses_((torch::manual_seed(seed), kPrograms.at(name)(run_))) {}
 
   /// One step's loss, and how long it took.
   double step() {
@@ -113,9 +113,8 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
-std::vector<double> losses_of(const Arguments& arguments, bool compiled, int threads) {
-  at::set_num_threads(threads);
-  Training training(arguments.name, compiled, arguments.seed);
+std::vector<double> losses_of(const Arguments& arguments, bool compiled, std::uint64_t nudge = 0) {
+  Training training(arguments.name, compiled, arguments.seed, nudge);
   std::vector<double> losses;
   for (int step = 0; step < arguments.steps; ++step) {
     losses.push_back(training.step());
@@ -138,29 +137,36 @@ std::vector<double> differences(const std::vector<double>& losses,
   return result;
 }
 
-// Rounding differs between eager and compiled as it does between one thread and two, and training
-// magnifies it: how far the losses may part is twice what the number of threads does to them.
+// Compiled code rounds otherwise than eager, and training magnifies that: slowly at first, and a
+// hundredfold within a few steps once a number passes the kink of a ReLU. What rounding alone does
+// is seen by training eagerly from parameters that are a unit in the last place away; compiled
+// losses may part from eager's by twice the most of three such runs, within limits.
 int compare(const Arguments& arguments) {
-  constexpr double kAlwaysAllowed = 1e-4;
-  const auto one_thread = losses_of(arguments, /*compiled=*/false, 1);
-  const auto eager = losses_of(arguments, /*compiled=*/false, 2);
-  const auto compiled = losses_of(arguments, /*compiled=*/true, 2);
-
-  const auto by_threads = differences(one_thread, eager), by_kiln = differences(compiled, eager);
-  std::printf("step        eager     compiled   difference   of one thread\n");
+  constexpr double kAlwaysAllowed = 1e-4, kNeverAllowed = 2e-3;
+  constexpr std::uint64_t kNudges = 3;
+  at::set_num_threads(2);
+  const auto eager = losses_of(arguments, /*compiled=*/false);
+  const auto by_kiln = differences(losses_of(arguments, /*compiled=*/true), eager);
+  std::vector<double> by_rounding(eager.size());
+  for (std::uint64_t nudge = 1; nudge <= kNudges; ++nudge) {
+    const auto nudged = differences(losses_of(arguments, /*compiled=*/false, nudge), eager);
+    for (std::size_t i = 0; i < nudged.size(); ++i) {
+      by_rounding[i] = std::max(by_rounding[i], nudged[i]);
+    }
+  }
+  std::printf("step        eager   difference   by rounding\n");
   for (int step = 0; step < arguments.steps; ++step) {
     if (step % std::max(1, arguments.steps / 10) == 0 || step == arguments.steps - 1) {
-      std::printf("%4d  %11.6f  %11.6f      %.1e         %.1e\n",
+      std::printf("%4d  %11.6f      %.1e       %.1e\n",
                   step,
                   eager[step],
-                  compiled[step],
                   by_kiln[step],
-                  by_threads[step]);
+                  by_rounding[step]);
     }
   }
   const double worst = *std::max_element(by_kiln.begin(), by_kiln.end());
-  const double allowed =
-      std::max(kAlwaysAllowed, 2 * *std::max_element(by_threads.begin(), by_threads.end()));
+  const double allowed = std::clamp(
+      2 * *std::max_element(by_rounding.begin(), by_rounding.end()), kAlwaysAllowed, kNeverAllowed);
   const bool near = worst <= allowed;  // False for NaN.
   std::printf("largest relative difference over %d steps: %.1e, allowed %.1e%s\n",
               arguments.steps,

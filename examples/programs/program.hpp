@@ -3,10 +3,13 @@
 
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <coroutine>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -53,11 +56,14 @@ class Losses {
 /// One run of a program, eager or compiled.
 class Run {
  public:
-  explicit Run(bool compiled) : compiled_(compiled) {}
+  /// `nudge` moves every parameter by about a unit in the last place, each number by a chance of
+  /// its own: what comes of that is what rounding does to the program. 0 leaves them as they are.
+  explicit Run(bool compiled, std::uint64_t nudge = 0) : compiled_(compiled), nudge_(nudge) {}
 
   /// `kiln::compile(module)`, or what calls the module's forward as it is.
   template <class Impl>
   auto compile(const torch::nn::ModuleHolder<Impl>& module) {
+    nudge(*module);
     auto forward = forward_of(module.ptr());
     if (compiled_) {
       forward = watch(kiln::compile(module.ptr()));
@@ -68,6 +74,7 @@ class Run {
   /// `kiln::compile(module, function)`, or the function as it is.
   template <class Module, class F>
   auto compile(const Module& module, F function) {
+    nudge(*module);
     std::function result(function);
     if (compiled_) {
       result = watch(kiln::compile(module, std::move(function)));
@@ -101,6 +108,18 @@ class Run {
         [module](Parameters... given) { return module->forward(given...); });
   }
 
+  void nudge(const torch::nn::Module& module) const {
+    if (nudge_ == 0) {
+      return;
+    }
+    const torch::NoGradGuard no_grad;
+    const auto chance = at::make_generator<at::CPUGeneratorImpl>(nudge_);  // Not the program's own.
+    for (torch::Tensor& parameter : module.parameters()) {
+      const auto units = torch::randint(-1, 2, parameter.sizes(), chance, parameter.options());
+      parameter.mul_(1 + units * std::numeric_limits<float>::epsilon());
+    }
+  }
+
   template <class Compiled>
   Compiled watch(Compiled compiled) {
     reports_.push_back([compiled] { return compiled.report(); });
@@ -108,6 +127,7 @@ class Run {
   }
 
   bool compiled_;
+  std::uint64_t nudge_;
   std::vector<std::function<kiln::CompileReport()>> reports_;
 };
 
