@@ -1,5 +1,7 @@
 // kiln compile: an archive of torch.export.save in, a package or a library out.
 
+#include <ATen/Context.h>
+
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -51,6 +53,8 @@ void apply_option(const std::string& pair, CompileOptions& options) {
     options.check_indices_now = value == "sync";
   } else if (name == "check_inputs") {
     options.check_inputs = is_true(name, value);
+  } else if (name == "deterministic") {
+    at::globalContext().setDeterministicAlgorithms(is_true(name, value), /*warn_only=*/false);
   } else if (name == "profile") {
     options.profile = is_true(name, value);
   } else if (name == "winograd") {
@@ -60,8 +64,8 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   } else {
     throw Error(ErrorCode::kInvalidArgument,
                 "there is no option '" + name +
-                    "'; known are isa, arch, check_inputs, check_indices, profile, winograd and "
-                    "identity");
+                    "'; known are isa, arch, check_inputs, check_indices, deterministic, profile, winograd "
+                    "and identity");
   }
 }
 
@@ -132,7 +136,7 @@ void add_compile(CLI::App& app, Session& session) {
   command->add_option(
       "--option",
       arguments->options,
-      "name=value: isa, arch, check_inputs, check_indices, profile, winograd, identity");
+      "name=value: isa, arch, check_inputs, check_indices, deterministic, profile, winograd, identity");
   command->add_option("--keep-source",
                       arguments->keep_source,
                       "Folder for the generated source; the cache is left aside");

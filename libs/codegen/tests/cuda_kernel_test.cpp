@@ -149,6 +149,116 @@ TEST_CASE("operands that are not aligned are read and written element by element
                 "  output %y user\n")}});
 }
 
+TEST_CASE("running totals of rows of every length, and of columns", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::string length : {"1", "7", "33", "128", "129", "1023", "1024", "2500"}) {
+    for (const std::string type : {"f32", "bf16", "i64"}) {
+      for (const std::string op : {"cumsum", "cumprod"}) {
+        const std::string shape = type + "[3, " + length + "]";
+        KernelCase test{graph("  input %x: " + shape + " user\n",
+                              "  %n: " + shape + " = aten.abs.default(%x)\n  %y: " + shape +
+                                  " = aten." + op + ".default(%n, 1, none)\n",
+                              "  output %y user\n"),
+                        type == "bf16" ? 2e-2 : 1e-4};
+        if (op == "cumprod") {
+          test.low = 0.99;
+          test.high = 1.01;
+        }
+        cases.push_back(test);
+      }
+    }
+  }
+  cases.push_back({graph("  input %x: f32[2, 50, 40] user\n",
+                         "  %y: f32[2, 50, 40] = aten.cumsum.default(%x, 1, none)\n",
+                         "  output %y user\n")});
+  check(cases);
+}
+
+// Rows of 64 are added, or written, as vectors; those of 37 element by element.
+TEST_CASE("scatters add and write vectors, and elements where no vector fits", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::string type : {"f32", "bf16", "f16", "f64", "i64", "i32", "i16", "i8"}) {
+    for (const std::string row : {"64", "37"}) {
+      const double tolerance = type == "bf16" || type == "f16" ? 3e-2 : 1e-5;
+      const std::string to = "  %y: " + type + "[4, " + row + "] = ";
+      const auto inputs = [&](const std::string& count) {
+        return "  input %a: " + type + "[4, " + row + "] user\n  input %i: i64[" + count +
+               "] user\n  input %s: " + type + "[" + count + ", " + row + "] user\n";
+      };
+      for (const std::string add : {"aten.index_add.default(%a, 0, %i, %s, 1)",
+                                    "aten.index_put.default(%a, [%i], %s, true)"}) {
+        if (tolerance > 1e-2 && add.starts_with("aten.index_put")) {
+          continue;  // libtorch adds these up in float.
+        }
+        cases.push_back({graph(inputs("9"), to + add + "\n", "  output %y user\n"), tolerance});
+      }
+      // Which of two updates of a place stays is not decided: there are none.
+      cases.push_back({graph(inputs("3"),
+                             "  %j: i64[3] = aten.arange.start(1, 4)\n" + to +
+                                 "aten.index_put.default(%a, [%j], %s, false)\n",
+                             "  output %y user\n"),
+                       tolerance});
+    }
+  }
+  check(cases);
+}
+
+TEST_CASE("scatters combine elements of every size atomically", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::string type : {"f32", "bf16", "f64", "i64", "i32", "i16", "i8", "u8"}) {
+    for (const std::string how : {"amax", "amin", "prod", "sum"}) {
+      cases.push_back(
+          {graph("  input %a: " + type + "[5, 11] user\n  input %i: i64[4, 9] user\n  input %s: " +
+                     type + "[4, 9] user\n",
+                 "  %y: " + type + "[5, 11] = aten.scatter_reduce.two(%a, 1, %i, %s, \"" + how +
+                     "\", true)\n",
+                 "  output %y user\n"),
+           type == "bf16" ? 5e-2 : 1e-5});
+    }
+  }
+  check(cases);
+}
+
+TEST_CASE("a concatenation whose parts are whole vectors is loaded and stored as vectors",
+          "[codegen][cuda]") {
+  const KernelCase rotated{
+      graph("  input %x: bf16[40, 64] user\n",
+            "  %a: bf16[40, 32]{64, 1} = aten.slice.Tensor(%x, 1, 0, 32, 1)"
+            " view(0:0)\n"
+            "  %b: bf16[40, 32]{64, 1}@32 = aten.slice.Tensor(%x, 1, 32, 64, 1)"
+            " view(0:0)\n"
+            "  %n: bf16[40, 32] = aten.neg.default(%b)\n"
+            "  %y: bf16[40, 64] = aten.cat.default([%n, %a], 1)\n",
+            "  output %y user\n"),
+      1e-2};
+  const std::vector<KernelResult> results = run_cuda_cases({rotated});
+  CHECK(results[0].mismatch == "");
+  const std::string source = results[0].kernels()[0].source;
+  CAPTURE(source);
+  CHECK(source.find("if (j >= 32 && j < 64)") != std::string::npos);
+  CHECK(source.find("= value(in0[") == std::string::npos);  // None is loaded by itself.
+  check({{graph("  input %x: f32[40, 30] user\n  input %z: f32[40, 34] user\n",
+                "  %y: f32[40, 64] = aten.cat.default([%x, %z], 1)\n",
+                "  output %y user\n")}});
+}
+
+TEST_CASE("tiles that are whole and tiles that are not", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const char* rows : {"64", "100"}) {
+    for (const std::string type : {"bf16", "f32"}) {
+      const std::string there = std::string("[") + rows + ", 128]";
+      const std::string back = std::string("[128, ") + rows + "]";
+      cases.push_back(
+          {graph("  input %x: " + type + there + " user\n  input %y: " + type + back + " user\n",
+                 "  %t: " + type + back + "{1, 128} = aten.t.default(%x) view(0:0)\n  %z: " + type +
+                     back + " = aten.add.Tensor(%y, %t, 1)\n",
+                 "  output %z user\n"),
+           type == "f32" ? 1e-5 : 1e-2});
+    }
+  }
+  check(cases);
+}
+
 TEST_CASE("a CUDA kernel that meets an index out of range says so", "[codegen][cuda]") {
   KernelCase gather{graph("  input %w: f32[3, 64] user\n  input %i: i64[40] user\n",
                           "  %e: f32[40, 64] = aten.embedding.default(%w, %i, -1, false, false)\n",

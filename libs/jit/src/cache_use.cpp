@@ -137,7 +137,8 @@ autograd_cache::KeyBuilder environment_key(const codegen::Options& options,
                (options.bind_constants ? " bound" : "") +
                (options.record_kernels ? " recorded" : "") + (options.winograd ? " winograd" : "") +
                (options.store_folded ? " folded" : "") +
-               (options.check_indices_now ? " waits" : ""))
+               (options.check_indices_now ? " waits" : "") +
+               (options.deterministic ? " deterministic" : ""))
       .add("identity", identity);
   return builder;
 }

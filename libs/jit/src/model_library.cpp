@@ -1,5 +1,6 @@
 #include "kiln/jit/model_library.hpp"
 
+#include <ATen/Context.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -116,6 +117,7 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   result.isa = options.isa;
   result.arch = options.arch;
   result.check_indices_now = options.check_indices_now;
+  result.deterministic = at::globalContext().deterministicAlgorithms();
   result.check_inputs = options.check_inputs;
   result.record_kernels = options.profile;
   result.winograd = options.winograd;

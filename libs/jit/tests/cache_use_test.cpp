@@ -75,6 +75,7 @@ TEST_CASE("CA-05 a change of any field of any key component is a miss", "[jit][c
   change([](Situation& other) { other.options.store_folded = true; });
   change([](Situation& other) { other.options.record_kernels = true; });
   change([](Situation& other) { other.options.check_indices_now = true; });
+  change([](Situation& other) { other.options.deterministic = true; });
   change([](Situation& other) { other.options.isa = "x86-64-v2"; });
   change([](Situation& other) { other.options.isa = "x86-64-v2,x86-64-v3"; });
   change([](Situation& other) { other.options.isa = "neon"; });

@@ -149,6 +149,12 @@ class Backend {
   [[nodiscard]] virtual std::optional<LibraryMatch> match(const MatchContext& context,
                                                           const ir::Node& node) const = 0;
 
+  /// Whether loops of this device are better than libtorch's kernel for `node`, if it has a lowering.
+  [[nodiscard]] virtual bool wants_loops(const ir::Graph& /*graph*/,
+                                         const ir::Node& /*node*/) const {
+    return true;
+  }
+
   [[nodiscard]] virtual FusionLimits fusion_limits() const = 0;
 
   /// How many targets (instruction sets) kernels are emitted for; a library picks one at load time.

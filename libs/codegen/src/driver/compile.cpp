@@ -48,7 +48,9 @@ ir::Graph expanded(const ir::Graph& graph) {
 
 std::unique_ptr<Backend> backend_of(const ir::Graph& graph, const Options& options) {
   if (device_of(graph) == ir::DeviceType::kCuda) {
-    return std::make_unique<CudaBackend>(resolve_architectures(options.arch), nvrtc_stamp(options));
+    return std::make_unique<CudaBackend>(
+        resolve_architectures(options.arch),
+        CudaOptions{.nvrtc = nvrtc_stamp(options), .deterministic = options.deterministic});
   }
   return std::make_unique<CpuBackend>(resolve_targets(options.isa),
                                       CpuPolicy{.winograd = options.winograd});

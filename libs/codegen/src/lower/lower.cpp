@@ -118,7 +118,7 @@ std::vector<std::string> lowered_targets() {
   return result;
 }
 
-LoopProgram lower(const ir::Graph& graph) {
+LoopProgram lower(const ir::Graph& graph, const std::function<bool(const ir::Node&)>& is_wanted) {
   const ir::Uses uses(graph);
   LoopProgram program;
   program.symbols = graph.symbols();
@@ -133,7 +133,7 @@ LoopProgram lower(const ir::Graph& graph) {
     const ir::NodeId id(i);
     const ir::Node& node = graph.node(id);
     check(graph, node);
-    if (try_lower(graph, uses, program, id)) {
+    if ((!is_wanted || is_wanted(node)) && try_lower(graph, uses, program, id)) {
       continue;
     }
     program.extern_at[i] = static_cast<std::uint32_t>(program.tensors.size());

@@ -161,7 +161,10 @@ void add_sequence_lowerings(Lowerings& lowerings);
 /// memory.
 ///
 /// Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
-[[nodiscard]] LoopProgram lower(const ir::Graph& graph);
+///
+/// Nodes that `is_wanted` refuses stay libtorch's.
+[[nodiscard]] LoopProgram lower(const ir::Graph& graph,
+                                const std::function<bool(const ir::Node&)>& is_wanted = {});
 
 /// Whether `target` ("aten.add.Tensor") has a lowering.
 [[nodiscard]] bool has_lowering(std::string_view target);

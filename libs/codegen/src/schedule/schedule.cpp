@@ -24,7 +24,11 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const ir::Graph& graph, const Backend& backend, bool bind_constants)
-      : graph_(graph), backend_(backend), uses_(graph), program_(lower(graph)) {
+      : graph_(graph),
+        backend_(backend),
+        uses_(graph),
+        program_(
+            lower(graph, [&](const ir::Node& node) { return backend.wants_loops(graph, node); })) {
     schedule_.locations.resize(graph.values().size());
     buffers_.resize(program_.tensors.size());
     add_inputs(bind_constants);

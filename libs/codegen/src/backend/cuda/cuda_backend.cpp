@@ -52,10 +52,43 @@ bool has_half_convolutions(const ir::Graph& graph) {
   });
 }
 
+// Blocks scan rows. Elsewhere one thread walks along the scanned dim, which there must be many of.
+bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
+  constexpr std::int64_t kShort = 64, kMany = 1 << 15;
+  const std::vector<ir::Expr>& sizes = graph.tensor(node.results[0]).sizes;
+  const auto* dim = std::get_if<ir::Expr>(&node.arguments.at(1));
+  if (sizes.empty() || dim == nullptr || !dim->constant()) {
+    return sizes.empty();
+  }
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const std::int64_t place = *dim->constant() + (*dim->constant() < 0 ? rank : 0);
+  const auto length = sizes.at(static_cast<std::size_t>(place)).constant();
+  const auto all = ir::element_count(sizes).constant();
+  return place + 1 == rank || length.value_or(kShort + 1) <= kShort ||
+         (length && all && *all / *length >= kMany);
+}
+
+// libtorch sorts what these add up, where atomics would round at each step.
+bool accumulates_halves_in_float(const ir::Graph& graph, const ir::Node& node) {
+  const auto adds = [&] {
+    const bool* flag = node.arguments.size() > 3 ? std::get_if<bool>(&node.arguments[3]) : nullptr;
+    return flag != nullptr && *flag;
+  };
+  return ir::is_half(graph.tensor(node.results[0]).dtype) &&
+         (node.target == "aten.embedding_dense_backward.default" ||
+          (node.target == "aten.index_put.default" && adds()));
+}
+
+bool is_scatter(std::string_view target) {
+  return target.starts_with("aten.scatter") || target.starts_with("aten.index_add") ||
+         target.starts_with("aten.index_copy") || target.starts_with("aten.index_put") ||
+         target == "aten.embedding_dense_backward.default";
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(std::vector<std::string> architectures, std::string nvrtc)
-    : architectures_(std::move(architectures)), nvrtc_(std::move(nvrtc)) {
+CudaBackend::CudaBackend(std::vector<std::string> architectures, CudaOptions options)
+    : architectures_(std::move(architectures)), options_(std::move(options)) {
   ensure(!architectures_.empty(), "a backend has no target");
 }
 
@@ -76,6 +109,17 @@ ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) cons
 std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
                                                const ir::Node& /*node*/) const {
   return std::nullopt;  // Products, convolutions and attention are libtorch's.
+}
+
+bool CudaBackend::wants_loops(const ir::Graph& graph, const ir::Node& node) const {
+  const std::string_view target = node.target;
+  if (target == "aten.cumsum.default" || target == "aten.cumprod.default") {
+    return has_fast_scan(graph, node);
+  }
+  if (!is_scatter(target)) {
+    return true;
+  }
+  return !options_.deterministic && !accumulates_halves_in_float(graph, node);
 }
 
 FusionLimits CudaBackend::fusion_limits() const {
@@ -117,7 +161,7 @@ DeviceOperations CudaBackend::operations() const {
 KernelUnits CudaBackend::units(std::span<const KernelSource> kernels,
                                std::size_t /*target*/,
                                std::size_t /*often*/) const {
-  return cuda::group_kernels(kernels, architectures_, nvrtc_);
+  return cuda::group_kernels(kernels, architectures_, options_.nvrtc);
 }
 
 }  // namespace kiln::codegen

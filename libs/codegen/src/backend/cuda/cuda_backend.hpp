@@ -9,16 +9,24 @@
 
 namespace kiln::codegen {
 
+/// What a caller may decide about code for GPUs.
+struct CudaOptions {
+  std::string nvrtc = {};      ///< Tells the NVRTC that compiles from another.
+  bool deterministic = false;  ///< Every run has the same result, bit for bit.
+};
+
 class CudaBackend final : public Backend {
  public:
-  /// Kernels are written once and compiled for each of `architectures`, "sm_90" say, by an NVRTC
-  /// that `nvrtc` tells from another.
-  explicit CudaBackend(std::vector<std::string> architectures, std::string nvrtc = {});
+  /// Kernels are written once and compiled for each of `architectures`, "sm_90" say.
+  explicit CudaBackend(std::vector<std::string> architectures, CudaOptions options = {});
 
   [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCuda; }
   [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
   [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
                                                   const ir::Node& node) const override;
+  /// Libtorch's are running totals along few and long columns, and scatters if they are to be
+  /// deterministic or if it accumulates half types in float.
+  [[nodiscard]] bool wants_loops(const ir::Graph& graph, const ir::Node& node) const override;
   [[nodiscard]] FusionLimits fusion_limits() const override;
   /// One text serves all architectures; which of its images runs is decided on the device.
   [[nodiscard]] std::size_t target_count() const override { return 1; }
@@ -35,7 +43,7 @@ class CudaBackend final : public Backend {
 
  private:
   std::vector<std::string> architectures_;
-  std::string nvrtc_;
+  CudaOptions options_;
 };
 
 }  // namespace kiln::codegen

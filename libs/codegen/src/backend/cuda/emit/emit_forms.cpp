@@ -131,63 +131,6 @@ void NestEmitter::emit_elements() {
              block_.rows);
 }
 
-void NestEmitter::emit_tiles() {
-  block_ = {};
-  std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
-  for (const ScalarId load : nest_.transposed_loads) {
-    const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
-    smallest = std::min<std::int64_t>(smallest, ir::size_of(dtype));
-    bytes += ir::size_of(dtype);
-  }
-  constexpr std::int64_t kSharedBytes = 48 << 10;
-  int side = smallest < 4 ? 64 : 32;
-  while (side > 8 && bytes * side * (side + 1) > kSharedBytes) {
-    side /= 2;
-  }
-  const int rows = 256 / side;
-  const std::string length = std::to_string(side), step = std::to_string(rows);
-  open_kernel("tiles", 256);
-  ScalarWriter element(text_);
-  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
-    const auto operand =
-        static_cast<std::uint32_t>(text_.scalar(nest_.transposed_loads[i]).integer);
-    body_.line("__shared__ " + std::string(memory_type(text_.dtype(operand))) + " tile" +
-               std::to_string(i) + "[" + length + "][" + length + " + 1];");
-  }
-  const std::string across = "((" + extent(kInner) + " + " + length + " - 1) / " + length + ")";
-  const std::string down = "((" + extent(kMiddle) + " + " + length + " - 1) / " + length + ")";
-  body_.line("const Int q = (Int)blockIdx.x / " + across + ", o = q / " + down + ";");
-  body_.line("const Int m0 = q % " + down + " * " + length + ", j0 = (Int)blockIdx.x % " + across +
-             " * " + length + ";");
-  body_.block("for (int r = threadIdx.y; r < " + length + "; r += " + step + ")");
-  body_.line("const Int m = m0 + threadIdx.x, j = j0 + r;");
-  body_.block("if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
-  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
-    const Scalar& load = text_.scalar(nest_.transposed_loads[i]);
-    ScalarWriter outside(text_);
-    const std::string address = outside.index(load.indices[0]);
-    body_.line("tile" + std::to_string(i) + "[r][threadIdx.x] = " +
-               text_.operand(static_cast<std::uint32_t>(load.integer)) + "[" + address + "];");
-    element.set(nest_.transposed_loads[i], "value(tile" + std::to_string(i) + "[threadIdx.x][r])");
-  }
-  body_.close();
-  body_.close();
-  body_.line("__syncthreads();");
-  body_.block("for (int r = threadIdx.y; r < " + length + "; r += " + step + ")");
-  body_.line("const Int m = m0 + r, j = j0 + threadIdx.x;");
-  body_.block("if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
-  if (text_.checks_indices) {
-    body_.line("bool ok = true;");
-  }
-  write_stores({}, element);
-  report_bad_index();
-  body_.close();
-  body_.close();
-  body_.close();
-  add_launch(
-      "tiles", "(long long)" + across + " * " + down + " * " + extent(kOuter), "1", side, rows);
-}
-
 void NestEmitter::emit_totals() {
   block_ = {.width = 32, .rows = 32};
   const std::string chunks = std::to_string(nest_.reduction_splits);
@@ -239,63 +182,6 @@ void NestEmitter::emit_totals() {
   body_.close();
   add_launch(
       "totals", has(IterationDomain::kColumn) ? divided_up(row_length(), "32") : "1", "1", 32, 32);
-}
-
-// One thread for each running total.
-void NestEmitter::emit_in_order(const LoopNest::Scan& scan) {
-  block_ = {};
-  const LoopNest::Store& to = nest_.stores[0];
-  const ir::DType dtype = text_.scalar(scan.body).dtype;
-  const std::string count = text_.size(nest_.extents[kOuter] * nest_.extents[kInner]);
-  open_kernel("scan", 256);
-  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
-  body_.line("if (i >= " + count + ") return;");
-  body_.line("const Int o = i / " + extent(kInner) + ", j = i % " + extent(kInner) + ";");
-  body_.line(std::string(compute_type(dtype)) + " total = " + neutral(scan.reduction, dtype) + ";");
-  if (text_.checks_indices) {
-    body_.line("bool ok = true;");
-  }
-  body_.block("for (Int m = 0; m < " + extent(kMiddle) + "; ++m)");
-  ScalarWriter writer(text_);
-  const std::string value = writer.value(scan.body);
-  body_.line("total = " + std::string(combiner(scan.reduction)) + "::of(total, " + value + ");");
-  const std::string address = writer.index(to.address);
-  body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" + address +
-             "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(total);");
-  body_.close();
-  report_bad_index();
-  body_.close();
-  add_launch("scan", divided_up(count, "256"), "1", 256, 1);
-}
-
-// Updates may come to one place twice only along the middle loop: one thread walks along it.
-void NestEmitter::emit_update(const LoopNest::Update& update) {
-  block_ = {};
-  const std::string count = text_.size(update.extents[kOuter] * update.extents[kInner]);
-  const std::string inner = text_.size(update.extents[kInner]);
-  open_kernel("update", 256);
-  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
-  body_.line("if (i >= " + count + ") return;");
-  body_.line("const Int o = i / " + inner + ", j = i % " + inner + ";");
-  body_.block("for (Int m = 0; m < " + text_.size(update.extents[kMiddle]) + "; ++m)");
-  if (text_.checks_indices) {
-    body_.line("bool ok = true;");
-  }
-  ScalarWriter writer(text_);
-  std::string value = writer.value(update.value);
-  const std::string place =
-      text_.operand(update.operand) + "[" + writer.index(update.address) + "]";
-  const std::string type(compute_type(text_.dtype(update.operand)));
-  if (update.reduction) {
-    value = std::string(combiner(*update.reduction)) + "::of(value(" + place + "), (" + type + ")" +
-            value + ")";
-  }
-  body_.line((text_.checks_indices ? "if (ok) " : "") + place + " = stored<" +
-             std::string(memory_type(text_.dtype(update.operand))) + ">(" + value + ");");
-  report_bad_index();
-  body_.close();
-  body_.close();
-  add_launch("update", divided_up(count, "256"), "1", 256, 1);
 }
 
 }  // namespace kiln::codegen::cuda

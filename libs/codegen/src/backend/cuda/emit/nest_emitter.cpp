@@ -70,7 +70,7 @@ NestEmitter::NestEmitter(const LoopProgram& program, const LoopNest& nest, std::
 
 KernelSource NestEmitter::run() {
   if (nest_.scan) {
-    emit_in_order(*nest_.scan);
+    emit_scan(*nest_.scan);
   } else if (nest_.stores.empty() && nest_.reduces.empty()) {
     // Nothing but updates.
   } else if (!nest_.transposed_loads.empty() && nest_.reduces.empty() && fills_tiles()) {
@@ -201,13 +201,6 @@ std::int64_t NestEmitter::smallest_element() const {
     smallest = std::min<std::int64_t>(smallest, ir::size_of(program_[operand.tensor].dtype));
   }
   return smallest;
-}
-
-// Three channels of an image do not: most threads of a tile would have nothing to do.
-bool NestEmitter::fills_tiles() const {
-  constexpr std::int64_t kFew = 16;
-  return nest_.extents[kMiddle].constant().value_or(kFew) >= kFew &&
-         nest_.extents[kInner].constant().value_or(kFew) >= kFew;
 }
 
 // As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.

@@ -8,7 +8,8 @@
 //   columns    a block takes a strip of columns through every so many-th row
 //   tiles      a block takes a square of the middle and the inner loop; what lies along the middle
 //              one is read along it, and transposed in shared memory
-//   in order   one thread walks along the middle loop: running totals, updates
+//   scan       a block walks along a row of running totals, or a thread along a column
+//   update     a thread for each vector of a scatter; those that may meet are atomic
 //
 // Totals over the rows or over everything go through scratch memory, one for each chunk of rows,
 // and a second kernel adds the chunks up, always in the same order.
@@ -61,6 +62,7 @@ class NestEmitter {
   [[nodiscard]] std::int64_t smallest_element() const;  // Of the operands, in bytes.
   [[nodiscard]] bool fills_tiles() const;
   [[nodiscard]] int choose_vector() const;
+  [[nodiscard]] int choose_update_vector(const LoopNest::Update& update);
   [[nodiscard]] BlockShape choose_rows() const;
   [[nodiscard]] BlockShape choose_columns() const;
   [[nodiscard]] std::string index_type() const;
@@ -74,6 +76,10 @@ class NestEmitter {
   void emit_rows();
   void emit_columns();
   void emit_tiles();
+  [[nodiscard]] int choose_side() const;
+  void for_each_tile_row(int side, const std::string& position, const std::function<void()>& body);
+  void emit_scan(const LoopNest::Scan& scan);
+  void emit_row_scan(const LoopNest::Scan& scan);
   void emit_in_order(const LoopNest::Scan& scan);
   void emit_update(const LoopNest::Update& update);
   void emit_totals();
@@ -106,6 +112,8 @@ class NestEmitter {
   void fetch_kept(int phase);
   // Writes what happens at `block_.vector` elements from the inner index `first` on.
   void visit(const Work& work, const std::string& first);
+  [[nodiscard]] bool segments_divide_vectors() const;
+  void visit_segments(const Work& work, const ScalarWriter& known);
   void load_vectors(const Work& work, ScalarWriter& outside);
   void load_vector(ScalarId load, const std::string& slot, ScalarWriter& outside);
   void load_under_conditions(const Work& work, ScalarWriter& outside);
@@ -116,6 +124,7 @@ class NestEmitter {
   void row_stores(int phase);
   void report_bad_index();
   void assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value);
+  void assign(ScalarWriter& writer, std::size_t store, ScalarId value);
   void set_position(const std::string& linear);
   void choose_kept();
   void keep_ahead();
@@ -126,6 +135,7 @@ class NestEmitter {
 
   [[nodiscard]] bool totals_in_memory() const;
   [[nodiscard]] std::vector<ScalarId> packed_loads(int phase) const;
+  [[nodiscard]] std::vector<ScalarId> packed_loads(const std::vector<ScalarId>& roots) const;
   [[nodiscard]] std::vector<ConditionalLoad> conditional_loads(int phase) const;
   [[nodiscard]] int first_phase_of(ScalarId load) const;
   [[nodiscard]] std::vector<ScalarId> roots(int phase) const;

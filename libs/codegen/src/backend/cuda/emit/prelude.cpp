@@ -215,6 +215,93 @@ static __device__ T reduce_column(T x) {
   return x;
 }
 
+// What stands before a thread's `sum` in a block of `width` threads, `carry` before all of them; and
+// then `carry` with the block's own.
+template <class Combine, int width, class T>
+static __device__ T scan_block(T sum, T neutral, T& carry) {
+  constexpr int warps = width / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  T before = neutral;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T other = shuffle(sum, distance);
+    if (lane & distance) {
+      before = Combine::of(other, before);
+      sum = Combine::of(other, sum);
+    } else {
+      sum = Combine::of(sum, other);
+    }
+  }
+  __shared__ T parts[warps];
+  __syncthreads();
+  if (lane == 0) parts[warp] = sum;
+  __syncthreads();
+  T own = carry;
+  for (int i = 0; i < warps; ++i) {
+    if (i == warp) own = Combine::of(carry, before);
+    carry = Combine::of(carry, parts[i]);
+  }
+  return own;
+}
+
+// *place = Combine(*place, x), while other threads do the same.
+template <class Combine, class T>
+struct Atomic {
+#ifdef __CUDACC_RTC__
+  // Small elements are part of a word of four bytes.
+  template <class V>
+  static __device__ void apply(T* place, V x) {
+    if constexpr (sizeof(T) == 8) {
+      union Word { unsigned long long bits; T element; };
+      Word before, after;
+      unsigned long long* const word = (unsigned long long*)place;
+      unsigned long long seen = *word;
+      do {
+        before.bits = seen;
+        after.element = stored<T>(Combine::of(value(before.element), x));
+        seen = atomicCAS(word, before.bits, after.bits);
+      } while (seen != before.bits);
+    } else {
+      union Word { unsigned bits; T element; };
+      const unsigned shift = ((unsigned long long)place & 3) * 8;
+      const unsigned mask = sizeof(T) == 4 ? ~0u : ((1u << sizeof(T) * 8 % 32) - 1) << shift;
+      unsigned* const word = (unsigned*)((unsigned long long)place & ~3ull);
+      unsigned seen = *word, before;
+      do {
+        before = seen;
+        Word from, to;
+        from.bits = (before & mask) >> shift;
+        to.bits = 0;
+        to.element = stored<T>(Combine::of(value(from.element), x));
+        seen = atomicCAS(word, before, (before & ~mask) | (to.bits << shift));
+      } while (seen != before);
+    }
+  }
+#else
+  template <class V>
+  static void apply(T* place, V x) { *place = stored<T>(Combine::of(value(*place), x)); }
+#endif
+};
+#ifdef __CUDACC_RTC__
+template <>
+struct Atomic<Sum, float> {
+  static __device__ void apply(float* place, float x) { atomicAdd(place, x); }
+};
+template <>
+struct Atomic<Sum, double> {
+  static __device__ void apply(double* place, double x) { atomicAdd(place, x); }
+};
+template <>
+struct Atomic<Sum, int> {
+  static __device__ void apply(int* place, int x) { atomicAdd(place, x); }
+};
+template <>
+struct Atomic<Sum, long long> {
+  static __device__ void apply(long long* place, long long x) {
+    atomicAdd((unsigned long long*)place, (unsigned long long)x);
+  }
+};
+#endif
+
 // Elements that lie side by side, in accesses of 16 bytes if they are `aligned` to them.
 struct alignas(16) Bytes16 { unsigned words[4]; };
 struct alignas(8) Bytes8 { unsigned words[2]; };
@@ -238,6 +325,44 @@ static __device__ void copy_vector(T* to, const T* from, bool aligned) {
     for (int i = 0; i < count; ++i) to[i] = from[i];
   }
 }
+// Adds vectors, which no other thread sees half added in any one element.
+template <int count, class T>
+static __device__ void add_vector(T* to, const T* from, bool /*aligned*/) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) Atomic<Sum, T>::apply(to + i, value(from[i]));
+}
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 900
+template <int count>
+static __device__ void add_vector(float* to, const float* from, bool aligned) {
+  if constexpr (count != 4) aligned = false;
+  if (aligned) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                 :: "l"(__cvta_generic_to_global(to)), "f"(from[0]), "f"(from[1 % count]),
+                    "f"(from[2 % count]), "f"(from[3 % count]) : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) atomicAdd(to + i, from[i]);
+  }
+}
+#define KILN_ADD_HALVES(T, type)                                                              \
+  template <int count>                                                                        \
+  static __device__ void add_vector(T* to, const T* from, bool aligned) {                     \
+    const unsigned* const pairs = (const unsigned*)from;                                      \
+    if constexpr (count != 8) aligned = false;                                                \
+    if (aligned) {                                                                            \
+      asm volatile("red.global.add.noftz.v4." type "x2 [%0], {%1, %2, %3, %4};"               \
+                   :: "l"(__cvta_generic_to_global(to)), "r"(pairs[0]),                       \
+                      "r"(pairs[1 % (count / 2)]), "r"(pairs[2 % (count / 2)]),               \
+                      "r"(pairs[3 % (count / 2)]) : "memory");                                \
+    } else {                                                                                  \
+      for (int i = 0; i < count; ++i)                                                         \
+        asm volatile("red.global.add.noftz." type " [%0], %1;"                                \
+                     :: "l"(__cvta_generic_to_global(to + i)), "h"(from[i].bits) : "memory"); \
+    }                                                                                         \
+  }
+KILN_ADD_HALVES(Half, "f16")
+KILN_ADD_HALVES(BFloat16, "bf16")
+#endif
 )";
   return text;
 }

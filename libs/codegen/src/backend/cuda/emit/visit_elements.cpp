@@ -47,6 +47,10 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
   }
   trip_ = work.trip;
   ScalarWriter known = work.known != nullptr ? *work.known : ScalarWriter(text_);
+  if (segments_divide_vectors()) {
+    visit_segments(work, known);
+    return;
+  }
   load_vectors(work, known);
   load_under_conditions(work, known);
   declare_stored(work);
@@ -62,6 +66,42 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
   visit_element(work, known);
   body_.close();
   store_vectors(work, known);
+  report_bad_index();
+}
+
+bool NestEmitter::segments_divide_vectors() const {
+  return block_.vector > 1 && !is_flat_ && !nest_.segments.empty() &&
+         std::ranges::all_of(nest_.segments, [&](const Segment& segment) {
+           return segment.begin % block_.vector == 0 && segment.end % block_.vector == 0;
+         });
+}
+
+// Each vector is in one segment, so what that one loads is loaded as vectors too.
+void NestEmitter::visit_segments(const Work& work, const ScalarWriter& known) {
+  declare_stored(work);
+  body_.line("const Int j0 = j;");
+  for (const Segment& segment : nest_.segments) {
+    body_.block("if (j >= " + std::to_string(segment.begin) + " && j < " +
+                std::to_string(segment.end) + ")");
+    ScalarWriter outside = known, element = known;
+    for (const ScalarId load : packed_loads(segment.values)) {
+      load_vector(load, "", outside);
+      element.set(load, "value(" + vector_of(load) + "[v])");
+    }
+    body_.directive("#pragma unroll");
+    body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
+    body_.line("const Int j = j0 + v;");
+    for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+      const LoopNest::Store& store = nest_.stores[i];
+      if (store.domain == IterationDomain::kFull && store.phase == work.phase) {
+        assign(element, i, segment.values[i]);
+      }
+    }
+    body_.close();
+    body_.close();
+  }
+  ScalarWriter outside = known;
+  store_vectors(work, outside);
   report_bad_index();
 }
 
@@ -134,9 +174,13 @@ std::vector<ConditionalLoad> NestEmitter::conditional_loads(int phase) const {
 
 // Loads that every element of a phase needs, and that lie side by side.
 std::vector<ScalarId> NestEmitter::packed_loads(int phase) const {
+  return packed_loads(roots(phase));
+}
+
+std::vector<ScalarId> NestEmitter::packed_loads(const std::vector<ScalarId>& roots) const {
   std::unordered_set<ScalarId> seen;
   std::vector<ScalarId> loads;
-  for (const ScalarId root : roots(phase)) {
+  for (const ScalarId root : roots) {
     collect_unconditional_loads(program_.pool, root, seen, loads);
   }
   std::erase_if(loads, [&](ScalarId load) { return !is_packed(text_.scalar(load).indices[0]); });
@@ -244,31 +288,33 @@ void NestEmitter::assign_at(ScalarWriter& writer, const LoopNest::Store& store, 
              address + "] = stored<" + type + ">(" + computed + ");");
 }
 
+// Into registers, if they are stored together.
+void NestEmitter::assign(ScalarWriter& writer, std::size_t store, ScalarId value) {
+  const LoopNest::Store& to = nest_.stores[store];
+  if (!is_flat_ && !is_packed(to.address)) {
+    assign_at(writer, to, value);
+    return;
+  }
+  const std::string computed = writer.value(value);
+  body_.line("y" + std::to_string(store) + "[v] = stored<" +
+             std::string(memory_type(text_.dtype(to.operand))) + ">(" + computed + ");");
+}
+
 void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
   for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
     const LoopNest::Store& store = nest_.stores[i];
     if (store.domain != IterationDomain::kFull || store.phase != work.phase) {
       continue;
     }
-    const bool packed = is_flat_ || is_packed(store.address);
-    const std::string type(memory_type(text_.dtype(store.operand)));
-    const auto assign = [&](ScalarWriter& writer, ScalarId value) {
-      if (packed) {
-        const std::string computed = writer.value(value);
-        body_.line("y" + std::to_string(i) + "[v] = stored<" + type + ">(" + computed + ");");
-      } else {
-        assign_at(writer, store, value);
-      }
-    };
     if (nest_.segments.empty()) {
-      assign(element, store.value);
+      assign(element, i, store.value);
       continue;
     }
     for (const Segment& segment : nest_.segments) {
       body_.block("if (j >= " + std::to_string(segment.begin) + " && j < " +
                   std::to_string(segment.end) + ")");
       ScalarWriter inside = element;
-      assign(inside, segment.values[i]);
+      assign(inside, i, segment.values[i]);
       body_.close();
     }
   }

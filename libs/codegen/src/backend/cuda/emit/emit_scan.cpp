@@ -1,0 +1,100 @@
+// Running totals.
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "backend/cuda/emit/nest_emitter.hpp"
+
+namespace kiln::codegen::cuda {
+
+void NestEmitter::emit_scan(const LoopNest::Scan& scan) {
+  constexpr std::int64_t kShort = 32;
+  const bool is_row = nest_.extents[kInner] == ir::Expr(1);
+  if (is_row && nest_.extents[kMiddle].constant().value_or(kShort + 1) > kShort) {
+    emit_row_scan(scan);
+  } else {
+    emit_in_order(scan);
+  }
+}
+
+// A block for each row. A thread adds up a few elements, the block their totals, and then each
+// knows what stands before its first.
+void NestEmitter::emit_row_scan(const LoopNest::Scan& scan) {
+  constexpr int kEach = 4;
+  const std::int64_t length = nest_.extents[kMiddle].constant().value_or(1 << 10);
+  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((length + kEach - 1) / kEach));
+  block_ = {};
+  block_.width = static_cast<int>(std::clamp<std::uint64_t>(wanted, 32, 256));
+  const LoopNest::Store& to = nest_.stores[0];
+  const ir::DType dtype = text_.scalar(scan.body).dtype;
+  const std::string type(compute_type(dtype)), combine(combiner(scan.reduction));
+  const std::string width = std::to_string(block_.width), each = std::to_string(kEach);
+  const std::string begin = neutral(scan.reduction, dtype);
+  open_kernel("scan", block_.width);
+  body_.line("const Int o = blockIdx.x, j = 0;");
+  body_.line(type + " carry = " + begin + ";");
+  body_.block("for (Int first = 0; first < " + extent(kMiddle) + "; first += " + width + " * " +
+              each + ")");
+  if (text_.checks_indices) {
+    body_.line("bool ok = true;");
+  }
+  const auto for_each_element = [&](const std::function<void()>& visit) {
+    body_.directive("#pragma unroll");
+    body_.block("for (int v = 0; v < " + each + "; ++v)");
+    body_.line("const Int m = first + (Int)threadIdx.x * " + each + " + v;");
+    body_.block("if (m < " + extent(kMiddle) + ")");
+    visit();
+    body_.close();
+    body_.close();
+  };
+  body_.line(type + " x[" + each + "], sum = " + begin + ";");
+  for_each_element([&] {
+    ScalarWriter writer(text_);
+    const std::string value = writer.value(scan.body);
+    body_.line("sum = " + combine + "::of(sum, " + value + ");");
+    body_.line("x[v] = sum;");
+  });
+  body_.line("const " + type + " before = scan_block<" + combine + ", " + width + ">(sum, " +
+             begin + ", carry);");
+  for_each_element([&] {
+    ScalarWriter writer(text_);
+    const std::string address = writer.index(to.address);
+    body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" +
+               address + "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(" +
+               combine + "::of(before, x[v]));");
+  });
+  report_bad_index();
+  body_.close();
+  body_.close();
+  add_launch("scan", extent(kOuter), "1", block_.width, 1);
+}
+
+// One thread for each running total; threads side by side read what lies side by side.
+void NestEmitter::emit_in_order(const LoopNest::Scan& scan) {
+  block_ = {};
+  const LoopNest::Store& to = nest_.stores[0];
+  const ir::DType dtype = text_.scalar(scan.body).dtype;
+  const std::string count = text_.size(nest_.extents[kOuter] * nest_.extents[kInner]);
+  open_kernel("scan", 256);
+  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
+  body_.line("if (i >= " + count + ") return;");
+  body_.line("const Int o = i / " + extent(kInner) + ", j = i % " + extent(kInner) + ";");
+  body_.line(std::string(compute_type(dtype)) + " total = " + neutral(scan.reduction, dtype) + ";");
+  if (text_.checks_indices) {
+    body_.line("bool ok = true;");
+  }
+  body_.block("for (Int m = 0; m < " + extent(kMiddle) + "; ++m)");
+  ScalarWriter writer(text_);
+  const std::string value = writer.value(scan.body);
+  body_.line("total = " + std::string(combiner(scan.reduction)) + "::of(total, " + value + ");");
+  const std::string address = writer.index(to.address);
+  body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" + address +
+             "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(total);");
+  body_.close();
+  report_bad_index();
+  body_.close();
+  add_launch("scan", divided_up(count, "256"), "1", 256, 1);
+}
+
+}  // namespace kiln::codegen::cuda

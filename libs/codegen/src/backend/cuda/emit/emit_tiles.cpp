@@ -1,0 +1,116 @@
+// Squares of the middle and the inner loop, for loads that lie along the middle one.
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/emit/nest_emitter.hpp"
+
+namespace kiln::codegen::cuda {
+
+// Three channels of an image do not: most threads of a tile would have nothing to do.
+bool NestEmitter::fills_tiles() const {
+  constexpr std::int64_t kFew = 16;
+  return nest_.extents[kMiddle].constant().value_or(kFew) >= kFew &&
+         nest_.extents[kInner].constant().value_or(kFew) >= kFew;
+}
+
+// The side of a square, so that those of all transposed loads fit in shared memory.
+int NestEmitter::choose_side() const {
+  constexpr std::int64_t kSharedBytes = 48 << 10;
+  std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
+  for (const ScalarId load : nest_.transposed_loads) {
+    const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
+    smallest = std::min<std::int64_t>(smallest, ir::size_of(dtype));
+    bytes += ir::size_of(dtype);
+  }
+  int side = smallest < 4 ? 64 : 32;
+  while (side > 8 && bytes * side * (side + 1) > kSharedBytes) {
+    side /= 2;
+  }
+  return side;
+}
+
+// `body` for each row of a tile that a thread takes. No row waits for the one before it: a tile
+// that is always whole is read without a condition, and all loads are issued at once.
+void NestEmitter::for_each_tile_row(int side,
+                                    const std::string& position,
+                                    const std::function<void()>& body) {
+  const auto is_whole = [&](int variable) {
+    const auto extent = nest_.extents[static_cast<std::size_t>(variable)].constant();
+    return extent && *extent % side == 0;
+  };
+  body_.directive("#pragma unroll");
+  body_.block("for (int v = 0; v < " + std::to_string(side * side / 256) + "; ++v)");
+  body_.line("const int r = threadIdx.y + v * " + std::to_string(256 / side) + ";");
+  body_.line(position);
+  body_.block(is_whole(kMiddle) && is_whole(kInner)
+                  ? ""
+                  : "if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
+  body();
+  body_.close();
+  body_.close();
+}
+
+void NestEmitter::emit_tiles() {
+  block_ = {};
+  const int side = choose_side();
+  const std::string length = std::to_string(side);
+  open_kernel("tiles", 256);
+  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
+    const auto operand =
+        static_cast<std::uint32_t>(text_.scalar(nest_.transposed_loads[i]).integer);
+    body_.line("__shared__ " + std::string(memory_type(text_.dtype(operand))) + " tile" +
+               std::to_string(i) + "[" + length + "][" + length + " + 1];");
+  }
+  const std::string across = "((" + extent(kInner) + " + " + length + " - 1) / " + length + ")";
+  const std::string down = "((" + extent(kMiddle) + " + " + length + " - 1) / " + length + ")";
+  body_.line("const Int q = (Int)blockIdx.x / " + across + ", o = q / " + down + ";");
+  body_.line("const Int m0 = q % " + down + " * " + length + ", j0 = (Int)blockIdx.x % " + across +
+             " * " + length + ";");
+  for_each_tile_row(side, "const Int m = m0 + threadIdx.x, j = j0 + r;", [&] {
+    for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
+      const Scalar& load = text_.scalar(nest_.transposed_loads[i]);
+      ScalarWriter outside(text_);
+      const std::string address = outside.index(load.indices[0]);
+      body_.line("tile" + std::to_string(i) + "[r][threadIdx.x] = " +
+                 text_.operand(static_cast<std::uint32_t>(load.integer)) + "[" + address + "];");
+    }
+  });
+  body_.line("__syncthreads();");
+
+  ScalarWriter element(text_);
+  for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
+    element.set(nest_.transposed_loads[i], "value(tile" + std::to_string(i) + "[threadIdx.x][r])");
+  }
+  const std::string position = "const Int m = m0 + r, j = j0 + threadIdx.x;";
+  if (text_.checks_indices) {
+    for_each_tile_row(side, position, [&] {
+      body_.line("bool ok = true;");
+      write_stores({}, element);
+      report_bad_index();
+    });
+  } else {
+    // A store may be to what the next row loads, for all that the compiler knows.
+    block_.vector = side * side / 256;
+    is_flat_ = true;
+    declare_stored({});
+    for_each_tile_row(side, position, [&] { write_stores({}, element); });
+    for_each_tile_row(side, position, [&] {
+      for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+        ScalarWriter writer(text_);
+        const std::string address = writer.index(nest_.stores[i].address);
+        body_.line(text_.operand(nest_.stores[i].operand) + "[" + address + "] = y" +
+                   std::to_string(i) + "[v];");
+      }
+    });
+    is_flat_ = false;
+  }
+  body_.close();
+  add_launch("tiles",
+             "(long long)" + across + " * " + down + " * " + extent(kOuter),
+             "1",
+             side,
+             256 / side);
+}
+
+}  // namespace kiln::codegen::cuda

@@ -1,0 +1,97 @@
+// Scatters: a thread for each vector of updates, wherever they go.
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/emit/nest_emitter.hpp"
+
+namespace kiln::codegen::cuda {
+
+// Vectors are written whole, or added by the device's atomics on vectors.
+int NestEmitter::choose_update_vector(const LoopNest::Update& update) {
+  const ir::DType dtype = text_.dtype(update.operand);
+  const std::int64_t size = ir::size_of(dtype);
+  const std::optional<std::int64_t> inner = update.extents[kInner].constant();
+  const bool adds =
+      update.reduction == Reduction::kSum && ir::is_floating_point(dtype) && size <= 4;
+  if (!inner || (update.reduction && !adds)) {
+    return 1;
+  }
+  for (block_.vector = static_cast<int>(std::min<std::int64_t>(8, 16 / size)); block_.vector > 1;
+       block_.vector /= 2) {
+    if (*inner % block_.vector == 0 && is_packed(update.address)) {
+      break;
+    }
+  }
+  return block_.vector;
+}
+
+// Only updates along the middle loop may come to one place: those are atomic.
+void NestEmitter::emit_update(const LoopNest::Update& update) {
+  block_ = {};
+  block_.vector = choose_update_vector(update);
+  const bool is_vector = block_.vector > 1;
+  const std::string vector = std::to_string(block_.vector);
+  const std::string count =
+      text_.size(update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner]);
+  const std::string row = "(" + text_.size(update.extents[kInner]) + " / " + vector + ")";
+  const std::string middle = text_.size(update.extents[kMiddle]);
+  const std::string type(memory_type(text_.dtype(update.operand)));
+  const bool is_alone = update.extents[kMiddle] == ir::Expr(1) && !is_vector;
+
+  open_kernel("update", 256);
+  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
+  body_.line("if (i >= " + count + " / " + vector + ") return;");
+  body_.line("const Int q = i / " + row + ", j = i % " + row + " * " + vector + ";");
+  body_.line("const Int m = q % " + middle + ", o = q / " + middle + ";");
+  if (text_.checks_indices) {
+    body_.line("bool ok = true;");
+  }
+  ScalarWriter writer(text_);
+  const auto place = [&] {
+    return text_.operand(update.operand) + " + (" + writer.index(update.address) + ")";
+  };
+  const std::string if_ok = text_.checks_indices ? "if (ok) " : "";
+  if (is_vector) {
+    std::unordered_set<ScalarId> seen;
+    std::vector<ScalarId> loads;
+    collect_unconditional_loads(program_.pool, update.value, seen, loads);
+    std::erase_if(loads, [&](ScalarId load) { return !is_packed(text_.scalar(load).indices[0]); });
+    const std::string to = place();
+    ScalarWriter element = writer;
+    for (const ScalarId load : loads) {
+      load_vector(load, "", writer);
+      element.set(load, "value(" + vector_of(load) + "[v])");
+    }
+    body_.line("alignas(16) " + type + " y[" + vector + "];");
+    body_.line("const Int j0 = j;");
+    body_.directive("#pragma unroll");
+    body_.block("for (int v = 0; v < " + vector + "; ++v)");
+    body_.line("const Int j = j0 + v;");
+    const std::string value = element.value(update.value);
+    body_.line("y[v] = stored<" + type + ">(" + value + ");");
+    body_.close();
+    body_.line(if_ok + (update.reduction ? "add_vector<" : "copy_vector<") + vector + ">(" + to +
+               ", y, aligned);");
+  } else {
+    const std::string value = writer.value(update.value);
+    const std::string to = place();
+    const std::string combine(update.reduction ? combiner(*update.reduction) : "");
+    const std::string converted =
+        "(" + std::string(compute_type(text_.dtype(update.operand))) + ")" + value;
+    if (!update.reduction) {
+      body_.line(if_ok + "*(" + to + ") = stored<" + type + ">(" + value + ");");
+    } else if (is_alone) {
+      body_.line(if_ok + "*(" + to + ") = stored<" + type + ">(" + combine + "::of(value(*(" + to +
+                 ")), " + converted + "));");
+    } else {
+      body_.line(if_ok + "Atomic<" + combine + ", " + type + ">::apply(" + to + ", " + converted +
+                 ");");
+    }
+  }
+  report_bad_index();
+  body_.close();
+  add_launch("update", divided_up("(" + count + " / " + vector + ")", "256"), "1", 256, 1);
+}
+
+}  // namespace kiln::codegen::cuda
