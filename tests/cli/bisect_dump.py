@@ -32,6 +32,17 @@ class Adding(torch.nn.Module):
         return x * 2
 
 
+class Packed(torch.nn.Module):
+    """A convolution and a product, whose weights are packed where there are kernels for that."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.linear = torch.nn.Conv2d(8, 32, 3), torch.nn.Linear(32, 64)
+
+    def forward(self, x):
+        return self.linear(self.convolution(x).relu().mean((2, 3)))
+
+
 def kiln(*arguments, folder, **more):
     environment = {**os.environ, "TMPDIR": folder, **more}
     return subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
@@ -76,6 +87,14 @@ def test_inputs_that_a_program_writes_are_compared(folder):
     found = kiln("bisect", dump_of(folder, Adding(), torch.ones(3)), "--json", folder=folder)
     assert found.returncode == 0, found.stdout + found.stderr
     assert json.loads(found.stdout)["outputs_checked"] == 2, found.stdout
+
+
+def test_packed_weights_are_interpreted(folder):
+    with torch.no_grad():
+        dump = dump_of(folder, Packed().eval(), torch.randn(4, 8, 9, 9))
+    found = kiln("bisect", dump, "--json", folder=folder)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert json.loads(found.stdout)["outputs_checked"] == 1, found.stdout
 
 
 def test_a_tolerance_is_not_negative(folder):

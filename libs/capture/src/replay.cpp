@@ -18,6 +18,7 @@
 #include "kiln/ir/memory.hpp"
 #include "kiln/ir/specialize.hpp"
 #include "nested.hpp"
+#include "packed_operators.hpp"
 
 namespace kiln::capture {
 namespace {
@@ -30,7 +31,7 @@ struct Operand {
 };
 
 struct Call {
-  std::optional<c10::OperatorHandle> op;  // Nothing for a region, or a change of grad mode.
+  std::optional<c10::OperatorHandle> op;  // Nothing for what the interpreter runs itself.
   torch::jit::Stack arguments;            // Everything but the operands.
   std::vector<Operand> operands;
   std::vector<ir::ValueId> dies;  // Values that nothing after this call uses.
@@ -71,7 +72,13 @@ Call prepare_region(const ir::Graph& graph, const ir::Node& node, const ReplayOp
   return call;
 }
 
-Call prepare(const ir::Node& node) {
+Call prepare(const ir::Graph& graph, const ir::Node& node, const ReplayOptions& options) {
+  if (is_packed_operator(node.target)) {
+    return {std::nullopt, {}, {}, {}, false};
+  }
+  if (is_higher_order(node)) {
+    return prepare_region(graph, node, options);
+  }
   Call call{find_operator(node.target), {}, {}, {}, ir::is_in_place_view(node)};
   const std::vector<c10::Argument>& parameters = call.op->schema().arguments();
   if (parameters.size() != node.arguments.size()) {
@@ -172,7 +179,9 @@ void run_call(const Call& call,
               torch::jit::Stack& stack) {
   if (!call.op) {
     stack.clear();
-    if (node.target == kSetGradMode) {
+    if (is_packed_operator(node.target)) {
+      stack.emplace_back(run_packed_operator(node, values));
+    } else if (node.target == kSetGradMode) {
       set_grad_mode(call.arguments.at(0).toBool());
     } else {
       for (at::Tensor& result : run_region(node, call, values)) {
@@ -214,8 +223,7 @@ Interpreter::Interpreter(ir::Graph graph, ReplayOptions options) {
   }
   program->calls.reserve(program->graph.nodes().size());
   for (const ir::Node& node : program->graph.nodes()) {
-    program->calls.push_back(is_higher_order(node) ? prepare_region(program->graph, node, options)
-                                                   : prepare(node));
+    program->calls.push_back(prepare(program->graph, node, options));
   }
 
   const ir::LastUses last_uses(program->graph);

@@ -5,6 +5,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/capture/convert.hpp"
 #include "kiln/capture/record.hpp"
+#include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 
 namespace kiln::capture {
@@ -27,6 +28,52 @@ TEST_CASE("lists, optional lists and several results are replayed", "[capture][r
 
   CHECK(torch::equal(results[0], function(inputs)[0]));
   CHECK(torch::equal(results[1], function(inputs)[1]));
+}
+
+TEST_CASE("operators with packed weights are interpreted", "[capture][replay]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[3, 5] user
+    input %w: f32[2, 5, 8] user
+    input %row: f32[16] user
+    input %image: f32[2, 4, 7, 6]{168, 1, 24, 4} user
+    input %taps: f32[3, 2, 3, 4, 8] user
+    input %bias: f32[24] user
+    %a: f32[3, 16] = kiln.packed_mm.default(%x, %w, none)
+    %b: f32[3, 16] = kiln.packed_mm.default(%x, %w, %row)
+    %c: f32[3, 16] = kiln.packed_mm.default(%x, %w, %b)
+    %d: f32[2, 24, 4, 6]{576, 1, 144, 24} = kiln.packed_convolution.default(%image, %taps, none, [2, 1], [1, 1], [1, 1])
+    %e: f32[2, 24, 4, 6]{576, 1, 144, 24} = kiln.packed_convolution.default(%image, %taps, %bias, [2, 1], [1, 1], [1, 1])
+    output %a user
+    output %b user
+    output %c user
+    output %d user
+    output %e user
+  })");
+  const torch::Tensor x = torch::randn({3, 5});
+  const torch::Tensor w = torch::randn({16, 5});  // As a linear layer has it.
+  const torch::Tensor row = torch::randn({16});
+  const torch::Tensor image = torch::randn({2, 4, 7, 6}).contiguous(at::MemoryFormat::ChannelsLast);
+  const torch::Tensor taps = torch::randn({24, 4, 2, 3});
+  const torch::Tensor bias = torch::randn({24});
+
+  const Tensors results =
+      Interpreter(graph, {.check_metadata = true})
+          .run({x,
+                w.view({2, 8, 5}).transpose(1, 2).contiguous(),
+                row,
+                image,
+                taps.view({3, 8, 4, 2, 3}).permute({0, 3, 4, 2, 1}).contiguous(),
+                bias});
+
+  const torch::Tensor product = torch::mm(x, w.t());
+  const torch::Tensor convolved = torch::conv2d(image, taps, {}, {2, 1}, {1, 1});
+  const Tensors expected{
+      product, product + row, 2 * product + row, convolved, convolved + bias.view({24, 1, 1})};
+  REQUIRE(results.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::allclose(results[i], expected[i], 1e-4, 1e-5));
+  }
 }
 
 TEST_CASE("a graph that mutates its input mutates it", "[capture][replay]") {

@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "kiln/ir/packed_operators.hpp"
+
 namespace kiln::codegen {
 
 using ir::Expr;
@@ -42,8 +44,9 @@ class Operations {
 
   [[nodiscard]] Expr run() const {
     // The operand whose last dim is summed over.
-    constexpr std::array<std::pair<std::string_view, std::size_t>, 9> kProducts = {
-        {{"aten.mm.default", 0},
+    constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kProducts = {
+        {{ir::kPackedMm, 0},
+         {"aten.mm.default", 0},
          {"aten.bmm.default", 0},
          {"aten.mv.default", 0},
          {"aten.dot.default", 0},
@@ -61,6 +64,10 @@ class Operations {
       const bool transposed = std::get<bool>(node_.arguments[6]);
       const ir::TensorMeta& steps = transposed ? operand(0) : graph_.tensor(node_.results[0]);
       return Expr(2) * count(steps) * count(operand(1), 1);
+    }
+    if (node_.target == ir::kPackedConvolution) {
+      const std::vector<Expr>& panels = operand(1).sizes;
+      return Expr(2) * count(graph_.tensor(node_.results[0])) * panels[1] * panels[2] * panels[3];
     }
     if (node_.target == "aten.convolution_backward.default") {
       // One such product for the input's gradient, one for the weight's.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "graph/constants.hpp"
-#include "graph/packed_weight.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "lower/lowering.hpp"
 #include "passes/channels_last.hpp"
@@ -136,8 +135,7 @@ class ChannelsLast {
     }
     made.arguments[0] = as_channels_last(std::get<ValueId>(made.arguments[0]));
     const ValueId weight = std::get<ValueId>(node.arguments[1]);
-    const bool packed = panels_of_weight(graph_, weight).valid();
-    if (!packed && !fixed_.empty() && fixed_[weight.index()]) {
+    if (!fixed_.empty() && fixed_[weight.index()]) {
       made.arguments[1] = as_channels_last(std::get<ValueId>(made.arguments[1]));
     }
     relay_results(rewriter_.replace(id, std::move(made)));

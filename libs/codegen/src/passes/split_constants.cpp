@@ -6,7 +6,6 @@
 
 #include "graph/aliases.hpp"
 #include "graph/constants.hpp"
-#include "graph/packed_weight.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/rewrite.hpp"
 #include "libtorch/call_path.hpp"
@@ -125,9 +124,7 @@ class Splitter {
       return;
     }
     const ir::Node& node = graph_.node(producer);
-    // A packed weight is what its kernel reads.
-    const bool unpacks = panels_of_weight(graph_, value).valid();
-    if (!is_view(node) && !unpacks && is_worth_it(value) && is_gapless(value)) {
+    if (!is_view(node) && is_worth_it(value) && is_gapless(value)) {
       folded_[value.index()] = true;
       return;
     }

@@ -8,10 +8,15 @@
 
 namespace kiln::codegen {
 
-StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
+StridedView own_memory_of(const LoopProgram& program, ir::ValueId value) {
   const TensorId tensor = *program.of_value[value.index()];
-  const std::optional<StridedView> view = find_strided_view(program, tensor);
-  return view ? *view : StridedView{tensor, 0, program[tensor].strides};
+  return {tensor, 0, program[tensor].strides};
+}
+
+StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
+  const std::optional<StridedView> view =
+      find_strided_view(program, *program.of_value[value.index()]);
+  return view ? *view : own_memory_of(program, value);
 }
 
 std::optional<LibraryMatch> match_library_call(const MatchContext& context,

@@ -36,6 +36,15 @@ class OperandMatcher {
     return operands_.emplace_back(strided_view_of(program_, value));
   }
 
+  /// The same as it is seen through views if that `suits`, else as a copy of its own.
+  template <class Suits>
+  const StridedView& place_or_copy(ir::ValueId value, const Suits& suits) {
+    if (!suits(place(value))) {
+      operands_.back() = own_memory_of(program_, value);
+    }
+    return operands_.back();
+  }
+
   /// The most that `expr` may be.
   [[nodiscard]] std::int64_t largest(const ir::Expr& expr) const {
     return expr.bounds(graph_.symbols()).high;

@@ -11,7 +11,7 @@
 #include "graph/arguments.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
-#include "graph/packed_weight.hpp"
+#include "kiln/ir/packed_operators.hpp"
 #include "kiln/ir/rewrite.hpp"
 
 namespace kiln::codegen {
@@ -34,32 +34,54 @@ class Packer {
   ir::Graph run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id(i);
-      if (!is_packable(graph_.node(id))) {
+      if (is_packable(graph_.node(id))) {
+        pack(id);
+      } else {
         rewriter_.copy(id);
-        continue;
       }
-      ir::Node node = graph_.node(id);
-      for (ir::Argument& argument : node.arguments) {
-        argument = rewriter_.mapped(argument);
-      }
-      node.arguments[1] = through_panels(operand(graph_.node(id), 1), graph_.node(id));
-      rewriter_.replace(id, std::move(node));
     }
     return rewriter_.finish();
   }
 
  private:
-  // One that `match_packed_convolution` takes once its weight is packed.
+  // Whether it is worth packing, and `match_packed_convolution` takes it then: libtorch cannot.
   [[nodiscard]] bool is_packable(const ir::Node& node) const {
     if (node.target != "aten.convolution.default" || node.arguments[6] != ir::Argument(false) ||
         !is_one(node.arguments[8]) || !fixed_[operand(node, 1).index()] ||
-        panels_of_weight(graph_, operand(node, 1)).valid()) {
+        fixed_[node.results[0].index()]) {
       return false;
     }
     const ir::TensorMeta& weight = graph_.tensor(operand(node, 1));
     const std::optional<std::int64_t> channels = weight.sizes[0].constant();
     return channels && *channels % width_ == 0 && *channels > 0 && is_image(operand(node, 0)) &&
-           is_image(node.results[0]) && !is_left_alone(node);
+           lies_as_recorded(operand(node, 0)) && is_image(node.results[0]) &&
+           is_dense_image(graph_.tensor(node.results[0])) && has_plain_bias(node) &&
+           has_known_taps(node) && !is_left_alone(node);
+  }
+
+  // What a kernel computes has no gaps, whatever was recorded.
+  [[nodiscard]] bool lies_as_recorded(ValueId value) const {
+    const NodeId producer = graph_.value(value).producer;
+    return !producer.valid() || !graph_.node(producer).aliases.empty() ||
+           is_dense_image(graph_.tensor(value));
+  }
+
+  [[nodiscard]] bool has_plain_bias(const ir::Node& node) const {
+    const ValueId bias = operand(node, 2);
+    return !bias.valid() || graph_.tensor(bias).strides == std::vector<Expr>{1};
+  }
+
+  // Whether the weight's sizes, strides, padding and dilation are numbers.
+  [[nodiscard]] bool has_known_taps(const ir::Node& node) const {
+    const auto is_known = [](const std::vector<Expr>& list) {
+      return std::ranges::all_of(list, &Expr::is_constant);
+    };
+    bool known = is_known(graph_.tensor(operand(node, 1)).sizes);
+    for (const std::size_t i : {3U, 4U, 5U}) {
+      const auto* list = std::get_if<std::vector<Expr>>(&node.arguments[i]);
+      known = known && list != nullptr && !list->empty() && is_known(*list);
+    }
+    return known;
   }
 
   // Whether libtorch is as fast on images: with channels that are not read four at a time, and
@@ -85,8 +107,21 @@ class Packer {
            });
   }
 
-  // The weight packed, and taken apart again for whoever does not read panels.
-  ValueId through_panels(ValueId weight, const ir::Node& origin) {
+  // The convolution by a packed weight, in the place of the node.
+  void pack(NodeId id) {
+    ir::Node node = graph_.node(id);
+    const ValueId weight = packed(operand(node, 1), node);
+    node.arguments.resize(6);  // Without transposed, its output padding, and groups.
+    for (ir::Argument& argument : node.arguments) {
+      argument = rewriter_.mapped(argument);
+    }
+    node.arguments[1] = weight;
+    node.target = ir::kPackedConvolution;
+    node.signature = {};
+    rewriter_.replace(id, std::move(node));
+  }
+
+  ValueId packed(ValueId weight, const ir::Node& origin) {
     if (const auto found = packed_.find(weight); found != packed_.end()) {
       return found->second;
     }
@@ -106,13 +141,7 @@ class Packer {
                     {split, std::vector<Expr>{0, 3, 4, 2, 1}},
                     {panels, sizes[2], sizes[3], sizes[1], width_},
                     {strides[0] * Expr(width_), strides[2], strides[3], strides[1], strides[0]});
-    const ValueId packed = writer.contiguous(turned);
-    const std::vector<Expr> lie = rewriter_.graph().tensor(packed).strides;
-    const ValueId taken_apart = writer.view("aten.permute.default",
-                                            {packed, unpacking_permutation()},
-                                            cut,
-                                            {lie[0], lie[4], lie[3], lie[1], lie[2]});
-    const ValueId made = writer.compute("aten.view_copy.default", {taken_apart, sizes}, sizes);
+    const ValueId made = writer.contiguous(turned);
     packed_.emplace(weight, made);
     return made;
   }

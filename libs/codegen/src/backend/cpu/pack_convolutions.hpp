@@ -9,9 +9,9 @@
 
 namespace kiln::codegen {
 
-/// `graph` with the constant weights of its convolutions packed in panels of `width` output
-/// channels, [panels, rows, columns, channels, width], where the images are float32 and
-/// channels-last: `schedule` has a kernel for those. `split_constants` packs them once.
+/// `graph` with convolutions by constant weights as `kiln.packed_convolution`
+/// (kiln/ir/packed_operators.hpp) by panels of `width` output channels, where the images are
+/// float32 and channels-last. `split_constants` packs the weights once.
 [[nodiscard]] ir::Graph pack_convolutions(const ir::Graph& graph,
                                           std::int64_t width,
                                           const ConvolutionTuning& tuning = {});

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/pack_gemm_operands.hpp"
@@ -10,6 +11,7 @@
 #include "graph/arguments.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
+#include "kiln/ir/packed_operators.hpp"
 #include "kiln/ir/rewrite.hpp"
 
 namespace kiln::codegen {
@@ -81,63 +83,25 @@ class GemmOperandPacker {
     }
     const ir::TensorMeta& added = graph_.tensor(operand(graph_.node(id), 0));
     return is_one(node.arguments[3]) && is_one(node.arguments[4]) &&
-           (added.sizes == result.sizes || added.sizes == std::vector<Expr>{*columns}) &&
+           (added.sizes == std::vector<Expr>{*columns} ||
+            (added.sizes == result.sizes && added.strides[0].is_constant())) &&
            added.strides.back() == Expr(1);
   }
 
-  // left[m, k] * weight[k, n] as a batch over the panels of n, with the layout of the product.
+  // The product by a packed weight, in the place of the node.
   void pack(NodeId id) {
-    const ir::Node& node = graph_.node(id);
+    ir::Node node = graph_.node(id);
     const bool added = node.target == "aten.addmm.default";
     const std::size_t left = added ? 1 : 0;
-    const ValueId weight = packed(operand(graph_.node(id), left + 1), node);
-    const std::vector<Expr> sizes = graph_.tensor(node.results[0]).sizes;
-    const Expr& rows = sizes[0];
-    const Expr panels = rewriter_.graph().tensor(weight).sizes[0];
-    const Expr depth = rewriter_.graph().tensor(weight).sizes[1];
-    NodeWriter writer(rewriter_.graph(), node);
-    const ValueId narrow = rewriter_.mapped(operand(graph_.node(id), left));
-    const std::vector<Expr> wide = {panels, rows, depth};
-    const std::vector<Expr> strides = rewriter_.graph().tensor(narrow).strides;
-    const ValueId repeated = writer.view(
-        "aten.expand.default", {narrow, wide, false}, wide, {0, strides[0], strides[1]});
-    const std::vector<Expr> batch = {panels, rows, width_};
-    const std::vector<Expr> interleaved = {width_, sizes[1], 1};
-    const ValueId product =
-        added ? writer.compute_laid_out(
-                    "aten.baddbmm.default",
-                    {addend(writer, rewriter_.mapped(operand(graph_.node(id), 0)), batch),
-                     repeated,
-                     weight,
-                     Expr(1),
-                     Expr(1)},
-                    batch,
-                    interleaved)
-              : writer.compute_laid_out("aten.bmm.default", {repeated, weight}, batch, interleaved);
-    const ValueId rows_first = writer.view("aten.permute.default",
-                                           {product, std::vector<Expr>{1, 0, 2}},
-                                           {rows, panels, width_},
-                                           {sizes[1], width_, 1});
-    rewriter_.map(
-        node.results[0],
-        writer.view(
-            "aten.view.default", {rows_first, sizes}, sizes, ir::contiguous_strides(sizes)));
-  }
-
-  // A bias, or a matrix that is added, by panels.
-  ValueId addend(NodeWriter& writer, ValueId value, const std::vector<Expr>& batch) {
-    const std::vector<Expr> strides = rewriter_.graph().tensor(value).strides;
-    if (strides.size() == 1) {
-      const std::vector<Expr> sizes = {batch[0], 1, batch[2]};
-      return writer.view("aten.view.default", {value, sizes}, sizes, ir::contiguous_strides(sizes));
+    const ValueId weight = packed(operand(node, left + 1), node);
+    const ValueId addend = added ? operand(node, 0) : ValueId();
+    node.arguments = {rewriter_.mapped(operand(node, left)), weight, std::monostate()};
+    if (addend.valid()) {
+      node.arguments[2] = rewriter_.mapped(addend);
     }
-    const std::vector<Expr> sizes = {batch[1], batch[0], batch[2]};
-    const ValueId split =
-        writer.view("aten.view.default", {value, sizes}, sizes, {strides[0], width_, 1});
-    return writer.view("aten.permute.default",
-                       {split, std::vector<Expr>{1, 0, 2}},
-                       batch,
-                       {width_, strides[0], 1});
+    node.target = ir::kPackedMm;
+    node.signature = {};
+    rewriter_.replace(id, std::move(node));
   }
 
   // The weight whose transpose is `value`, as consecutive panels of columns.

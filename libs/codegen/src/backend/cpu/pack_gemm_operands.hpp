@@ -10,10 +10,9 @@ namespace kiln::codegen {
 /// `graph` with the second operands of products as `target` wants them, where they lie transposed.
 ///
 /// Weights, which a linear layer keeps with a row for each output, are packed if they are constants
-/// (`bind_constants`) with a multiple of `Target::panel_width` columns: the product then is a `bmm`
-/// of the rows, repeated, with panels [columns / width, depth, width], and `schedule` has a kernel
-/// for it. `split_constants` packs them once. A package is larger by that, so there is a limit to
-/// it, for each and for all together.
+/// (`bind_constants`) with a multiple of `Target::panel_width` columns: the product then is a
+/// `kiln.packed_mm` (kiln/ir/packed_operators.hpp). `split_constants` packs them once. A package is
+/// larger by that, so there is a limit to it, for each and for all together.
 ///
 /// Other weights and batches are turned where the library spends its time on arranging them
 /// (`Target::blas_packs_slowly`), batches by a kernel.

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/operand_matcher.hpp"
 #include "graph/arguments.hpp"
-#include "graph/packed_weight.hpp"
+#include "kiln/ir/packed_operators.hpp"
 
 namespace kiln::codegen {
 
@@ -20,7 +20,8 @@ class ConvolutionMatcher : OperandMatcher {
   ConvolutionMatcher(const ir::Graph& graph, const LoopProgram& program, const ir::Node& node)
       : OperandMatcher(graph, program), node_(node) {}
 
-  std::optional<PackedConvolution> convolution(ValueId panels) {
+  std::optional<PackedConvolution> convolution() {
+    const ValueId panels = operand(node_, 1);
     const std::vector<Expr>& packed = tensor(panels).sizes;
     layout_.panels = number(packed[0]);
     layout_.width = number(packed.back());
@@ -34,8 +35,7 @@ class ConvolutionMatcher : OperandMatcher {
     require(right.strides == ir::contiguous_strides(packed));
     if (const ValueId bias = operand(node_, 2); bias.valid()) {
       layout_.adds = true;
-      const StridedView& added = place(bias);
-      require(added.strides[0] == Expr(1));
+      place_or_copy(bias, [](const StridedView& view) { return view.strides[0] == Expr(1); });
     }
     place_result();
     return fits() ? std::optional(PackedConvolution{take_operands(), layout_}) : std::nullopt;
@@ -54,7 +54,8 @@ class ConvolutionMatcher : OperandMatcher {
   void place_image() {
     const ValueId image = operand(node_, 0);
     const std::vector<Expr>& sizes = tensor(image).sizes;
-    const StridedView& view = place(image);
+    const StridedView& view =
+        place_or_copy(image, [](const StridedView& seen) { return seen.strides[1] == Expr(1); });
     layout_.images = size(sizes[0]);
     layout_.size = {size(sizes[2]), size(sizes[3])};
     layout_.input_image = view.strides[0];
@@ -65,13 +66,9 @@ class ConvolutionMatcher : OperandMatcher {
   void place_result() {
     const ValueId result = node_.results[0];
     const std::vector<Expr>& sizes = tensor(result).sizes;
-    const StridedView& view = place(result);
+    place(result);
     layout_.result_size = {size(sizes[2]), size(sizes[3])};
-    const Expr pixel = layout_.panels * layout_.width;
-    const std::array<Expr, 4> dense = {sizes[2] * sizes[3] * pixel, 1, sizes[3] * pixel, pixel};
-    for (std::size_t i = 0; i < dense.size(); ++i) {
-      require((sizes[i] == Expr(1) || view.strides[i] == dense[i]));
-    }
+    require(is_dense_image(tensor(result)) && sizes[1] == Expr(layout_.panels * layout_.width));
     require(layout_.channels > 0 && layout_.channels % 4 == 0 &&
             layout_.channels <= kMostConvolutionChannels);
   }
@@ -85,12 +82,21 @@ class ConvolutionMatcher : OperandMatcher {
 std::optional<PackedConvolution> match_packed_convolution(const ir::Graph& graph,
                                                           const LoopProgram& program,
                                                           const ir::Node& node) {
-  if (node.target != "aten.convolution.default") {
-    return std::nullopt;
+  return node.target == ir::kPackedConvolution
+             ? ConvolutionMatcher(graph, program, node).convolution()
+             : std::nullopt;
+}
+
+bool is_dense_image(const ir::TensorMeta& image) {
+  const std::vector<Expr>& sizes = image.sizes;
+  const std::array<Expr, 4> dense = {
+      sizes[1] * sizes[2] * sizes[3], 1, sizes[1] * sizes[3], sizes[1]};
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    if (sizes[i] != Expr(1) && image.strides[i] != dense[i]) {
+      return false;
+    }
   }
-  const ValueId panels = panels_of_weight(graph, operand(node, 1));
-  return panels.valid() ? ConvolutionMatcher(graph, program, node).convolution(panels)
-                        : std::nullopt;
+  return true;
 }
 
 }  // namespace kiln::codegen

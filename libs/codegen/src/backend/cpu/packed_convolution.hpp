@@ -1,8 +1,8 @@
 // Convolutions as kernels: some pixels of the result by a panel of channels at a time.
 //
 // Images are channels-last, so that what a tap reads of a pixel lies together, and the weight was
-// packed in panels beforehand (`pack_convolutions`, prepare/convolution.hpp). Nothing is copied: a
-// table says where each pixel's taps lie, and taps beside the image read zeros.
+// packed in panels beforehand (`pack_convolutions`). Nothing is copied: a table says where each
+// pixel's taps lie, and taps beside the image read zeros.
 
 #pragma once
 
@@ -53,10 +53,14 @@ struct PackedConvolution {
   ConvolutionLayout layout;
 };
 
-/// `node`, which was not lowered, as a convolution by panels; nothing if it is none.
+/// `node`, a `kiln.packed_convolution`, as a kernel; nothing if it is another operator.
 [[nodiscard]] std::optional<PackedConvolution> match_packed_convolution(const ir::Graph& graph,
                                                                         const LoopProgram& program,
                                                                         const ir::Node& node);
+
+/// Whether an image is dense and channels-last, as results are. Strides of dims of one element say
+/// nothing.
+[[nodiscard]] bool is_dense_image(const ir::TensorMeta& image);
 
 /// The sum over the taps, one after the other, as a kernel that takes the operands.
 [[nodiscard]] LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,

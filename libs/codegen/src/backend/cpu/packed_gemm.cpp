@@ -8,6 +8,7 @@
 #include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
 #include "graph/arguments.hpp"
+#include "kiln/ir/packed_operators.hpp"
 #include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
@@ -17,45 +18,25 @@ using ir::ValueId;
 
 namespace {
 
-// The matrix that `value` repeats as a batch; invalid if it does not.
-ValueId unrepeated(const ir::Graph& graph, ValueId value) {
-  const ir::NodeId expand = graph.value(value).producer;
-  if (!expand.valid() || graph.node(expand).target != "aten.expand.default") {
-    return {};
-  }
-  const ValueId matrix = operand(graph.node(expand), 0);
-  const ir::TensorMeta& meta = graph.tensor(matrix);
-  return meta.sizes.size() == 2 && meta.sizes[0] == graph.tensor(value).sizes[1] &&
-                 meta.sizes[1] == graph.tensor(value).sizes[2]
-             ? matrix
-             : ValueId();
-}
-
 // The operands of a product.
 struct GemmOperands {
-  ValueId lhs;  // The matrix itself if the rhs is in panels.
+  ValueId lhs;
   ValueId rhs;
   ValueId added;  // May be invalid.
   bool in_panels = false;
 };
 
 std::optional<GemmOperands> gemm_operands_of(const ir::Graph& graph, const ir::Node& node) {
-  const bool is_batch = node.target == "aten.bmm.default" || node.target == "aten.baddbmm.default";
+  if (node.target == ir::kPackedMm) {
+    return GemmOperands{operand(node, 0), operand(node, 1), operand(node, 2), true};
+  }
   const bool adds = node.target == "aten.addmm.default" || node.target == "aten.baddbmm.default";
-  if (!is_batch && !adds && node.target != "aten.mm.default") {
+  if (!adds && node.target != "aten.mm.default" && node.target != "aten.bmm.default") {
     return std::nullopt;
   }
   const std::size_t first = adds ? 1 : 0;
-  GemmOperands sides{.lhs = operand(node, first),
-                     .rhs = operand(node, first + 1),
-                     .added = adds ? operand(node, 0) : ValueId()};
-  const Expr width = is_batch ? graph.tensor(sides.rhs).sizes[2] : Expr(0);
-  if (width == Expr(8) || width == Expr(32)) {
-    if (const ValueId matrix = unrepeated(graph, sides.lhs); matrix.valid()) {
-      sides.lhs = matrix;
-      sides.in_panels = true;
-    }
-  }
+  const GemmOperands sides{
+      operand(node, first), operand(node, first + 1), adds ? operand(node, 0) : ValueId()};
   for (const ValueId value : {sides.lhs, sides.rhs, sides.added, node.results[0]}) {
     if (value.valid() && graph.tensor(value).dtype != ir::DType::kFloat32) {
       return std::nullopt;
@@ -116,25 +97,25 @@ class GemmMatcher : OperandMatcher {
 
   // What has the shape of the result, or is the same for all rows or all batches.
   void locate_addend_or_result(ValueId value, std::int64_t& panel, std::int64_t& row, Expr& batch) {
-    const StridedView& view = place(value);
+    const auto suits = [](const StridedView& view) {
+      const std::size_t rank = view.strides.size();
+      return rank > 0 && view.strides[rank - 1] == Expr(1) &&
+             (rank == 1 || view.strides[rank - 2].is_constant());
+    };
+    const StridedView& view = sides_.in_panels ? place_or_copy(value, suits) : place(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
       const bool repeats = rank < from_last || sizes[rank - from_last] == Expr(1);
       return repeats ? Expr(0) : view.strides[rank - from_last];
     };
-    const std::int64_t width = sides_.in_panels ? layout_.width : columns_;
-    if (rank < (sides_.in_panels ? 3U : 1U) || !(view.strides.back() == Expr(1)) ||
-        !(sizes.back() == Expr(width)) ||
-        (sides_.in_panels && !(sizes[0] == Expr(layout_.panels)))) {
+    if (rank < 1 || !(view.strides.back() == Expr(1)) || !(sizes.back() == Expr(columns_))) {
       require(false);
       return;
     }
-    // The stride of a single panel may vary with the rows; it is never used.
-    const bool steps = sides_.in_panels && layout_.panels > 1;
-    panel = steps ? number(view.strides[0]) : layout_.width;
+    panel = layout_.width;
     row = number(stride(2));
-    batch = sides_.in_panels ? Expr(0) : stride(3);
+    batch = stride(3);
   }
 
   const GemmOperands& sides_;

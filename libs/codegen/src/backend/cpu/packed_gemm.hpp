@@ -1,8 +1,8 @@
 // Matching matrix products as packed GEMMs.
 //
-// With few rows the rhs must be packed beforehand, [panels, depth, width]. `pack_gemm_operands`
-// rewrites such products as batches that share one lhs. With more rows the kernel packs panels of
-// the rhs itself, for one product or a batch.
+// With few rows the rhs must be packed beforehand: `pack_gemm_operands` makes such products
+// `kiln.packed_mm`. With more rows the kernel packs panels of the rhs itself, for one product or a
+// batch.
 
 #pragma once
 
@@ -63,7 +63,7 @@ struct PackedGemm {
                                 const GemmTuning& tuning);
 
 /// `node`, which was not lowered, as a packed GEMM; nothing if it cannot be one, or is better left
-/// to `target`'s libtorch.
+/// to `target`'s libtorch, which does not know `kiln.packed_mm`.
 [[nodiscard]] std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
                                                           const LoopProgram& program,
                                                           const ir::Node& node,
