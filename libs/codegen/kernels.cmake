@@ -5,7 +5,11 @@ set(kernel_headers
   vector
   memory
   math_f64
+  sin_cos_f64
+  pow_f64
   math_f32
+  sin_cos_f32
+  pow_f32
   tile
   gemm_params
   convolution_params

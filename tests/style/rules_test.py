@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of rules.py: what the tables of folders and of retired words forbid is found, and the rest is not."""
+"""Tests of rules.py and size.py: what tables and limits forbid is found, and the rest is not."""
 
 import tempfile
 import unittest
 from pathlib import Path
 
 import rules
+import size
 
 
 def violations_in(files: dict[str, str], check) -> list[str]:
@@ -111,6 +112,23 @@ class RetiredWords(unittest.TestCase):
         found = self.violations(files, "Rung  # CallPath\n")
 
         self.assertEqual(found, ["dev:1: 'Rung' is retired: CallPath"])
+
+
+class Limits(unittest.TestCase):
+    """Of files and functions (size.py)."""
+
+    def test_a_long_file_and_a_long_function_are_found(self):
+        body = "  if (x) {\n    y(\"}\");  // {\n  }\n"
+        short, long = (f"int f(int x,\n      int z) {{\n{body * count}}}\n" for count in (25, 27))
+        source = "namespace a {\nstruct B {\n  int c[2] = {1, 2};\n};\n" + short + long + "}\n"
+
+        found = size.too_long("libs/codegen/src/a.cpp", source)
+
+        self.assertEqual(found, ["libs/codegen/src/a.cpp:83: a function of 84 lines, the limit is 80"])
+        self.assertEqual(size.too_long("libs/codegen/src/b.cpp", "\n" * 401),
+                         ["libs/codegen/src/b.cpp: 401 lines, the limit is 400"])
+        self.assertEqual(size.too_long("libs/codegen/src/b.cpp", "\n" * 400), [])
+        self.assertEqual(size.too_long("libs/capture/src/b.cpp", "\n" * 401), [])
 
 
 if __name__ == "__main__":

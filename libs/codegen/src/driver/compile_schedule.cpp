@@ -116,6 +116,50 @@ std::vector<KernelSource> kernels_for(std::size_t target,
   return kernels;
 }
 
+// What the model says of itself, with its constants in their places.
+ModelDescription describe_model(const Program& program,
+                                std::size_t folded,
+                                const Backend& backend,
+                                const Options& options) {
+  ModelDescription description{
+      .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
+      .out_spec =
+          options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
+      .cpu_features = backend.features(0),
+      .check_inputs = options.check_inputs,
+      .record_kernels = options.record_kernels,
+      .waits_for_indices = options.check_indices_now,
+      .libtorch = options.libtorch,
+      .constants = {},
+      .weights_bytes = 0};
+  description.folded = folded;
+  place_constants(program, options.constants, options.store_folded, &description);
+  return description;
+}
+
+void count_calls(const Schedule& schedule, Report& report) {
+  for (const Step& step : schedule.steps) {
+    ++(std::holds_alternative<KernelCall>(step) ? report.kernel_calls : report.extern_calls);
+  }
+}
+
+void log_compiled(const ir::Graph& graph, const Report& report) {
+  KILN_LOG(kInfo,
+           "codegen",
+           graph.name() << ": " << report.kernels << " kernels, " << report.kernel_calls
+                        << " calls, " << report.extern_calls << " extern; compiled in "
+                        << report.compile_ms << " ms, linked in " << report.link_ms << " ms");
+}
+
+void keep_graph(const fs::path& folder,
+                const char* graph_file,
+                const ir::Graph& graph,
+                const char* plan_file,
+                const std::string& plan) {
+  write_file_atomically(folder / graph_file, ir::print(graph));
+  write_file_atomically(folder / plan_file, plan);
+}
+
 }  // namespace
 
 void remove_kept_source(const fs::path& folder) {
@@ -145,19 +189,8 @@ Report compile_schedule(const ScheduledProgram& scheduled,
   if (folding != nullptr) {
     fold = plan_program(folding->graph, folding->schedule, folding->kernels, true);
   }
-  ModelDescription description{
-      .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
-      .out_spec =
-          options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
-      .cpu_features = backend.features(0),
-      .check_inputs = options.check_inputs,
-      .record_kernels = options.record_kernels,
-      .waits_for_indices = options.check_indices_now,
-      .libtorch = options.libtorch,
-      .constants = {},
-      .weights_bytes = 0};
-  description.folded = fold ? fold->outputs.size() : 0;
-  place_constants(program, options.constants, options.store_folded, &description);
+  const ModelDescription description =
+      describe_model(program, fold ? fold->outputs.size() : 0, backend, options);
   BuildPlan build;
   std::vector<KernelSet> sets;
   std::size_t described_units = 1;  // The program's, and those of the first target.
@@ -189,15 +222,16 @@ Report compile_schedule(const ScheduledProgram& scheduled,
     report.plan = describe_plan(program, names, described, compiler.command);
   }
   if (!options.keep_source.empty()) {
-    write_file_atomically(options.keep_source / "graph.kir", ir::print(graph));
-    if (folding != nullptr) {
-      write_file_atomically(options.keep_source / "fold.kir", ir::print(folding->graph));
+    keep_graph(options.keep_source, "graph.kir", graph, "plan.json", report.plan);
+    if (fold) {
       const std::vector<std::string> fold_names(
           names.begin() + static_cast<std::ptrdiff_t>(run_kernels), names.end());
-      write_file_atomically(options.keep_source / "fold-plan.json",
-                            describe_plan(*fold, fold_names, described, compiler.command));
+      keep_graph(options.keep_source,
+                 "fold.kir",
+                 folding->graph,
+                 "fold-plan.json",
+                 describe_plan(*fold, fold_names, described, compiler.command));
     }
-    write_file_atomically(options.keep_source / "plan.json", report.plan);
   }
   build.directory = workspace.path();
   try {
@@ -212,16 +246,10 @@ Report compile_schedule(const ScheduledProgram& scheduled,
   report.extern_nodes = write_extern_nodes(text.extern_nodes, library);
   report.source = std::move(text.source);
 
-  for (const Step& step : schedule.steps) {
-    ++(std::holds_alternative<KernelCall>(step) ? report.kernel_calls : report.extern_calls);
-  }
+  count_calls(schedule, report);
   report.arena_bytes = program.arena_bytes;
   report.library_bytes = fs::file_size(library);
-  KILN_LOG(kInfo,
-           "codegen",
-           graph.name() << ": " << report.kernels << " kernels, " << report.kernel_calls
-                        << " calls, " << report.extern_calls << " extern; compiled in "
-                        << report.compile_ms << " ms, linked in " << report.link_ms << " ms");
+  log_compiled(graph, report);
   return report;
 }
 

@@ -15,6 +15,7 @@ const Lowerings& all_lowerings() {
   static const Lowerings table = [] {
     Lowerings result;
     add_pointwise_lowerings(result);
+    add_logic_lowerings(result);
     add_activation_lowerings(result);
     add_creation_lowerings(result);
     add_view_lowerings(result);

@@ -145,6 +145,7 @@ using Lower = std::function<bool(Lowering&)>;
 using Lowerings = std::unordered_map<std::string_view, Lower>;
 
 void add_pointwise_lowerings(Lowerings& lowerings);
+void add_logic_lowerings(Lowerings& lowerings);
 void add_activation_lowerings(Lowerings& lowerings);
 void add_creation_lowerings(Lowerings& lowerings);
 void add_view_lowerings(Lowerings& lowerings);

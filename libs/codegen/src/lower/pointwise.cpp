@@ -1,4 +1,4 @@
-// Arithmetic, comparisons and selections: one element from one element of each operand.
+// Arithmetic and conversions: one element from one element of each operand.
 
 #include <cmath>
 #include <string>
@@ -124,71 +124,6 @@ bool lower_divide(Lowering& l) {
 
 bool lower_divide_with_mode(Lowering& l) {
   return !l.has(2) && lower_divide(l);
-}
-
-Lower logical_of(ScalarOp op) {
-  return [op](Lowering& l) {
-    l.define(0, [&](Indices i) {
-      return binary(op, l.operand(0, i, DType::kBool), l.operand(1, i, DType::kBool));
-    });
-    return true;
-  };
-}
-
-Lower bitwise_of(ScalarOp op) {
-  return [op](Lowering& l) {
-    const DType type = l.meta(0).dtype;
-    l.define(0,
-             [&](Indices i) { return binary(op, l.operand(0, i, type), l.operand(1, i, type)); });
-    return true;
-  };
-}
-
-bool lower_logical_not(Lowering& l) {
-  l.define(0, [&](Indices i) { return unary(ScalarOp::kNot, l.operand(0, i, DType::kBool)); });
-  return true;
-}
-
-bool lower_bitwise_not(Lowering& l) {
-  const DType type = l.meta(0).dtype;
-  l.define(0, [&](Indices i) { return unary(ScalarOp::kNot, l.operand(0, i, type)); });
-  return true;
-}
-
-Lower comparison_of(ScalarOp op, bool swapped) {
-  return [op, swapped](Lowering& l) {
-    const DType type = l.promote(0, 1);
-    l.define(0, [&](Indices i) {
-      const Formula a = l.operand(0, i, type);
-      const Formula b = l.operand(1, i, type);
-      return swapped ? compare(op, b, a) : compare(op, a, b);
-    });
-    return true;
-  };
-}
-
-bool lower_is_nan(Lowering& l) {
-  if (!ir::is_floating_point(l.dtype(l.tensor(0)))) {
-    return false;
-  }
-  l.define(0, [&](Indices i) { return unary(ScalarOp::kIsNan, l.broadcast(l.tensor(0), i)); });
-  return true;
-}
-
-bool lower_where(Lowering& l) {
-  const DType type = l.meta(0).dtype;
-  l.define(0, [&](Indices i) {
-    return where(l.operand(0, i, DType::kBool), l.operand(1, i, type), l.operand(2, i, type));
-  });
-  return true;
-}
-
-bool lower_masked_fill(Lowering& l) {
-  const DType type = l.meta(0).dtype;
-  l.define(0, [&](Indices i) {
-    return where(l.operand(1, i, DType::kBool), l.operand(2, i, type), l.operand(0, i, type));
-  });
-  return true;
 }
 
 bool lower_clamp(Lowering& l) {
@@ -349,9 +284,6 @@ void add_unary(Lowerings& table) {
   table["aten.tanh.default"] = floating_unary_of(apply<ScalarOp::kTanh>);
   table["aten.erf.default"] = floating_unary_of(apply<ScalarOp::kErf>);
   table["aten.sigmoid.default"] = floating_unary_of(apply<ScalarOp::kSigmoid>);
-  table["aten.isnan.default"] = lower_is_nan;
-  table["aten.logical_not.default"] = lower_logical_not;
-  table["aten.bitwise_not.default"] = lower_bitwise_not;
 }
 
 // A scatter-add into zeros (an embedding's gradient) that is then added to another tensor: scatter
@@ -417,24 +349,6 @@ void add_binary(Lowerings& table) {
   table["aten.pow.Tensor_Scalar"] = lower_power_scalar;
   table["aten.pow.Tensor_Tensor"] = lower_power;
   table["aten.pow.Scalar"] = lower_power;
-  table["aten.logical_and.default"] = logical_of(ScalarOp::kAnd);
-  table["aten.logical_or.default"] = logical_of(ScalarOp::kOr);
-  table["aten.logical_xor.default"] = logical_of(ScalarOp::kXor);
-  for (const auto* suffix : {"Tensor", "Scalar"}) {
-    const bool tensor = suffix[0] == 'T';
-    table[tensor ? "aten.bitwise_and.Tensor" : "aten.bitwise_and.Scalar"] =
-        bitwise_of(ScalarOp::kAnd);
-    table[tensor ? "aten.bitwise_or.Tensor" : "aten.bitwise_or.Scalar"] = bitwise_of(ScalarOp::kOr);
-    table[tensor ? "aten.bitwise_xor.Tensor" : "aten.bitwise_xor.Scalar"] =
-        bitwise_of(ScalarOp::kXor);
-    table[tensor ? "aten.eq.Tensor" : "aten.eq.Scalar"] = comparison_of(ScalarOp::kEqual, false);
-    table[tensor ? "aten.ne.Tensor" : "aten.ne.Scalar"] = comparison_of(ScalarOp::kNotEqual, false);
-    table[tensor ? "aten.lt.Tensor" : "aten.lt.Scalar"] = comparison_of(ScalarOp::kLess, false);
-    table[tensor ? "aten.le.Tensor" : "aten.le.Scalar"] =
-        comparison_of(ScalarOp::kLessEqual, false);
-    table[tensor ? "aten.gt.Tensor" : "aten.gt.Scalar"] = comparison_of(ScalarOp::kLess, true);
-    table[tensor ? "aten.ge.Tensor" : "aten.ge.Scalar"] = comparison_of(ScalarOp::kLessEqual, true);
-  }
 }
 
 }  // namespace
@@ -442,9 +356,6 @@ void add_binary(Lowerings& table) {
 void add_pointwise_lowerings(Lowerings& table) {
   add_unary(table);
   add_binary(table);
-  table["aten.where.self"] = lower_where;
-  table["aten.masked_fill.Scalar"] = lower_masked_fill;
-  table["aten.masked_fill.Tensor"] = lower_masked_fill;
   table["aten.clamp.default"] = lower_clamp;
   table["aten.clamp.Tensor"] = lower_clamp;
   table["aten.clamp_min.default"] = clamp_bound(ScalarOp::kMaximum);

@@ -101,6 +101,43 @@ std::string extern_nodes(const std::vector<std::string>& nodes) {
   return "{\"nodes\": [\n" + text + "\n]}\n";
 }
 
+// What the program calls: the host, libtorch's shim, kernels and the container.
+void emit_declarations(SourceText& unit,
+                       const Program& program,
+                       const std::map<std::string, std::string>& declarations,
+                       const std::vector<KernelSet>& kernels,
+                       const DeviceOperations& operations) {
+  unit.line().open("extern \"C\" {");
+  unit.line("void* calloc(Size, Size);");
+  unit.line("void free(void*);");
+  unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
+  unit.verbatim(operations.declarations);
+  if (program.dynamic()) {
+    unit.line("int snprintf(char*, Size, const char*, ...);");
+  }
+  for (const auto& [name, declaration] : declarations) {
+    unit.line(declaration);
+  }
+  std::set<std::string> functions;
+  for (const KernelSet& set : kernels) {
+    functions.insert(set.names.begin(), set.names.end());
+  }
+  for (const std::string& name : functions) {
+    unit.line("HIDDEN void " + name + "(" + operations.parameters() + ");");
+  }
+  for (const std::string& loader : kernels[0].loaders) {
+    unit.line("HIDDEN int " + loader + "(void);");
+  }
+  unit.line("extern HIDDEN const KilnModel kiln_model;");
+  if (kernels.size() > 1) {
+    unit.line("HIDDEN int kiln_best_cpu_level(const char* const*, int);");
+  }
+  if (program.dynamic()) {
+    unit.line("HIDDEN Int64 kiln_plan_arena(const KilnLifetime*, const Int64*, int, Int64*);");
+  }
+  unit.close();
+}
+
 }  // namespace
 
 Emission::Emission(const Program& program, const DeviceOperations& operations)
@@ -334,35 +371,7 @@ ProgramText emit_program(const Program& program,
   SourceText unit;
   unit.line("// " + comment_line(program.graph->name()) + ", made by kiln.");
   unit.verbatim(kModelPreamble);
-  unit.line().open("extern \"C\" {");
-  unit.line("void* calloc(Size, Size);");
-  unit.line("void free(void*);");
-  unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
-  unit.verbatim(operations.declarations);
-  if (program.dynamic()) {
-    unit.line("int snprintf(char*, Size, const char*, ...);");
-  }
-  for (const auto& [name, declaration] : declarations) {
-    unit.line(declaration);
-  }
-  std::set<std::string> functions;
-  for (const KernelSet& set : kernels) {
-    functions.insert(set.names.begin(), set.names.end());
-  }
-  for (const std::string& name : functions) {
-    unit.line("HIDDEN void " + name + "(" + operations.parameters() + ");");
-  }
-  for (const std::string& loader : kernels[0].loaders) {
-    unit.line("HIDDEN int " + loader + "(void);");
-  }
-  unit.line("extern HIDDEN const KilnModel kiln_model;");
-  if (kernels.size() > 1) {
-    unit.line("HIDDEN int kiln_best_cpu_level(const char* const*, int);");
-  }
-  if (program.dynamic()) {
-    unit.line("HIDDEN Int64 kiln_plan_arena(const KilnLifetime*, const Int64*, int, Int64*);");
-  }
-  unit.close();
+  emit_declarations(unit, program, declarations, kernels, operations);
   if (kernels.size() > 1) {
     emit_choice(unit, kernels, operations);
   }

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 
 #include "kiln/base/error.hpp"
 #include "loop/typical_size.hpp"
 #include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
+#include "schedule/step_dependences.hpp"
 
 namespace kiln::codegen {
 
@@ -60,7 +60,7 @@ class Fuser {
     // Draws of random numbers and side effects keep their order.
     if (requirements_.is_ordered(node)) {
       if (last_ordered_ >= 0) {
-        needs_[static_cast<std::size_t>(step)].insert(last_ordered_);
+        dependences_.need(step, last_ordered_);
       }
       last_ordered_ = step;
     }
@@ -73,36 +73,14 @@ class Fuser {
 
   int new_step() {
     plan_.steps.emplace_back();
-    needs_.emplace_back();
-    return static_cast<int>(plan_.steps.size() - 1);
+    return dependences_.add();
   }
 
   void need(int step, TensorId tensor) {
     const int producer = step_of_[tensor.index()];
     if (producer >= 0 && producer != step) {
-      needs_[static_cast<std::size_t>(step)].insert(producer);
+      dependences_.need(step, producer);
     }
-  }
-
-  // Whether `from` must run after `to`.
-  bool depends(int from, int to) const {
-    std::vector<int> stack{from};
-    std::vector<bool> seen(plan_.steps.size());
-    while (!stack.empty()) {
-      const int step = stack.back();
-      stack.pop_back();
-      if (step == to) {
-        return true;
-      }
-      if (seen[static_cast<std::size_t>(step)]) {
-        continue;
-      }
-      seen[static_cast<std::size_t>(step)] = true;
-      stack.insert(stack.end(),
-                   needs_[static_cast<std::size_t>(step)].begin(),
-                   needs_[static_cast<std::size_t>(step)].end());
-    }
-    return false;
   }
 
   std::int64_t elements(TensorId tensor) const {
@@ -244,7 +222,7 @@ class Fuser {
 
   bool try_join(TensorId tensor, int step, const std::set<int>& direct) {
     for (const int other : direct) {
-      if (other != step && depends(other, step)) {
+      if (other != step && dependences_.depends(other, step)) {
         return false;
       }
     }
@@ -291,10 +269,7 @@ class Fuser {
       if (step.node || step.group.members.empty()) {
         continue;
       }
-      std::set<int> candidates;
-      for (const int needed : needs_[static_cast<std::size_t>(later)]) {
-        candidates.insert(needed);
-      }
+      std::set<int> candidates = dependences_.needs(later);
       for (const TensorId member : step.group.members) {
         for (const TensorId source : sources_.of(member)) {
           candidates.insert(readers_[source].begin(), readers_[source].end());
@@ -314,12 +289,9 @@ class Fuser {
     if (first.node || first.group.members.empty()) {
       return false;
     }
-    for (const auto& [from, to] : {std::pair(later, earlier), std::pair(earlier, later)}) {
-      for (const int needed : needs_[static_cast<std::size_t>(from)]) {
-        if (needed != to && depends(needed, to)) {
-          return false;
-        }
-      }
+    if (dependences_.depends_indirectly(later, earlier) ||
+        dependences_.depends_indirectly(earlier, later)) {
+      return false;
     }
     FusionGroup group = second.group.fixed ? second.group : first.group;
     group.members = first.group.members;
@@ -336,16 +308,7 @@ class Fuser {
     for (const TensorId member : first.group.members) {
       step_of_[member.index()] = earlier;
     }
-    for (auto& needs : needs_) {
-      if (needs.erase(later) > 0) {
-        needs.insert(earlier);
-      }
-    }
-    needs_[static_cast<std::size_t>(earlier)].insert(
-        needs_[static_cast<std::size_t>(later)].begin(),
-        needs_[static_cast<std::size_t>(later)].end());
-    needs_[static_cast<std::size_t>(earlier)].erase(earlier);
-    needs_[static_cast<std::size_t>(later)].clear();
+    dependences_.merge(earlier, later);
     for (auto& [source, readers] : readers_) {
       if (readers.erase(later) > 0) {
         readers.insert(earlier);
@@ -368,34 +331,12 @@ class Fuser {
       }
     }
     std::vector<PlannedStep> ordered;
-    std::vector<int> missing(plan_.steps.size());
-    std::vector<std::vector<int>> users(plan_.steps.size());
-    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-      missing[i] = static_cast<int>(needs_[i].size());
-      for (const int needed : needs_[i]) {
-        users[static_cast<std::size_t>(needed)].push_back(static_cast<int>(i));
-      }
-      if (missing[i] == 0) {
-        ready.push(static_cast<int>(i));
-      }
-    }
-    std::size_t seen = 0;
-    while (!ready.empty()) {
-      const int step = ready.top();
-      ready.pop();
-      ++seen;
+    for (const int step : dependences_.order()) {
       PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
       if (planned.node || !planned.group.members.empty()) {
         ordered.push_back(std::move(planned));
       }
-      for (const int user : users[static_cast<std::size_t>(step)]) {
-        if (--missing[static_cast<std::size_t>(user)] == 0) {
-          ready.push(user);
-        }
-      }
     }
-    ensure(seen == plan_.steps.size(), "fusion made a cycle");
     plan_.steps = std::move(ordered);
   }
 
@@ -405,7 +346,7 @@ class Fuser {
   FusionPlan plan_;
   Sources sources_;
   std::vector<int> step_of_;  // By tensor.
-  std::vector<std::set<int>> needs_;
+  StepDependences dependences_;
   std::unordered_map<TensorId, std::set<int>> readers_;
   int last_ordered_ = -1;
 };

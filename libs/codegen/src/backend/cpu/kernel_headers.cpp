@@ -131,7 +131,7 @@ const std::vector<Definition>& definitions() {
     std::vector<Definition> result;
     for (const KernelHeader& header : kernel_headers()) {
       for (const HeaderParagraph& paragraph : paragraphs_of(header)) {
-        result.push_back({paragraph, words_of(paragraph.text), header.name == "math_f64"});
+        result.push_back({paragraph, words_of(paragraph.text), header.name.ends_with("_f64")});
       }
     }
     return result;

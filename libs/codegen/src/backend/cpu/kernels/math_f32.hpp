@@ -6,7 +6,6 @@
 
 #pragma once
 
-#include "backend/cpu/kernels/math_f64.hpp"
 #include "backend/cpu/kernels/vector.hpp"
 
 namespace {
@@ -328,112 +327,6 @@ static inline F32 gelu(F32 x) {
   const F32 tail = t * (F32)((Mask)p + ((Mask)shifted << 23));
   const F32 result = (x * 0.5f + t * 0.5f) - (F32)((Mask)tail & (t < 5.7f));
   return (F32)((Mask)result | ((Mask)x & (int)0x80000000));
-}
-
-typedef double WideF64 __attribute__((vector_size(8 * kLanes)));
-
-// x - n pi/2 with n the nearest integer, for |x| below 10000. In double: near multiples of pi a
-// float would lose all digits.
-static inline F32 reduce_quarter(F32 x, F32 n) {
-  const WideF64 wide_n = __builtin_convertvector(n, WideF64);
-  const WideF64 wide_x = __builtin_convertvector(x, WideF64);
-  const WideF64 r = (wide_x - wide_n * 1.5707963267341256) - wide_n * 6.077100506506192e-11;
-  return __builtin_convertvector(r, F32);
-}
-
-// The product keeps the sign of zero.
-static inline F32 sin_reduced(F32 r) {
-  const F32 z = r * r;
-  F32 p = z * -0.000195147848f + 0.00833215716f;
-  p = p * z - 0.166666546f;
-  return r * (p * z + 1.0f);
-}
-
-static inline F32 cos_reduced(F32 r) {
-  const F32 z = r * r;
-  F32 p = z * 2.44325862e-05f - 0.00138873114f;
-  p = p * z + 0.0416666456f;
-  return p * (z * z) - 0.5f * z + 1.0f;
-}
-
-static inline bool all_below(F32 x, float limit) {
-  int below = -1;
-  for (int i = 0; i < kLanes; ++i)
-    below &= x[i] < limit && x[i] > -limit ? -1 : 0;
-  return below != 0;
-}
-
-// sin(x + quarters pi/2) for |x| below 10000.
-static inline F32 sin_ahead(F32 x, int quarters) {
-  const F32 shifted = x * 0.636619772f + 12582912.0f;
-  const Mask n = (Mask)shifted + quarters;
-  const F32 r = reduce_quarter(x, shifted - 12582912.0f);
-  const F32 value = (n & 1) != 0 ? cos_reduced(r) : sin_reduced(r);
-  return (F32)((Mask)value ^ ((n & 2) << 30));
-}
-
-__attribute__((noinline, cold)) static F32 sin_of_large(F32 x) {
-  for (int i = 0; i < kLanes; ++i)
-    x[i] = __builtin_sinf(x[i]);
-  return x;
-}
-
-static inline F32 sin(F32 x) {
-  return all_below(x, 10000.0f) ? sin_ahead(x, 0) : sin_of_large(x);
-}
-
-__attribute__((noinline, cold)) static F32 cos_of_large(F32 x) {
-  for (int i = 0; i < kLanes; ++i)
-    x[i] = __builtin_cosf(x[i]);
-  return x;
-}
-
-static inline F32 cos(F32 x) {
-  return all_below(x, 10000.0f) ? sin_ahead(x, 1) : cos_of_large(x);
-}
-
-// x^y, computed in double as 2^(y log2 x). Negative numbers, infinities and other rare arguments
-// take the C library's function, lane by lane and out of line.
-static inline HalfF64 power_as_double(HalfF64 x, HalfF64 y) {
-  const LogParts parts = split_log(x);
-  const HalfF64 s = (parts.m - 1.0) / (parts.m + 1.0);
-  const HalfF64 z = s * s;
-  const HalfF64 z2 = z * z;
-  const HalfF64 p = (z2 * 0.3407425569216101 + (z * 0.4116720009979601 + 0.577083597900938)) * z2 +
-                    (z * 0.961796673267235 + 2.8853900817901534);
-  HalfF64 exponent = (s * p + unbiased(parts.biased)) * y;
-  exponent = exponent > 200.0 ? splat_half(200.0) : exponent;
-  exponent = exponent < -200.0 ? splat_half(-200.0) : exponent;
-  const HalfF64 shifted = exponent + 6755399441055744.0;
-  const HalfF64 r = exponent - (shifted - 6755399441055744.0);
-  const HalfF64 r2 = r * r;
-  const HalfF64 high =
-      r2 * 0.00015345788929471484 + (r * 0.0013399957592659542 + 0.009618489244401646);
-  const HalfF64 q = (high * r2 + (r * 0.055503287119293074 + 0.24022646886083818)) * r2 +
-                    (r * 0.6931472057670709 + 1.0000000005550505);
-  const HalfF64 result = q * (HalfF64)(((HalfU64)shifted << 52) + 0x3ff0000000000000);
-  return x == 0.0 ? splat_half(0.0) : result;
-}
-
-__attribute__((noinline, cold)) static void any_power(F32& x, const F32& y) {
-  for (int i = 0; i < kLanes; ++i)
-    x[i] = __builtin_powf(x[i], y[i]);
-}
-
-static inline F32 pow(F32 x, F32 y) {
-  const Mask positive = (x > 0.0f) & (x < __builtin_inff());
-  const Mask zero = ((Mask)x == 0) & (y > 0.0f);
-  const Mask plain = (positive | zero) & (((Mask)y & 0x7fffffff) < 0x7f800000);
-  int every = -1;
-  for (int i = 0; i < kLanes; ++i)
-    every &= plain[i];
-  if (every != 0) {
-    const F64 wide = by_halves(
-        __builtin_convertvector(x, F64), __builtin_convertvector(y, F64), power_as_double);
-    return __builtin_convertvector(wide, F32);
-  }
-  any_power(x, y);
-  return x;
 }
 
 }  // namespace

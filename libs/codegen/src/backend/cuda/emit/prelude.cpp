@@ -2,8 +2,9 @@
 
 namespace kiln::codegen::cuda {
 
-const std::string& prelude() {
-  static const std::string text = R"(
+namespace {
+
+constexpr const char* kPrelude = R"(
 #ifdef __CUDACC_RTC__
 #define kNan __longlong_as_double(0x7ff8000000000000LL)
 #define kInfinity __longlong_as_double(0x7ff0000000000000LL)
@@ -364,6 +365,11 @@ KILN_ADD_HALVES(Half, "f16")
 KILN_ADD_HALVES(BFloat16, "bf16")
 #endif
 )";
+
+}  // namespace
+
+const std::string& prelude() {
+  static const std::string text = kPrelude;
   return text;
 }
 
