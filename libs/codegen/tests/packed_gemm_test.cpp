@@ -116,6 +116,50 @@ TEST_CASE("the kernel takes products whose rows or depth vary", "[codegen][produ
   }
 }
 
+// A layer of a ViT, of which the images vary, and the gradient of its weight.
+std::string layer_of_images(const std::string& hint) {
+  return "graph g {\n  symbol %n in [1, 64]" + hint + R"(
+    input %x: f32[n, 197, 48] user
+    input %w: f32[40, 48] user
+    input %b: f32[40] user
+    %rows: f32[197*n, 48] = aten.view.default(%x, [197*n, 48]) view(0:0)
+    %t: f32[48, 40]{1, 48} = aten.t.default(%w) view(0:0)
+    %y: f32[197*n, 40] = aten.addmm.default(%b, %rows, %t, 1, 1)
+    %s: f32[40] = aten.sum.dim_IntList(%y, [0], false, none)
+    %z: f32[n, 197, 40] = aten.view.default(%y, [n, 197, 40]) view(0:0)
+    %c: f32[n, 40] = aten.mean.dim(%z, [1], false, none)
+    output %z user
+    output %s user
+    output %c user
+  })";
+}
+
+TEST_CASE("the example's size decides whether rows are packed, and every size is right",
+          "[codegen][product]") {
+  const std::string hint = GENERATE(" hint 1", " hint 5", " hint 6", " hint 64", "");
+  CAPTURE(hint);
+  const bool packs = hint == " hint 1" || hint == " hint 5";  // At most 1024 rows.
+  const ir::Graph graph = graph_of(layer_of_images(hint));
+
+  const Schedule plan = schedule(graph, CpuBackend({kOpenBlas}), false);
+  CHECK(std::ranges::none_of(plan.steps, [](const Step& step) {
+          return std::holds_alternative<ExternCall>(step);
+        }) == packs);
+
+  LoadedModel model(graph, kOpenBlas);
+  const at::Tensor w = torch::randn({40, 48}) / 7;
+  const at::Tensor b = torch::randn({40});
+  for (const std::int64_t images : {1, 64, 2, 6, 33}) {
+    CAPTURE(images);
+    const at::Tensor x = torch::randn({images, 197, 48});
+    const Tensors results = model({x, w, b});
+    const at::Tensor y = torch::linear(x, w, b);
+    CHECK(torch::allclose(results[0], y, 1e-4, 1e-4));
+    CHECK(torch::allclose(results[1], y.sum({0, 1}), 1e-3, 1e-2));
+    CHECK(torch::allclose(results[2], y.mean(1), 1e-4, 1e-4));
+  }
+}
+
 TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][product]") {
   // Right sides that lie as they are multiplied and transposed ones, whole panels and a tail; one
   // left side for all batches, and left sides that lie transposed; with and without an addend.

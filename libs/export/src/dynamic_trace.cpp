@@ -218,6 +218,7 @@ class DynamicTracer {
       }
     }
     graph.symbols() = free;
+    graph.hints() = hint;
     if (auto nowhere = narrow_ranges(program_, used, graph, &remarks_)) {
       *reason = *std::move(nowhere);
       return std::nullopt;
@@ -321,6 +322,8 @@ class DynamicTracer {
     std::erase_if(graph.symbols(), [&](const auto& symbol) {
       return std::ranges::find(sources, symbol.first, &ir::SymbolSource::symbol) == sources.end();
     });
+    std::erase_if(graph.hints(),
+                  [&](const auto& hint) { return !graph.symbols().contains(hint.first); });
     const auto own = [&](const ir::Expr& expr) {
       return expr.substitute([&](const std::string& name) {
         return graph.symbols().contains(name) ? ir::Expr::symbol(name)

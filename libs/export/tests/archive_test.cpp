@@ -337,6 +337,8 @@ TEST_CASE("Python loads a program whose sizes vary, and runs it at others", "[ex
   const auto path = (directory.path() / "saved.pt2").string();
 
   save_program(program, path);
+  CHECK(program.graph.hints() == ir::Bindings{{"batch", 6}, {"half", 5}});
+  CHECK(load_program(path).graph.hints() == ir::Bindings{{"s0", 6}, {"s1", 5}});
 
   // Inputs and results, size by size.
   const torch::NoGradGuard no_grad;

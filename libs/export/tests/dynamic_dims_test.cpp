@@ -157,6 +157,7 @@ TEST_CASE("an automatic dimension that cannot vary stays as it is", "[export][dy
       [](const Tensors& in) { return Tensors{in[0] * 2}; }, {torch::randn({1, 4})}, automatic(1));
 
   CHECK(fixed.graph.symbols().empty());
+  CHECK(fixed.graph.hints().empty());
   CHECK_NOTHROW(interpret(fixed, {torch::randn({6, 4})}));
   REQUIRE(fixed.specialisations.size() == 1);
   CHECK_THAT(fixed.specialisations[0], contains("'auto0' in [6, 6], not [1, 300]"));
@@ -186,6 +187,7 @@ TEST_CASE("EX-46 sizes of several inputs are related by their names", "[export][
   const ExportedProgram program = export_program(function, example, options);
 
   CHECK(program.graph.symbols().at("n") == ir::Range{1, 50});
+  CHECK(program.graph.hints() == ir::Bindings{{"n", 5}});
   for (const std::int64_t size : {1, 7, 50}) {
     const Tensors inputs = {torch::randn({size}), torch::randn({size + 1})};
     CHECK(torch::equal(interpret(program, inputs)[0], function(inputs)[0]));

@@ -20,12 +20,18 @@ class Encoder {
     const std::vector<NodeId> nodes = order();
     count_storages(nodes);
     // The first byte is the version of the format: keys of an older one never match.
-    number(1);
+    number(2);
     number(graph_.symbols().size());
     for (const auto& [name, range] : graph_.symbols()) {
       text(name);
       integer(range.low);
       integer(range.high);
+    }
+    const Bindings hints = options_.hints ? graph_.hints() : Bindings();
+    number(hints.size());
+    for (const auto& [name, size] : hints) {
+      text(name);
+      integer(size);
     }
     number(graph_.guards().size());
     for (const Guard& guard : graph_.guards()) {

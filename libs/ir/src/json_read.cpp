@@ -148,10 +148,13 @@ class Reader {
     graph.set_name(json.at("name").text());
     for (const auto& [name, range] : json.at("symbols").members()) {
       const std::vector<Cursor> ends = range.items();
-      if (ends.size() != 2) {
-        range.fail("two integers");
+      if (ends.size() != 2 && ends.size() != 3) {
+        range.fail("two or three integers");
       }
       graph.symbols()[name] = {ends[0].integer(), ends[1].integer()};
+      if (ends.size() == 3) {
+        graph.hints()[name] = ends[2].integer();
+      }
     }
     for (const Cursor& guard : json.at("guards").items()) {
       const std::string text = guard.text();

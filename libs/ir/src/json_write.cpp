@@ -163,7 +163,10 @@ Json json_of(const Graph& graph) {
   Json json = {{"name", graph.name()}};
   json["symbols"] = Json::object();
   for (const auto& [name, range] : graph.symbols()) {
-    json["symbols"][name] = Json::array({range.low, range.high});
+    Json& entry = json["symbols"][name] = Json::array({range.low, range.high});
+    if (const auto hint = graph.hints().find(name); hint != graph.hints().end()) {
+      entry.push_back(hint->second);
+    }
   }
   json["guards"] = Json::array();
   for (const Guard& guard : graph.guards()) {

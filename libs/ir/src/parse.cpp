@@ -105,6 +105,9 @@ class GraphParser {
     range.high = scanner_.integer("an integer");
     scanner_.expect(']');
     graph_.symbols()[symbol] = range;
+    if (scanner_.accept_word("hint")) {
+      graph_.hints()[symbol] = scanner_.integer("an integer");
+    }
   }
 
   void parse_guard() {

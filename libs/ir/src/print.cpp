@@ -111,7 +111,9 @@ void append_graph(const Graph& graph, const std::string& indent, std::string* ou
   *out += " {\n";
   for (const auto& [name, range] : graph.symbols()) {
     *out += inner + "symbol %" + name + " in [" + std::to_string(range.low) + ", " +
-            std::to_string(range.high) + "]\n";
+            std::to_string(range.high) + "]";
+    const auto hint = graph.hints().find(name);
+    *out += hint == graph.hints().end() ? "\n" : " hint " + std::to_string(hint->second) + "\n";
   }
   for (const Guard& guard : graph.guards()) {
     *out += inner + "guard ";

@@ -8,6 +8,7 @@ Rewriter::Rewriter(const Graph& source)
     : source_(source), graph_(source.name()), values_(source.values().size()) {
   graph_.reserve(source.nodes().size(), source.values().size());
   graph_.symbols() = source.symbols();
+  graph_.hints() = source.hints();
   graph_.guards() = source.guards();
   graph_.subgraphs().assign(source.subgraphs().begin(), source.subgraphs().end());
   for (const Value& value : source.values()) {

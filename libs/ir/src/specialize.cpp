@@ -43,6 +43,7 @@ Graph specialize(Graph graph, const Bindings& values) {
   }
   for (const auto& [name, value] : values) {
     graph.symbols().erase(name);
+    graph.hints().erase(name);
   }
   for (Guard& guard : graph.guards()) {
     fix(guard.left);

@@ -84,6 +84,12 @@ class Verifier {
     for (const auto& [symbol, range] : graph_.symbols()) {
       require(is_symbol(symbol), "rule 1: a symbol is named '", symbol, "'");
     }
+    for (const auto& [symbol, size] : graph_.hints()) {
+      require(graph_.symbols().contains(symbol),
+              "rule 1: a hint is of '",
+              symbol,
+              "', which has no range");
+    }
     for (const Guard& guard : graph_.guards()) {
       for (const Expr& side : {guard.left, guard.right}) {
         for (const std::string& symbol : side.symbols()) {

@@ -35,6 +35,19 @@ TEST_CASE("where memory is written the order of operators counts", "[ir][canonic
         canonical_bytes(parse(body(write + read, "a"))));
 }
 
+TEST_CASE("what a size was in the example counts, unless it is to be left out", "[ir][canonical]") {
+  const auto bytes = [](const std::string& hint, bool hints) {
+    return canonical_bytes(parse("graph g {\n  symbol %n in [1, 64]" + hint +
+                                 "\n  input %x: f32[n] user\n  output %x user\n}\n"),
+                           {.hints = hints});
+  };
+
+  CHECK(bytes(" hint 2", true) != bytes(" hint 3", true));
+  CHECK(bytes(" hint 2", true) != bytes("", true));
+  CHECK(bytes(" hint 2", false) == bytes(" hint 3", false));
+  CHECK(bytes(" hint 2", false) == bytes("", false));
+}
+
 TEST_CASE("whatever changes the program changes the bytes", "[ir][canonical]") {
   const std::string good = body(kRelu + kExp + kMul, "c");
   const std::string base = canonical_bytes(parse(good));

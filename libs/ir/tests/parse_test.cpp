@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kEverything = R"kir(# A graph with one of everything.
 graph everything {
   symbol %s0 in [2, 1024]   # a symbol
+  symbol %s1 in [2, 64] hint 7
   graph body {
     input %a: f32[] user
     output %a user
@@ -40,6 +41,8 @@ TEST_CASE("a text with one of everything is read", "[ir][parse]") {
   REQUIRE(graph.nodes().size() == 5);
   CHECK(graph.name() == "everything");
   CHECK(graph.symbols().at("s0") == Range{2, 1024});
+  CHECK(graph.symbols().at("s1") == Range{2, 64});
+  CHECK(graph.hints() == Bindings{{"s1", 7}});
   CHECK(graph.subgraphs().size() == 1);
   CHECK(graph.inputs()[1].name == "fc1.\"weight\"");
   CHECK(graph.tensor(graph.inputs()[1].value).requires_grad);

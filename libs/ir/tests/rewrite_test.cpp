@@ -10,7 +10,7 @@ namespace kiln::ir {
 namespace {
 
 constexpr const char* kText = R"(graph g {
-  symbol %s in [2, 8]
+  symbol %s in [2, 8] hint 3
   input %x: f32[s]#4 user "x"
   %a: f32[s] = aten.relu.default(%x)
   %b: f32[s], none = aten.two.default([%a, none], 1)

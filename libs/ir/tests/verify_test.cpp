@@ -48,6 +48,10 @@ TEST_CASE("each broken rule is named", "[ir][verify]") {
     graph.symbols()["s.0"] = {};
     expect("rule 1");
   }
+  SECTION("1: a hint of no symbol") {
+    graph.hints()["s0"] = 3;
+    expect("rule 1");
+  }
   SECTION("2: an input twice") {
     graph.inputs().push_back({.value = ValueId(0)});
     expect("rule 2");

@@ -14,8 +14,7 @@
 
 namespace kiln {
 
-std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& joint,
-                                                           const ir::Bindings& hints) {
+std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& joint) {
   dump_text(joint);
   const Stopwatch watch;
   std::pair<ir::Graph, ir::Graph> parts;
@@ -24,7 +23,6 @@ std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& join
   } else {
     partitioner::MinCutOptions cut;
     cut.memory_budget = options.memory_budget;
-    cut.cost = partitioner::aten_cost_model(hints);
     partitioner::Partition made = partitioner::min_cut_partition(joint, cut);
     parts = {std::move(made.forward), std::move(made.backward)};
   }
@@ -177,13 +175,12 @@ void Function::State::fill_from_trace(Version& version,
       record->add_key(*own_key, *names, sizes);
     }
   }
-  const ir::Bindings hints = version.sizes ? version.sizes->values(inputs) : ir::Bindings();
   version.function = autograd_dispatch::dispatch(
       std::move(traced),
       {.forward = graph_compiler(context, options.forward_compiler, record),
        .backward = graph_compiler(context, options.backward_compiler, record),
        .inference = graph_compiler(context, options.inference_compiler, record),
-       .partition = [&](const ir::Graph& joint) { return partition(joint, hints); }});
+       .partition = [&](const ir::Graph& joint) { return partition(joint); }});
   if (record) {
     record->set_plan(version.function->plan());
   }

@@ -269,7 +269,8 @@ Key key_of_trace(const CompileOptions& options, const autograd_dispatch::JointTr
   return environment_key(graph_options(options), options.identity, codegen::device_of(trace.graph))
       .add("tracing", tracing_options(options))
       .add("plan", to_bytes(trace.plan))
-      .add("graph", ir::canonical_bytes(trace.graph, {.user_names = false}))
+      // Without hints: an entry serves its whole range, whichever size was called first.
+      .add("graph", ir::canonical_bytes(trace.graph, {.user_names = false, .hints = false}))
       .build();
 }
 

@@ -107,8 +107,7 @@ struct Function::State {
   // Makes the trace of a call one for a range of sizes, where that is wanted and can be had.
   void let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs);
   [[nodiscard]] bool may_vary() const;
-  // `hints` are typical values of symbols.
-  std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint, const ir::Bindings& hints);
+  std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint);
   // From the cache, if it is there. `captured` is what a trace found.
   std::optional<CachedFunction> look_up(const autograd_cache::Key& key,
                                         const Tensors& inputs,

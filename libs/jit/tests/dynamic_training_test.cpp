@@ -92,8 +92,12 @@ TEST_CASE("gradients with numbers that vary and are no integers", "[jit][dynamic
 TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic_training]") {
   CompileOptions options = uncached(PastMaxVersions::kError);
   std::vector<std::size_t> symbols;
+  std::vector<std::int64_t> hints;
   options.forward_compiler = [&](const ir::Graph& graph) {
     symbols.push_back(graph.symbols().size());
+    for (const auto& [symbol, size] : graph.hints()) {
+      hints.push_back(size);
+    }
     return autograd_dispatch::interpret(graph);
   };
   const auto function = [](const Tensors& in) { return Tensors{(in[0] * 2).sum(), in[0].sin()}; };
@@ -102,6 +106,7 @@ TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic
     check_gradients(function, fast, {torch::randn({size, 4})});
   }
   CHECK(symbols == std::vector<std::size_t>{0, 0, 1, 1});
+  CHECK(hints == std::vector<std::int64_t>{6, 6});  // Of the call that made the range.
 }
 
 TEST_CASE("EX-18 DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {

@@ -46,6 +46,7 @@ FoldedConstants::FoldedConstants(const std::string& folding,
   // The weights are on the host, whatever the model is for.
   ir::Graph graph = ir::retarget(ir::parse(folding), ir::DeviceType::kCpu);
   graph.symbols().clear();  // What is folded has one size.
+  graph.hints().clear();
   std::vector<at::Tensor> inputs;
   std::size_t next = 0;
   for (const ir::Input& input : graph.inputs()) {

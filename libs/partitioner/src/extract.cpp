@@ -58,6 +58,7 @@ ForwardResult build_forward(const Joint& joint, const Saved& saved) {
   Copier copier(graph, graph.name() + "_forward");
   ir::Graph& target = copier.target();
   target.symbols() = graph.symbols();
+  target.hints() = graph.hints();
   for (const ir::Input& input : graph.inputs().first(joint.primal_count)) {
     copier.add_input(input.value, input.kind, input.name);
   }
@@ -123,6 +124,9 @@ ir::Graph build_backward(const Joint& joint,
   for (const auto& [name, range] : graph.symbols()) {
     if (symbols.contains(name)) {
       target.symbols().emplace(name, range);
+      if (const auto hint = graph.hints().find(name); hint != graph.hints().end()) {
+        target.hints().insert(*hint);
+      }
     }
   }
   for (const SavedInteger& integer : saved.integers) {

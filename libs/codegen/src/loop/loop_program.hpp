@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kiln/ir/graph.hpp"
+#include "kiln/ir/size_hints.hpp"
 #include "loop/scalar.hpp"
 
 namespace kiln::codegen {
@@ -95,6 +96,7 @@ struct LoopProgram {
   /// By `NodeId`: for a node that is left to libtorch, how many tensors there were before it.
   std::vector<std::optional<std::uint32_t>> extern_at;
   ir::Ranges symbols = {};  ///< Values that sizes may have.
+  ir::SizeHints hint = {};  ///< What they usually are: `program.hint(size)`.
 
   [[nodiscard]] const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
   [[nodiscard]] Tensor& operator[](TensorId id) { return tensors[id.index()]; }

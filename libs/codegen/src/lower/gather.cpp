@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "loop/typical_size.hpp"
 #include "lower/lowering.hpp"
 
 namespace kiln::codegen {
@@ -120,11 +119,11 @@ Formula guarded_read(
 }
 
 // Whether the loop over a concatenation along `dim` will be cut where its parts meet.
-bool is_cut(const std::vector<Expr>& sizes, std::size_t dim) {
+bool is_cut(const Lowering& l, const std::vector<Expr>& sizes, std::size_t dim) {
   const std::vector<Expr> outer(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(dim));
   const std::vector<Expr> inner(sizes.begin() + static_cast<std::ptrdiff_t>(dim), sizes.end());
   return ir::element_count(inner).is_constant() &&
-         may_be_cut(typical_size(ir::element_count(outer)), typical_size(ir::element_count(sizes)));
+         may_be_cut(l.hint(ir::element_count(outer)), l.hint(ir::element_count(sizes)));
 }
 
 // An element of `source` as one of `type`: rounded, where that is another type.
@@ -150,7 +149,7 @@ bool lower_cat(Lowering& l) {
     return true;
   }
   const std::size_t dim = *l.dim(1, sizes.size(), 0);
-  if (parts.empty() || parts.size() > kMost || (parts.size() > kFew && !is_cut(sizes, dim))) {
+  if (parts.empty() || parts.size() > kMost || (parts.size() > kFew && !is_cut(l, sizes, dim))) {
     return false;
   }
   if (parts.size() > 1 && std::ranges::any_of(parts, [&](TensorId part) {

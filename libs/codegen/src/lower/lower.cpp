@@ -123,6 +123,7 @@ LoopProgram lower(const ir::Graph& graph, const std::function<bool(const ir::Nod
   const ir::Uses uses(graph);
   LoopProgram program;
   program.symbols = graph.symbols();
+  program.hint = ir::SizeHints(graph);
   program.of_value.resize(graph.values().size());
   program.extern_at.resize(graph.nodes().size());
   for (const ir::Input& input : graph.inputs()) {

@@ -72,6 +72,8 @@ class Lowering {
   [[nodiscard]] bool is_positive(const ir::Expr& size) const {
     return size.bounds(graph_.symbols()).low > 0;
   }
+  /// What `size` is to be expected to be.
+  [[nodiscard]] std::int64_t hint(const ir::Expr& size) const { return program_.hint(size); }
   /// The type arguments `first` and `second` are promoted to, by ATen's rules.
   [[nodiscard]] ir::DType promote(std::size_t first, std::size_t second) const;
 

@@ -147,6 +147,7 @@ class Splitter {
     // There are no inputs to read a size from.
     std::erase_if(fold.inputs(), [](const ir::Input& input) { return !is_constant(input.kind); });
     fold.symbols().clear();
+    fold.hints().clear();
     fold.guards().clear();
     return remove_dead_code(fold);
   }

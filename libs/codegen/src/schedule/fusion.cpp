@@ -5,7 +5,6 @@
 #include <set>
 
 #include "kiln/base/error.hpp"
-#include "loop/typical_size.hpp"
 #include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
 #include "schedule/step_dependences.hpp"
@@ -84,7 +83,7 @@ class Fuser {
   }
 
   std::int64_t elements(TensorId tensor) const {
-    return typical_size(element_count(program_[tensor].sizes));
+    return program_.hint(element_count(program_[tensor].sizes));
   }
 
   void add_materialized(TensorId tensor) {
@@ -187,11 +186,11 @@ class Fuser {
   // The product of the trailing static dims, if it is long enough for a row; else of all dims.
   static Expr trailing_dims(const std::vector<Expr>& sizes) {
     constexpr std::int64_t kShortestRow = 64;
-    Expr row = 1;
+    std::int64_t row = 1;
     for (std::size_t i = sizes.size(); i-- > 0 && sizes[i].is_constant();) {
-      row = row * sizes[i];
+      row *= *sizes[i].constant();
     }
-    return typical_size(row) >= kShortestRow ? row : element_count(sizes);
+    return row >= kShortestRow ? Expr(row) : element_count(sizes);
   }
 
   bool fits(const FusionGroup& group) {

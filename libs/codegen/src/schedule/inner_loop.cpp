@@ -1,6 +1,5 @@
 #include "schedule/inner_loop.hpp"
 
-#include "loop/typical_size.hpp"
 #include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
 #include "schedule/row_buffers.hpp"
@@ -74,7 +73,8 @@ std::vector<Expr> candidates(const LoopProgram& program,
       add_suffixes(tensor.sizes);
     }
   }
-  std::ranges::stable_sort(lengths, std::greater<>(), typical_size);
+  std::ranges::stable_sort(
+      lengths, std::greater<>(), [&](const Expr& length) { return program.hint.at_scale(length); });
   return lengths;
 }
 
@@ -92,10 +92,12 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   return extents;
 }
 
-int choose_reduction_splits(const LoopNest& kernel, const FusionLimits& limits) {
+int choose_reduction_splits(const LoopProgram& program,
+                            const LoopNest& kernel,
+                            const FusionLimits& limits) {
   const bool varies = !kernel.extents[kOuter].is_constant();
-  const std::int64_t rows = typical_size(kernel.extents[kOuter]);
-  const std::int64_t row = typical_size(kernel.extents[kMiddle] * kernel.extents[kInner]);
+  const std::int64_t rows = program.hint.at_scale(kernel.extents[kOuter]);
+  const std::int64_t row = program.hint.at_scale(kernel.extents[kMiddle] * kernel.extents[kInner]);
   if (!varies && rows * row < 1 << 15) {
     return 1;
   }
@@ -129,8 +131,8 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     Inliner inliner(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
     std::optional<LoopNest> kernel = inliner.expand(plan.kept);
     if (kernel) {
-      kernel->reduction_splits = choose_reduction_splits(*kernel, limits);
-      kernel->segments = find_segments(program.pool, *kernel);
+      kernel->reduction_splits = choose_reduction_splits(program, *kernel, limits);
+      kernel->segments = find_segments(program, *kernel);
     }
     return kernel;
   };
@@ -145,7 +147,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
   const std::vector<Expr> lengths = candidates(program, plan, group, group.inner);
   std::optional<LoopNest> undivided;
   for (const Expr& length : lengths) {
-    if (typical_size(length) < kShortest && group.fixed) {
+    if (program.hint.at_scale(length) < kShortest && group.fixed) {
       break;
     }
     // Without reductions the rest of a row becomes rows; with them it is a separate loop.
@@ -161,7 +163,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     if (kernel && is_even(program, *kernel, Places::kFixed)) {
       return tile_transposes(program, reshaped, std::move(*kernel), lengths, expand);
     }
-    if (kernel && !undivided && typical_size(length) >= kShortestGather &&
+    if (kernel && !undivided && program.hint.at_scale(length) >= kShortestGather &&
         is_even(program, *kernel, Places::kComputed)) {
       undivided = std::move(kernel);
     }

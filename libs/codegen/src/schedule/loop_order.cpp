@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "loop/strided_view.hpp"
-#include "loop/typical_size.hpp"
 #include "schedule/fusion_group.hpp"
 
 namespace kiln::codegen {
@@ -56,8 +55,9 @@ void count_contiguous(const LoopProgram& program,
 }
 
 // The dims from the one with the largest stride to the smallest. Those of size 1 have meaningless
-// strides and stay where they are. Of strides that vary the usual one counts: any order is right.
-std::vector<std::size_t> memory_order(const Tensor& tensor) {
+// strides and stay where they are. Of strides that vary the one to be expected counts: any order is
+// right.
+std::vector<std::size_t> memory_order(const LoopProgram& program, const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<std::size_t> moving;
@@ -67,8 +67,9 @@ std::vector<std::size_t> memory_order(const Tensor& tensor) {
     }
   }
   const std::vector<std::size_t> places = moving;
-  std::ranges::stable_sort(
-      moving, std::greater<>(), [&](std::size_t dim) { return typical_size(tensor.strides[dim]); });
+  std::ranges::stable_sort(moving, std::greater<>(), [&](std::size_t dim) {
+    return program.hint.at_scale(tensor.strides[dim]);
+  });
   for (std::size_t i = 0; i < places.size(); ++i) {
     order[places[i]] = moving[i];
   }
@@ -84,7 +85,7 @@ Expr domain_size(const Tensor& tensor) {
 LoopOrder choose_loop_order(const LoopProgram& program, TensorId id) {
   const Tensor& tensor = program[id];
   if (tensor.kind != Tensor::Kind::kReduction) {
-    return {IterationDomain::kFull, memory_order(tensor)};
+    return {IterationDomain::kFull, memory_order(program, tensor)};
   }
   const std::vector<Expr> domain = tensor.domain();
   const std::size_t kept = tensor.sizes.size();

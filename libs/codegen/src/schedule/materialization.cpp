@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <ranges>
 
-#include "loop/typical_size.hpp"
 #include "schedule/fusion.hpp"
 
 namespace kiln::codegen {
@@ -44,16 +43,16 @@ int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>&
 // Operations that are worth a kernel of their own, if that saves them.
 constexpr std::int64_t kWorthKernel = 1 << 18;
 
-std::int64_t size_of(const Tensor& tensor) {
-  return typical_size(domain_size(tensor));
+std::int64_t size_of(const LoopProgram& program, const Tensor& tensor) {
+  return program.hint.at_scale(domain_size(tensor));
 }
 
 // Whether computing `tensor` anew for each of `uses` elements that need one of it is a waste. What
 // is the same along a row is computed once for the row, wherever it is.
-bool is_repeated(const Tensor& tensor, int cost, std::int64_t uses) {
+bool is_repeated(const LoopProgram& program, const Tensor& tensor, int cost, std::int64_t uses) {
   constexpr int kDear = 12;
   constexpr std::int64_t kOften = 4;
-  const std::int64_t own = size_of(tensor);
+  const std::int64_t own = size_of(program, tensor);
   return cost >= kDear && own > 0 && uses >= kOften * own && !tensor.sizes.empty() &&
          !(tensor.sizes.back() == Expr(1)) && (uses - own) * cost >= kWorthKernel;
 }
@@ -98,8 +97,8 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
     for (const TensorId source : reads[i]) {
       const bool is_view = program.tensors[i].is_view;
       uses[source.index()] += is_view ? std::max(1, uses[i]) : 1;
-      widest[source.index()] =
-          std::max(widest[source.index()], is_view ? widest[i] : size_of(program.tensors[i]));
+      widest[source.index()] = std::max(widest[source.index()],
+                                        is_view ? widest[i] : size_of(program, program.tensors[i]));
     }
     if (const TensorId reread = program.tensors[i].reread; reread.valid()) {
       ++uses[reread.index()];
@@ -124,7 +123,7 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
         !tensor.is_view && uses[i] > 1 && (cost[i] > limits.max_recompute_cost || loads[i] > 1);
     // A long expression over much memory is cut, or its kernel would have no registers left.
     const bool large = !tensor.is_view && loads[i] > limits.max_loads;
-    const bool repeated = !tensor.is_view && is_repeated(tensor, cost[i], widest[i]);
+    const bool repeated = !tensor.is_view && is_repeated(program, tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
     if (required || looped || dear || large || repeated || tensor.is_concatenation) {
       materialized.insert(TensorId(i));

@@ -6,8 +6,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "loop/typical_size.hpp"
-
 namespace kiln::codegen {
 
 using ir::DType;
@@ -205,12 +203,13 @@ void collect(const ScalarPool& pool,
 
 }  // namespace
 
-std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel) {
+std::vector<Segment> find_segments(LoopProgram& program, const LoopNest& kernel) {
+  ScalarPool& pool = program.pool;
   const std::optional<std::int64_t> length = kernel.extents[kInner].constant();
   if (!length || !kernel.reduces.empty() || kernel.scan) {
     return {};
   }
-  const std::int64_t rows = typical_size(kernel.extents[kOuter]);
+  const std::int64_t rows = program.hint(kernel.extents[kOuter]);
   if (!may_be_cut(rows, rows * *length)) {
     return {};
   }

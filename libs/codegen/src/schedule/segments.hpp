@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loop/loop_nest.hpp"
+#include "loop/loop_program.hpp"
 
 namespace kiln::codegen {
 
@@ -13,6 +14,6 @@ namespace kiln::codegen {
 ///
 /// Nothing if there is no such comparison, or too many, or the kernel reduces: its phases share
 /// values.
-[[nodiscard]] std::vector<Segment> find_segments(ScalarPool& pool, const LoopNest& kernel);
+[[nodiscard]] std::vector<Segment> find_segments(LoopProgram& program, const LoopNest& kernel);
 
 }  // namespace kiln::codegen

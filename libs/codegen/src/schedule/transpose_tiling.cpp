@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "loop/typical_size.hpp"
 #include "schedule/exact_quotient.hpp"
 
 namespace kiln::codegen {
@@ -84,7 +83,7 @@ LoopNest tile_transposes(const LoopProgram& program,
   const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
   const Expr rows = kernel.extents[kOuter];
   const Expr row = kernel.extents[kInner];
-  if (typical_size(rows * row) < kFewElements || !only_writes_rows(kernel) ||
+  if (program.hint.at_scale(rows * row) < kFewElements || !only_writes_rows(kernel) ||
       std::ranges::none_of(loads_of(program.pool, kernel),
                            [&](ScalarId load) { return leaps(address(load)); })) {
     return kernel;
@@ -97,7 +96,7 @@ LoopNest tile_transposes(const LoopProgram& program,
     }
   }
   for (const Expr& side : sides) {
-    if (typical_size(side) < kShortestSide) {
+    if (program.hint(side) < kShortestSide) {
       continue;
     }
     FusionGroup square = group;

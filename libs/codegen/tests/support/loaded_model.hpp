@@ -58,15 +58,20 @@ class LoadedModel {
                                      library,
                                      options);
     append_weights(library, options.constants);
-    library_path_ = library;
-    library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) {
-      throw std::runtime_error(::dlerror());
-    }
-    using Accessor = const KilnModel* (*)();
-    model_ = reinterpret_cast<Accessor>(::dlsym(library_, "kiln_test_model"))();
-    instance_ = model_->create();
+    load(library);
     fold();
+  }
+  /// With the steps and kernels that `target` gets, whatever this machine is.
+  LoadedModel(const ir::Graph& graph, const Target& target) {
+    const CpuBackend backend({target});
+    Options options;
+    options.runtime_archive = KILN_BARE_CONTAINER;
+    const std::filesystem::path library = directory_.path() / "model.so";
+    Schedule steps = schedule(graph, backend, false);
+    KernelTable kernels = write_kernels(graph, steps, backend);
+    report_ = compile_schedule(
+        {graph, std::move(steps), std::move(kernels)}, nullptr, backend, library, options);
+    load(library);
   }
   ~LoadedModel() {
     if (library_ != nullptr) {
@@ -98,6 +103,17 @@ class LoadedModel {
   }
 
  private:
+  void load(const std::filesystem::path& library) {
+    library_path_ = library;
+    library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) {
+      throw std::runtime_error(::dlerror());
+    }
+    using Accessor = const KilnModel* (*)();
+    model_ = reinterpret_cast<Accessor>(::dlsym(library_, "kiln_test_model"))();
+    instance_ = model_->create();
+  }
+
   // Computes the constants that were not given, as a container does before the first run.
   void fold() {
     if (model_->fold != nullptr) {

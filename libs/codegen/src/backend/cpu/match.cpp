@@ -25,12 +25,13 @@ std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                bool winograd) {
   const auto& [graph, uses, program] = context;
   if (std::optional<PackedGemm> found = match_packed_gemm(graph, program, node, target)) {
-    return LibraryMatch{plan_packed_gemm(found->layout, target), std::move(found->operands)};
+    return LibraryMatch{plan_packed_gemm(found->layout, target, program.hint),
+                        std::move(found->operands)};
   }
   if (std::optional<PackedConvolution> found = match_packed_convolution(graph, program, node)) {
-    return LibraryMatch{winograd && is_winograd(found->layout, target)
+    return LibraryMatch{winograd && is_winograd(found->layout, target, program.hint)
                             ? plan_winograd(found->layout, target)
-                            : plan_packed_convolution(found->layout, target),
+                            : plan_packed_convolution(found->layout, target, program.hint),
                         std::move(found->operands)};
   }
   if (std::optional<Attention> found = match_attention(graph, uses, program, node, target)) {

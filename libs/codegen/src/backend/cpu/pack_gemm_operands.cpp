@@ -13,6 +13,7 @@
 #include "graph/node_writer.hpp"
 #include "kiln/ir/packed_operators.hpp"
 #include "kiln/ir/rewrite.hpp"
+#include "kiln/ir/size_hints.hpp"
 
 namespace kiln::codegen {
 
@@ -153,7 +154,7 @@ class GemmOperandPacker {
     }
     const std::vector<Expr>& sizes = graph_.tensor(operand(node, added ? 1 : 0)).sizes;
     return graph_.tensor(node.results[0]).sizes.back().is_constant() &&
-           packs_panels(sizes[0], sizes[1], sizes[2], tuning_.gemm);
+           packs_panels(sizes[0], sizes[1], sizes[2], tuning_.gemm, ir::SizeHints(graph_));
   }
 
   // Whether the last dim of `value`, if it has any, is that of `result`, and dense.

@@ -64,11 +64,14 @@ struct PackedConvolution {
 
 /// The sum over the taps, one after the other, as a kernel that takes the operands.
 [[nodiscard]] LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,
-                                                  const Target& target);
+                                                  const Target& target,
+                                                  const ir::SizeHints& hint = {});
 
 /// Whether a convolution of three by three taps is worth computing in tiles of two by two pixels,
 /// with four products for each pixel instead of nine (Winograd's F(2x2, 3x3)).
-[[nodiscard]] bool is_winograd(const ConvolutionLayout& layout, const Target& target);
+[[nodiscard]] bool is_winograd(const ConvolutionLayout& layout,
+                               const Target& target,
+                               const ir::SizeHints& hint);
 
 /// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
 /// a result that is not finite are computed tap by tap.

@@ -9,7 +9,6 @@
 #include "backend/cpu/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "kiln/ir/packed_operators.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -128,11 +127,12 @@ class GemmMatcher : OperandMatcher {
 bool packs_panels(const Expr& batches,
                   const Expr& rows,
                   const Expr& depth,
-                  const GemmTuning& tuning) {
-  const std::int64_t m = typical_size(rows);
-  const std::int64_t k = typical_size(depth);
+                  const GemmTuning& tuning,
+                  const ir::SizeHints& hint) {
+  const std::int64_t m = hint(rows);
+  const std::int64_t k = hint(depth);
   return m >= tuning.min_rows && m <= tuning.max_rows && k > 0 && k <= tuning.max_depth &&
-         typical_size(batches) <= tuning.max_packed / (m * k);
+         hint(batches) <= tuning.max_packed / (m * k);
 }
 
 std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
@@ -158,10 +158,10 @@ std::optional<PackedGemm> match_packed_gemm(const ir::Graph& graph,
   }
   const std::int64_t columns = layout.panels * layout.width + layout.tail;
   const bool is_small = layout.packs_lhs == Expr(0) &&
-                        typical_size(layout.batches) >= tuning.many_batches &&
-                        columns * typical_size(layout.k) <= tuning.small_rhs;
+                        program.hint(layout.batches) >= tuning.many_batches &&
+                        columns * program.hint(layout.k) <= tuning.small_rhs;
   const bool pays = (target.blas_packs_slowly || is_small) &&
-                    packs_panels(layout.lhs_batches(), layout.m, layout.k, tuning) &&
+                    packs_panels(layout.lhs_batches(), layout.m, layout.k, tuning, program.hint) &&
                     (layout.rhs_k == Expr(1) || layout.rhs_n == Expr(1));
   return pays ? product : std::nullopt;
 }

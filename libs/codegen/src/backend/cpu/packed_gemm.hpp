@@ -56,11 +56,12 @@ struct PackedGemm {
 };
 
 /// Whether panels of the rhs are worth packing for `batches` products with so many rows, and the
-/// left sides small enough to pack; symbolic sizes are estimated by a typical size.
+/// left sides small enough to pack, at the sizes that `hint` gives.
 [[nodiscard]] bool packs_panels(const ir::Expr& batches,
                                 const ir::Expr& rows,
                                 const ir::Expr& depth,
-                                const GemmTuning& tuning);
+                                const GemmTuning& tuning,
+                                const ir::SizeHints& hint);
 
 /// `node`, which was not lowered, as a packed GEMM; nothing if it cannot be one, or is better left
 /// to `target`'s libtorch, which does not know `kiln.packed_mm`.
@@ -70,7 +71,9 @@ struct PackedGemm {
                                                           const Target& target);
 
 /// The call, which takes the operands and then workspace for the packed lhs, if it is packed.
-[[nodiscard]] LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target);
+[[nodiscard]] LibraryCall plan_packed_gemm(const GemmLayout& layout,
+                                           const Target& target,
+                                           const ir::SizeHints& hint = {});
 
 /// The source of its kernel, by the constants of the call.
 [[nodiscard]] std::string packed_gemm_source(std::span<const std::int64_t> constants,

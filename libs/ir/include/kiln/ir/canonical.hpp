@@ -14,6 +14,9 @@ struct CanonicalOptions {
   /// Include what the user calls inputs and outputs ("fc1.weight"): equal layers of one model then
   /// differ.
   bool user_names = true;
+  /// Include what sizes were in the example. What is compiled from graphs that differ in nothing
+  /// else computes the same, at other speeds.
+  bool hints = true;
 };
 
 /// The content of `graph`.

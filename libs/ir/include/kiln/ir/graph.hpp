@@ -243,6 +243,11 @@ class Graph {
   /// Ranges of the symbols that sizes mention.
   [[nodiscard]] const Ranges& symbols() const { return symbols_; }
   [[nodiscard]] Ranges& symbols() { return symbols_; }  ///< The same, to be changed.
+  /// What symbols were in the example that was traced, where that is known. They decide how fast a
+  /// compiled graph is at which sizes, never what it computes; `SizeHints` (size_hints.hpp) reads
+  /// them.
+  [[nodiscard]] const Bindings& hints() const { return hints_; }
+  [[nodiscard]] Bindings& hints() { return hints_; }  ///< The same, to be changed.
   /// What else must hold of them in each call.
   [[nodiscard]] const std::vector<Guard>& guards() const { return guards_; }
   [[nodiscard]] std::vector<Guard>& guards() { return guards_; }  ///< The same, to be changed.
@@ -263,6 +268,7 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<Graph> subgraphs_;
   Ranges symbols_;
+  Bindings hints_;
   std::vector<Guard> guards_;
   std::unordered_map<std::string, std::uint32_t> names_;  // Taken; the next suffix to try for each.
   std::uint32_t next_storage_ = 0;

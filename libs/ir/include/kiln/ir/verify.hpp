@@ -3,6 +3,7 @@
 //  1. The name of a value, of an operator and of a symbol is not empty and has only letters,
 //  digits,
 //     '_', '.', '$', a symbol's no '.' or '$' and no digit at its front. A value's is its alone.
+//     What guards mention and what has a hint are symbols with a range.
 //  2. A value is one graph input, or one result of one node, and says so (`producer`,
 //  `result_index`).
 //  3. An operand is a graph input or the result of an earlier node.

@@ -7,7 +7,6 @@
 
 #include <functional>
 
-#include "kiln/ir/expr.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::partitioner {
@@ -32,8 +31,8 @@ struct CostModel {
 
 /// The judgement of ATen's operators by name; views by what the nodes say themselves.
 ///
-/// A symbol counts as its value in `hints`, or as 128 brought into its range. `runtime` is in bytes
-/// moved; arithmetic counts where it takes longer than that.
-[[nodiscard]] CostModel aten_cost_model(ir::Bindings hints = {});
+/// Sizes that vary count as the graph's hints say (`ir::SizeHints`). `runtime` is in bytes moved;
+/// arithmetic counts where it takes longer than that.
+[[nodiscard]] CostModel aten_cost_model();
 
 }  // namespace kiln::partitioner

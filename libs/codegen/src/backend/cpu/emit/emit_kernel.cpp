@@ -5,7 +5,6 @@
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
 #include "backend/cpu/kernel_headers.hpp"
-#include "loop/typical_size.hpp"
 #include "schedule/transpose_tiling.hpp"
 
 namespace kiln::codegen {
@@ -28,19 +27,19 @@ int vector_bytes(const LoopProgram& program, const LoopNest& kernel, const Targe
   return is_wide ? target.vector_bytes / 2 : target.vector_bytes;
 }
 
-double element_count_of(const LoopNest& kernel) {
-  return static_cast<double>(typical_size(ir::element_count(kernel.extents)));
+double element_count_of(const LoopProgram& program, const LoopNest& kernel) {
+  return static_cast<double>(program.hint.at_scale(ir::element_count(kernel.extents)));
 }
 
 // Rough nanoseconds that one core takes to read and write what `kernel` does, if it is far away.
 double memory_nanoseconds(const LoopProgram& program,
                           const LoopNest& kernel,
                           const LoopTuning& tuning) {
-  const double elements = element_count_of(kernel);
+  const double elements = element_count_of(program, kernel);
   double bytes = 0;
   for (const LoopNest::Operand& operand : kernel.operands) {
     const Tensor& tensor = program[operand.tensor];
-    const auto count = static_cast<double>(typical_size(ir::element_count(tensor.sizes)));
+    const auto count = static_cast<double>(program.hint.at_scale(ir::element_count(tensor.sizes)));
     bytes += std::min(count, elements) * static_cast<double>(ir::size_of(tensor.dtype));
   }
   return bytes / tuning.bytes_per_nanosecond;
@@ -65,7 +64,8 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
   if (!elements.is_constant()) {
     // The sizes decide: are there as many elements as take so long?
     constexpr double kLeast = 1e-3;  // Nanoseconds for an element, where nothing was counted.
-    const double each = std::max(kLeast, longest / static_cast<double>(typical_size(elements)));
+    const double each =
+        std::max(kLeast, longest / static_cast<double>(program.hint.at_scale(elements)));
     parallel_elements_ = static_cast<std::int64_t>(tuning_.parallel_threshold / each);
     parallel_ = true;
   }
@@ -257,7 +257,7 @@ double estimate_nanoseconds(const LoopProgram& program,
     operations += store.domain == IterationDomain::kFull ? 2 : 0;
     visit(visit, store.value);
   }
-  return element_count_of(kernel) * operations / lanes / tuning.vectors_per_nanosecond;
+  return element_count_of(program, kernel) * operations / lanes / tuning.vectors_per_nanosecond;
 }
 
 KernelSource emit_kernel(const LoopProgram& program,

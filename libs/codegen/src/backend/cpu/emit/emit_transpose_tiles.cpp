@@ -2,7 +2,6 @@
 // transposed first.
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -23,7 +22,7 @@ std::int64_t KernelEmitter::tile_side() const {
     bytes += ir::size_of(operand_dtype(operand));
   }
   const bool fits = kLarge * kLarge * bytes <= kBytes;
-  return fits && typical_size(kernel_.extents[kMiddle]) >= kManyRows ? kLarge : kSmall;
+  return fits && context_.program.hint(kernel_.extents[kMiddle]) >= kManyRows ? kLarge : kSmall;
 }
 
 void KernelEmitter::emit_transpose_tiles() {

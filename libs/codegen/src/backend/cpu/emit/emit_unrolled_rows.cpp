@@ -6,7 +6,6 @@
 #include <string>
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -21,7 +20,7 @@ constexpr int kMostOperations = 6;
 }  // namespace
 
 bool KernelEmitter::unrolls_rows() {
-  const std::int64_t rows = typical_size(kernel_.extents[kOuter]);
+  const std::int64_t rows = context_.program.hint.at_scale(kernel_.extents[kOuter]);
   const bool only_columns =
       std::ranges::all_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
         return reduce.result == IterationDomain::kColumn && reduce.phase == 0;

@@ -5,7 +5,6 @@
 
 #include "backend/cpu/library/plan_convolution.hpp"
 #include "backend/cpu/size_choice.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -26,7 +25,9 @@ std::int64_t tile_pixels(std::int64_t all, std::int64_t most, const ConvolutionT
 
 }  // namespace
 
-LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Target& target) {
+LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,
+                                    const Target& target,
+                                    const ir::SizeHints& hint) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
   const std::int64_t most = most_pixels(layout.width, target);
@@ -38,7 +39,7 @@ LibraryCall plan_packed_convolution(const ConvolutionLayout& layout, const Targe
   set_convolution_arguments(arguments, arguments.params, layout, tasks, target);
   return {.operation = "packed_convolution",
           .constants = {layout.width,
-                        tile_pixels(typical_size(layout.pixels()), most, tuning),
+                        tile_pixels(hint(layout.pixels()), most, tuning),
                         layout.adds ? 1 : 0},
           .parameters = std::move(arguments).take()};
 }

@@ -8,7 +8,6 @@
 #include "backend/cpu/packed_gemm.hpp"
 #include "backend/cpu/size_choice.hpp"
 #include "backend/cpu/tuning.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -37,14 +36,15 @@ Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
 
 // Panels that are packed together because they share cache lines, while enough is left for other
 // threads. Rows that are multiplied by several panels are in L1 from the second one on.
-std::int64_t panels_per_group(const GemmLayout& layout, const GemmTuning& tuning) {
+std::int64_t panels_per_group(const GemmLayout& layout,
+                              const GemmTuning& tuning,
+                              const ir::SizeHints& hint) {
   if (!layout.packs_rhs || !(layout.rhs_n == Expr(1))) {
     return 1;
   }
   std::int64_t together = 4;
-  while (together > 1 &&
-         (together * typical_size(kc_of(layout, tuning)) > tuning.kc_of_group ||
-          typical_size(layout.batches) * layout.panels / together < tuning.min_tasks)) {
+  while (together > 1 && (together * hint(kc_of(layout, tuning)) > tuning.kc_of_group ||
+                          hint(layout.batches) * layout.panels / together < tuning.min_tasks)) {
     together /= 2;
   }
   return together;
@@ -64,7 +64,9 @@ Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
 
 }  // namespace
 
-LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
+LibraryCall plan_packed_gemm(const GemmLayout& layout,
+                             const Target& target,
+                             const ir::SizeHints& hint) {
   const GemmTuning& tuning = tuning_of(target).gemm;
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
@@ -85,7 +87,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout, const Target& target) {
   arguments[p.k] = layout.k;
   arguments[p.kc] = kc_of(layout, tuning);
   arguments[p.panels] = layout.panels;
-  arguments[p.panels_per_group] = panels_per_group(layout, tuning);
+  arguments[p.panels_per_group] = panels_per_group(layout, tuning, hint);
   arguments[p.tail] = layout.tail;
   arguments[p.lhs_row_step] = layout.lhs_row;
   arguments[p.lhs_k_step] = layout.lhs_k;

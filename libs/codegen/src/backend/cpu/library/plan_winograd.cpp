@@ -6,7 +6,6 @@
 
 #include "backend/cpu/library/plan_convolution.hpp"
 #include "backend/cpu/size_choice.hpp"
-#include "loop/typical_size.hpp"
 
 namespace kiln::codegen {
 
@@ -34,16 +33,16 @@ Expr band_tiles(const ConvolutionLayout& layout,
 
 }  // namespace
 
-bool is_winograd(const ConvolutionLayout& layout, const Target& target) {
+bool is_winograd(const ConvolutionLayout& layout, const Target& target, const ir::SizeHints& hint) {
   using Pair = ConvolutionLayout::Pair;
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   // Where images are so small that tiles reach far beyond them, nothing is gained.
   const std::int64_t at_once = most_pixels(layout.width, target);
-  const std::int64_t tiles = typical_size(rounded_up(tiles_of(layout), at_once));
+  const std::int64_t tiles = hint(rounded_up(tiles_of(layout), at_once));
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels >= tuning.min_winograd_channels &&
          layout.panels * layout.width >= tuning.min_winograd_channels &&
-         16 * tiles <= 6 * typical_size(layout.pixels());
+         16 * tiles <= 6 * hint(layout.pixels());
 }
 
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {

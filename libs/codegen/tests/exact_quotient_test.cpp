@@ -1,7 +1,6 @@
-#include "loop/typical_size.hpp"
+#include "schedule/exact_quotient.hpp"
 
 #include "kiln/testing/catch2.hpp"
-#include "schedule/exact_quotient.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -9,16 +8,6 @@ namespace {
 using ir::Expr;
 
 const Expr kBatch = Expr::symbol("batch");
-
-TEST_CASE("sizes that vary have a usual value of at least one", "[codegen][sizes]") {
-  CHECK(typical_size(0) == 0);
-  CHECK(typical_size(300) == 300);
-  CHECK(typical_size(kBatch) > 1);
-  CHECK(typical_size(kBatch * Expr(3) + Expr(1)) == 3 * typical_size(kBatch) + 1);
-  CHECK(typical_size(kBatch - Expr(typical_size(kBatch))) == 1);
-  CHECK(typical_size(kBatch - Expr(1000)) == 1);
-  CHECK(typical_size(floor_div(12, kBatch - Expr(typical_size(kBatch)))) > 1);
-}
 
 TEST_CASE("extents are divided where that leaves nothing at any size", "[codegen][sizes]") {
   CHECK(exact_quotient(kBatch * Expr(32), 32) == kBatch);
