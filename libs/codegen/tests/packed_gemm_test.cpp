@@ -160,6 +160,21 @@ TEST_CASE("the example's size decides whether rows are packed, and every size is
   }
 }
 
+TEST_CASE("rows are packed in strips that stay in the cache", "[codegen][product]") {
+  GemmLayout layout{.m = ir::Expr::symbol("m"), .k = 768, .panels = 4, .packs_rhs = true};
+  const auto scratch = [&](std::int64_t rows) {
+    return plan_packed_gemm(layout, kOpenBlas).scratch.evaluate({{"m", rows}});
+  };
+
+  CHECK(scratch(394) == 396 * 768);
+  CHECK(scratch(1024) == 1024 * 768);
+  CHECK(scratch(1025) == 516 * 768);
+  CHECK(scratch(64 * 197) <= 1024 * 768);
+  // As at a fixed size.
+  layout.m = 394;
+  CHECK(plan_packed_gemm(layout, kOpenBlas).scratch == ir::Expr(396 * 768));
+}
+
 TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][product]") {
   // Right sides that lie as they are multiplied and transposed ones, whole panels and a tail; one
   // left side for all batches, and left sides that lie transposed; with and without an addend.

@@ -1,8 +1,8 @@
 // Matrix products of floats by panels of columns.
 //
-// The lhs is packed in blocks of `mr` rows, unless it is small and vectors are long; the rhs comes
-// in panels, or is packed a group of panels at a time. Sizes are run-time arguments, so one kernel
-// serves all products of all models.
+// The lhs is packed in blocks of `mr` rows, unless it is small and vectors are long, and in strips
+// that stay in the cache; the rhs comes in panels, or is packed a group of panels at a time. Sizes
+// are run-time arguments, so one kernel serves all products of all models.
 
 #pragma once
 
@@ -375,15 +375,23 @@ static __attribute__((noinline)) void multiply_share(const GemmParams& p,
 // Takes lhs, rhs, the addend if there is one, the result, and the workspace for a packed lhs.
 extern "C" void KILN_KERNEL(void* const* buffers, const long long* params) {
   const GemmParams& p = *(const GemmParams*)params;
-  const GemmOperands operands{(const float*)buffers[0],
-                              (const float*)buffers[1],
-                              (const float*)buffers[2],
-                              (float*)buffers[2 + p.has_addend],
-                              p.packed_lhs ? (float*)buffers[3 + p.has_addend] : nullptr};
-  if (p.is_parallel) {
+  GemmOperands operands{(const float*)buffers[0],
+                        (const float*)buffers[1],
+                        (const float*)buffers[2],
+                        (float*)buffers[2 + p.has_addend],
+                        p.packed_lhs ? (float*)buffers[3 + p.has_addend] : nullptr};
+  GemmParams strip = p;
+  for (Index first = 0; first < p.m; first += p.strip) {
+    strip.m = least(p.strip, p.m - first);
+    if (p.is_parallel) {
 #pragma omp parallel
-    multiply_share(p, operands, omp_get_thread_num(), omp_get_num_threads());
-  } else {
-    multiply_share(p, operands, 0, 1);
+      multiply_share(strip, operands, omp_get_thread_num(), omp_get_num_threads());
+    } else {
+      multiply_share(strip, operands, 0, 1);
+    }
+    operands.lhs += strip.m * p.lhs_row_step;
+    if (p.has_addend)
+      operands.addend += strip.m * p.addend_row_step;
+    operands.result += strip.m * p.result_row_step;
   }
 }

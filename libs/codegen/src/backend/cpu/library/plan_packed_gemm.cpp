@@ -34,6 +34,12 @@ Expr mr_of(const GemmLayout& layout, std::int64_t lanes) {
   return is_avx512(lanes) ? even_part(layout.m, most) : Expr(most);
 }
 
+// Rows that are packed at a time. They stay in the cache, and however many rows there are, packing
+// them takes no more memory. Where the rhs comes in panels it is read once for all rows.
+Expr strip_of(const GemmLayout& layout, const GemmTuning& tuning) {
+  return layout.packs_rhs ? even_part(layout.m, tuning.max_rows) : layout.m;
+}
+
 // Panels that are packed together because they share cache lines, while enough is left for other
 // threads. Rows that are multiplied by several panels are in L1 from the second one on.
 std::int64_t panels_per_group(const GemmLayout& layout,
@@ -70,7 +76,8 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout,
   const GemmTuning& tuning = tuning_of(target).gemm;
   const std::int64_t lanes = panel_lanes(target, layout.width);
   // Of one left side; rows are packed in fours.
-  const Expr packed = layout.packs_lhs * rounded_up(layout.m, 4) * layout.k;
+  const Expr strip = strip_of(layout, tuning);
+  const Expr packed = layout.packs_lhs * rounded_up(strip, 4) * layout.k;
   LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
   call.scratch = layout.lhs_batches() * packed;
 
@@ -84,6 +91,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout,
   arguments[p.result_batch_step] = layout.result_batch;
   arguments[p.m] = layout.m;
   arguments[p.mr] = mr_of(layout, lanes);
+  arguments[p.strip] = strip;
   arguments[p.k] = layout.k;
   arguments[p.kc] = kc_of(layout, tuning);
   arguments[p.panels] = layout.panels;
