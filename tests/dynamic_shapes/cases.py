@@ -17,13 +17,13 @@ from torch.nn import functional as F
 @dataclasses.dataclass
 class Case:
     module: nn.Module
-    inputs: Callable[..., tuple]  # Sizes by name to arguments.
+    inputs: Callable[..., tuple]  # Sizes by name to arguments: tensors, and integers that vary.
     dims: Any  # torch.export's dynamic_shapes.
     ranges: dict  # Name to the smallest and largest size.
     example: dict  # Sizes at which it is exported.
     at: tuple = ()  # More sizes to run at.
     refused: tuple = ()  # Arguments that the package refuses, each with a part of the message.
-    fixed: tuple = ()  # Inputs and dimensions that are reported as fixed.
+    fixed: tuple = ()  # Inputs and dimensions that are reported as fixed; None for an integer.
     small: bool = True  # Inputs are written to files for Kiln's runner.
     exact: bool = False  # Results in double must be the module's to the last bit.
 
@@ -81,6 +81,15 @@ class Scaled(nn.Module):
         numbers = (1.0 / n, n * 0.3, n / 3, 0.1 / (n - 1), torch.sym_sqrt(n), 1.0 / torch.sym_sqrt(n), n * 0.3 + 1.5,
                    (n - 1) / n * 0.7, n * 0.1 * 3)
         return x * (1.0 / n), *(ones * number for number in numbers)
+
+
+def decoded(x, cache, position):
+    """Attends to what a cache has up to a position, and returns what is there."""
+    torch._check(position >= 0)
+    torch._check(position < cache.shape[1])
+    seen = cache.narrow(1, 0, position + 1)
+    weights = (seen @ x.unsqueeze(-1)).squeeze(-1).softmax(-1)
+    return (weights.unsqueeze(1) @ seen).squeeze(1) + position, cache.select(1, position), 2 * position + 1
 
 
 def by_hand(x):
@@ -264,6 +273,32 @@ def cases():
         Scaled(), **one("n", "n", 4, low=2, high=2000, exact=True))
     made["a mean and a variance that are written by hand"] = Case(
         Function(by_hand), **one("n", "n", 4, low=2, high=2000, at=({"n": 3}, {"n": 37}, {"n": 1999})))
+    auto_integer = (None, Dim.AUTO)
+    made["an integer is a symbol"] = Case(
+        Function(lambda x, n: (x * n + torch.full((1,), n, dtype=torch.float), x.sum() + torch.arange(n) * (1.0 / n), n + 1)),
+        lambda n: (torch.randn(3, 4), n), auto_integer, {"n": (2, 600)}, {"n": 5}, at=({"n": 2049},),
+        refused=(((torch.randn(3, 4), -1), "input 1 'inputs_1': 's"),
+                 ((torch.randn(3, 4), torch.tensor(5.0)), "expected dtype int64")))
+    made["an integer is a decoding position"] = Case(
+        Function(decoded), lambda p: (torch.randn(2, 8), torch.randn(2, 16, 8), p), (None, None, Dim.AUTO),
+        {"p": (1, 14)}, {"p": 5}, refused=(  # PyTorch guards against what is all of the cache, or one position.
+            ((torch.randn(2, 8), torch.randn(2, 16, 8), 15), "!= 128"),
+            ((torch.randn(2, 8), torch.randn(2, 16, 8), 16), "is 16, must be 0 … 15")))
+    made["an integer and a size that bounds it"] = Case(
+        Function(lambda x, n: x[:n].sum(0) + n), lambda n, m: (torch.randn(n + m, 4), n), ({0: Dim.AUTO}, Dim.AUTO),
+        {"n": (2, 60), "m": (1, 60)}, {"n": 5, "m": 4})
+    made["an integer is the size of an input too"] = Case(
+        Function(lambda x, n: torch.arange(n) + x * 2), lambda n: (torch.randn(n), n), ({0: Dim.AUTO}, Dim.AUTO),
+        {"n": (2, 100)}, {"n": 5}, refused=(((torch.randn(6), 7), "input 1 'inputs_1': 7, but 's"),))
+    made["an integer that the program fixes"] = Case(
+        Function(lambda x, n: x * (n ** 0.3)), lambda n: (torch.randn(3), n), auto_integer, {"n": (5, 5)}, {"n": 5},
+        fixed=(("inputs_1", None),), refused=(((torch.randn(3), 7), "input 1 'inputs_1': 7, must be 5"),))
+    made["an integer that PyTorch fixes"] = Case(
+        Function(lambda x, n: x * 2 if n == 5 else x * 3), lambda n: (torch.randn(3), n), auto_integer, {"n": (5, 5)},
+        {"n": 5}, refused=(((torch.randn(3), 7), "input 1 'inputs_1': 7, must be 5"),))
+    made["an even integer"] = Case(
+        Function(lambda x, n: x * n if n % 2 == 0 else x - n), lambda n: (torch.randn(3), 2 * n), auto_integer,
+        {"n": (1, 50)}, {"n": 3}, refused=(((torch.randn(3), 7), "'Mod(s"),))
     made["numbers of two sizes"] = Case(
         Function(lambda x: x * (x.size(0) / x.size(1)) + x.sum() * (1.0 / (x.size(0) * x.size(1)))),
         lambda r, c: (torch.randn(r, c),), ({0: rows, 1: columns},), {"r": (1, 64), "c": (2, 64)}, {"r": 5, "c": 9})

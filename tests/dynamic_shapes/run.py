@@ -79,6 +79,11 @@ def compile_case(kiln, case, folder):
     return package, json.loads(done.stdout)
 
 
+def as_passed(arguments):
+    """A package takes integers as tensors, as AOTInductor's do."""
+    return [torch.tensor(each) if isinstance(each, int) else each for each in arguments]
+
+
 def check_refusal(runner, arguments, part):
     try:
         runner(*arguments)
@@ -86,13 +91,13 @@ def check_refusal(runner, arguments, part):
         if part not in str(error):
             raise Wrong(f"refused without saying '{part}': {error}") from None
         return
-    shapes = [tuple(argument.shape) for argument in arguments]
+    shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in arguments]
     raise Wrong(f"inputs of {shapes} were not refused")
 
 
 def run_in_kiln(kiln, package, inputs, folder):
     files = []
-    for number, tensor in enumerate(inputs):
+    for number, tensor in enumerate(as_passed(inputs)):
         files.append(folder / f"input{number}.pt")
         torch.save(tensor, files[-1])
     out = folder / "outputs.pt"
@@ -108,7 +113,8 @@ def check(kiln, case, draws, folder):
     package, report = compile_case(kiln, case, folder)
     said = report["specialisations"]
     fixed = [sentence.split(":")[0] for sentence in said if sentence.startswith("input")]
-    expected = [f"input '{name}', dimension {dimension}" for name, dimension in case.fixed]
+    expected = [f"input '{name}', an integer" if dimension is None else f"input '{name}', dimension {dimension}"
+                for name, dimension in case.fixed]
     if fixed != expected or bool(said) != bool(expected):
         raise Wrong(f"sizes do not vary as they should: {said}")
     runner = torch._inductor.aoti_load_package(str(package))
@@ -117,7 +123,7 @@ def check(kiln, case, draws, folder):
         inputs = case.inputs(**sizes)
         wanted = case.module(*inputs)
         try:
-            compare(runner(*inputs), wanted, f"at {sizes}", case.exact)
+            compare(runner(*as_passed(inputs)), wanted, f"at {sizes}", case.exact)
         except RuntimeError as error:
             raise Wrong(f"at {sizes}: {str(error)[:300]}") from None
         if number < 3 and case.small:
@@ -125,7 +131,12 @@ def check(kiln, case, draws, folder):
                     case.exact)
         runs += 1
     for arguments, part in case.refused:
-        check_refusal(runner, arguments, part)
+        check_refusal(runner, as_passed(arguments), part)
+    if any(isinstance(each, int) for each in case.inputs(**case.example)):
+        # PyTorch's runner drops them. Kiln's knows from the call spec which of them to pass on.
+        if '"integer":true' not in runner.loader.get_call_spec()[0]:
+            raise Wrong("the call spec does not say which arguments are integers")
+        check_refusal(runner, case.inputs(**case.example), "expected inputs vector size")
     return f"{runs} sizes, {len(case.refused)} refusals"
 
 

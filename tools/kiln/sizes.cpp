@@ -54,9 +54,9 @@ DeclaredSizes read_sizes(const std::string& text) {
   return sizes;
 }
 
-// "x[0]"
+// "x[0]", or the name of an integer.
 std::string place(const DeclaredInput& input, std::size_t dim) {
-  return input.name + "[" + std::to_string(dim) + "]";
+  return input.is_integer ? input.name : input.name + "[" + std::to_string(dim) + "]";
 }
 
 // "1 … 512"
@@ -272,7 +272,7 @@ std::vector<std::string> describe_sizes(const std::string& declared) {
       varies = varies || !size.is_constant();
     }
     if (varies) {
-      lines.push_back(input.name + "  [" + text + "]");
+      lines.push_back(input.name + "  " + (input.is_integer ? text : "[" + text + "]"));
     }
   }
   for (const auto& [symbol, range] : sizes.symbols) {

@@ -24,7 +24,13 @@ void check_sizes(const ir::Graph& graph,
                  const std::vector<at::Tensor>& inputs,
                  const ir::Bindings& values) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!graph.value(graph.inputs()[i].value).is_tensor()) {
+    if (const ir::Value& value = graph.value(graph.inputs()[i].value); !value.is_tensor()) {
+      const auto& expr = std::get<ir::SymIntMeta>(value.meta).expr;
+      const auto found = inputs[i].item<std::int64_t>();
+      if (expr.evaluate(values) != found) {
+        refuse_size(input_name(graph, i) + ": " + std::to_string(found) + ", but '" +
+                    expr.to_string() + "' is " + std::to_string(expr.evaluate(values)));
+      }
       continue;
     }
     const std::vector<ir::Expr>& sizes = graph.tensor(graph.inputs()[i].value).sizes;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "archive_file.hpp"
+#include "integer_inputs.hpp"
 #include "kiln/base/error.hpp"
 #include "sample_inputs.hpp"
 #include "serialized_arguments.hpp"
@@ -128,7 +129,8 @@ class SignatureReader {
       } else if (tag == "user_input") {
         read_user_input(value.at("arg"));
       } else if (tag == "constant_input") {
-        program_.input_leaves.push_back({.constant = read_union(value.at("value")).value.dump()});
+        const auto [kind, constant] = read_union(value.at("value"));
+        program_.input_leaves.push_back({.constant = kind == "as_none" ? "null" : constant.dump()});
         ++leaf_;
       } else {
         throw Error(ErrorCode::kUnsupported,
@@ -186,21 +188,18 @@ class SignatureReader {
   void read_user_input(const Json& argument) {
     const auto [tag, value] = read_union(argument);
     const std::size_t leaf = leaf_++;
+    program_.input_leaves.push_back(
+        {.tensor = static_cast<std::uint32_t>(program_.sample_inputs.size())});
     if (tag != "as_tensor") {
-      // An integer that is symbolic: fixed at its sample value.
       if (tag != "as_sym_int") {
         throw Error(ErrorCode::kUnsupported,
                     "a program with a user input of kind " + tag + " cannot be traced");
       }
-      const auto symbol = read_union(value).value.get<std::string>();
-      program_.input_leaves.push_back({.constant = symbol_value(symbol)});
-      note_integer(symbol);
+      read_integer(read_union(value).value.get<std::string>());
       return;
     }
     const auto name = value.at("name").get<std::string>();
     const Json& meta = program_.graph.at("tensor_values").at(name);
-    program_.input_leaves.push_back(
-        {.tensor = static_cast<std::uint32_t>(program_.sample_inputs.size())});
     program_.input_names.push_back(name);
     program_.input_sizes.push_back(symbolic_sizes(meta.at("sizes"), program_.symbols));
     const bool given = samples_ && leaf < samples_->size() && (*samples_)[leaf];
@@ -234,13 +233,22 @@ class SignatureReader {
     program_.output_leaves.push_back(std::move(leaf));
   }
 
-  void note_integer(const std::string& name) {
+  void read_integer(const std::string& name) {
     const Json& serialized = program_.graph.at("sym_int_values").at(name);
     const auto [tag, value] = read_union(serialized);
-    if (tag == "as_expr") {
-      program_.input_integers.push_back(
-          {name, parse_srepr(value.at("expr_str").get<std::string>()), read_int(serialized)});
-    }
+    const std::int64_t sample = read_int(serialized);
+    const ir::Expr expr =
+        tag == "as_expr" ? parse_srepr(value.at("expr_str").get<std::string>()) : ir::Expr(sample);
+    program_.input_integers.push_back(
+        {.name = name,
+         .expr = expr,
+         .value = sample,
+         .input = static_cast<std::uint32_t>(program_.sample_inputs.size()),
+         .is_length = !expr.is_constant() && can_be_length(sample)});
+    const SymbolicInteger& integer = program_.input_integers.back();
+    program_.input_names.push_back(name);
+    program_.input_sizes.push_back(integer.is_length ? std::vector{expr} : std::vector<ir::Expr>());
+    program_.sample_inputs.push_back(stand_in_for(integer));
   }
 
   [[nodiscard]] std::string symbol_value(const std::string& name) const {
@@ -258,8 +266,10 @@ std::optional<ir::Expr> size_of_input(const ArchivedProgram& program,
                                       std::optional<std::size_t> dim) {
   if (!dim) {
     const auto integer = std::ranges::find(program.input_integers, name, &SymbolicInteger::name);
-    return integer == program.input_integers.end() ? std::nullopt
-                                                   : std::optional<ir::Expr>(integer->value);
+    if (integer == program.input_integers.end()) {
+      return std::nullopt;
+    }
+    return integer->is_length ? integer->expr : ir::Expr(integer->value);
   }
   const auto found = std::ranges::find(program.input_names, name);
   if (found == program.input_names.end()) {
@@ -334,7 +344,7 @@ Tensors ArchivedProgram::run(const Tensors& user_inputs) const {
     }
     const Leaf& leaf = input_leaves[next_leaf++];
     if (leaf.tensor) {
-      inputs.emplace_back(user_inputs.at(*leaf.tensor));
+      inputs.push_back(passed_value(*this, *leaf.tensor, user_inputs.at(*leaf.tensor)));
     } else {
       const Json constant = Json::parse(leaf.constant);
       inputs.push_back(constant.is_number_integer() ? c10::IValue(constant.get<std::int64_t>())

@@ -17,11 +17,14 @@
 
 namespace kiln::exporter {
 
-/// An integer among the user's inputs that may vary.
+/// An integer among the user's inputs that is symbolic.
 struct SymbolicInteger {
   std::string name;
   ir::Expr expr;
-  std::int64_t value = 0;  ///< In the sample.
+  std::int64_t value = 0;   ///< In the sample.
+  std::uint32_t input = 0;  ///< Its position among the user's inputs.
+  /// It varies as sizes do: while the program is traced, a vector of this length stands in for it.
+  bool is_length = false;
 };
 
 /// A program in serialized form: JSON with its tensors.
@@ -30,7 +33,8 @@ struct ArchivedProgram {
   Json signature;  ///< schema.py's `GraphSignature`.
   std::vector<OwnedTensor> owned;
   std::set<std::string> non_persistent_buffers;
-  Tensors sample_inputs;                 ///< One per tensor that the user passes.
+  /// One per tensor that the user passes, and what stands in for each symbolic integer.
+  Tensors sample_inputs;
   std::vector<std::string> input_names;  ///< Names of those.
   std::string in_spec, out_spec;
   std::vector<Leaf> input_leaves;
@@ -48,8 +52,8 @@ struct ArchivedProgram {
   /// none.
   std::string unread_result;
 
-  /// Runs the graph on the user's tensors; updates owned tensors and inputs in place where the
-  /// signature says so.
+  /// Runs the graph on the user's inputs, with tensors that stand in for integers; updates owned
+  /// tensors and inputs in place where the signature says so.
   [[nodiscard]] Tensors run(const Tensors& user_inputs) const;
 };
 

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "archived_program.hpp"
+#include "integer_inputs.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/record.hpp"
 #include "kiln/export/archive.hpp"
 #include "kiln/export/dynamic_trace.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 #include "specialisations.hpp"
 
 namespace kiln::exporter {
@@ -59,6 +61,21 @@ std::vector<std::string> fix_unread(const std::vector<UnreadGuard>& unread, ir::
   return remarks;
 }
 
+// Integers that cannot vary as sizes do keep their sample values.
+std::vector<std::string> fix_integers(const std::vector<SymbolicInteger>& integers,
+                                      ir::Ranges* symbols) {
+  std::vector<std::string> remarks;
+  for (const SymbolicInteger& integer : integers) {
+    for (const std::string& name : integer.expr.symbols()) {
+      if (!integer.is_length && symbols->erase(name) != 0) {
+        remarks.push_back("'" + name + "' does not vary: it is " + std::to_string(integer.value) +
+                          " in the sample inputs, and integers vary that are 0 … 4194304 there");
+      }
+    }
+  }
+  return remarks;
+}
+
 // The graph for all sizes that the archive allows, where there is one. Returns what is in the way
 // of those where there is none.
 std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, ExportedProgram* program) {
@@ -67,12 +84,10 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
                        .known = archived.expressions,
                        .known_reals = archived.real_expressions,
                        .guards = archived.guards.guards};
-  for (const SymbolicInteger& integer : archived.input_integers) {
-    for (const std::string& name : integer.expr.symbols()) {
-      shapes.symbols.erase(name);
-    }
+  std::vector<std::string> remarks = fix_integers(archived.input_integers, &shapes.symbols);
+  for (std::string& remark : fix_unread(archived.guards.unread, &shapes.symbols)) {
+    remarks.push_back(std::move(remark));
   }
-  std::vector<std::string> remarks = fix_unread(archived.guards.unread, &shapes.symbols);
   if (!archived.unread_result.empty()) {
     return {"sizes do not vary: the program returns the integer " + archived.unread_result};
   }
@@ -92,10 +107,8 @@ void fix_returned_integers(const ArchivedProgram& archived, ExportedProgram* pro
   ir::Bindings hint =
       sizes_in({.symbols = {}, .input_sizes = archived.input_sizes}, archived.sample_inputs);
   for (const SymbolicInteger& integer : archived.input_integers) {
-    for (const std::string& name : integer.expr.symbols()) {
-      if (integer.expr == ir::Expr::symbol(name)) {
-        hint[name] = integer.value;
-      }
+    if (const auto form = ir::linear_form(integer.expr)) {
+      hint[form->symbol] = (integer.value - form->shift) / form->scale;
     }
   }
   for (Leaf& leaf : program->output_leaves) {
@@ -141,6 +154,7 @@ ExportedProgram load_program(const std::filesystem::path& path) {
                     message.substr(0, message.find('\n')));
   }
   const std::vector<std::string> remarks = let_sizes_vary(archived, &program);
+  restore_integers(archived, &program);
   program.specialisations = specialisations_of(archived, program.graph.symbols());
   program.specialisations.insert(program.specialisations.end(), remarks.begin(), remarks.end());
   program.non_persistent_buffers = std::move(archived.non_persistent_buffers);
@@ -151,6 +165,9 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   fix_returned_integers(archived, &program);
   program.symbols = std::move(archived.symbols);
   program.input_sizes = std::move(archived.input_sizes);
+  for (const SymbolicInteger& integer : archived.input_integers) {
+    program.input_sizes.at(integer.input).clear();
+  }
   return program;
 }
 

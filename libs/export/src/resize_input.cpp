@@ -18,7 +18,7 @@ at::Tensor resize_input(const at::Tensor& example, std::span<const std::int64_t>
     if (old == sizes[i]) {
       continue;
     }
-    if (old == 0) {
+    if (resized.numel() == 0) {
       std::vector<std::int64_t> other = resized.sizes().vec();
       other[i] = sizes[i];
       resized = at::zeros(other, resized.options());

@@ -85,6 +85,12 @@ std::vector<ir::Bindings> sample_sizes(
   for (const auto& [name, range] : ranges) {
     reach[name] =
         std::min(range.high, std::max<std::int64_t>({128, 2 * range.low, 3 * hint.at(name)}));
+    // The end of a range has a path of its own where it is all of something (a slice that ends at a
+    // position): whoever looks at ends decides whether it belongs to the others.
+    constexpr std::int64_t kEnough = 7;
+    if (reach[name] == range.high && range.high - std::max<std::int64_t>(range.low, 2) >= kEnough) {
+      --reach[name];
+    }
   }
   std::size_t longest = 0;
   std::map<std::string, std::vector<std::int64_t>> sizes;

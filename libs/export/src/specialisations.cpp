@@ -33,6 +33,10 @@ std::vector<std::string> specialisations_of(const ArchivedProgram& program,
   };
   for (std::size_t i = 0; i < program.input_sizes.size(); ++i) {
     const std::vector<ir::Expr>& sizes = program.input_sizes[i];
+    if (std::ranges::find(program.input_integers, i, &SymbolicInteger::input) !=
+        program.input_integers.end()) {
+      continue;
+    }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (!sizes[d].is_constant() && !varies(sizes[d])) {
         result.push_back(
@@ -43,9 +47,11 @@ std::vector<std::string> specialisations_of(const ArchivedProgram& program,
     }
   }
   for (const SymbolicInteger& integer : program.input_integers) {
-    result.push_back("input '" + integer.name +
-                     "', an integer: " + expression_text(integer.expr, program.symbols) +
-                     ", fixed at " + std::to_string(integer.value));
+    if (!integer.expr.is_constant() && !varies(integer.expr)) {
+      result.push_back("input '" + integer.name +
+                       "', an integer: " + expression_text(integer.expr, program.symbols) +
+                       ", fixed at " + std::to_string(integer.value));
+    }
   }
   return result;
 }

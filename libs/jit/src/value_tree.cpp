@@ -1,5 +1,6 @@
 #include "kiln/jit/value_tree.hpp"
 
+#include <ATen/Functions.h>
 #include <ATen/core/Dict.h>
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
@@ -16,6 +17,9 @@ using nlohmann::json;
 using Tensors = std::vector<at::Tensor>;
 
 constexpr const char* kList = "builtins.list";
+// Of leaves that are no tensors: what they are, or that they are integers.
+constexpr const char* kConstant = "constant";
+constexpr const char* kInteger = "integer";
 constexpr const char* kDictionary = "builtins.dict";
 
 bool is_leaf(const json& spec) {
@@ -51,7 +55,7 @@ void add_constants(json& spec, const std::vector<exporter::Leaf>& leaves, std::s
   if (is_leaf(spec)) {
     const exporter::Leaf& leaf = leaves.at(next++);
     if (!leaf.tensor) {
-      spec["constant"] = json::parse(leaf.constant);
+      spec[kConstant] = json::parse(leaf.constant);
     }
     return;
   }
@@ -91,7 +95,7 @@ c10::IValue dictionary_of(const std::vector<std::string>& keys,
 
 c10::IValue unflatten_from(const json& spec, const Tensors& tensors, std::size_t& next) {
   if (is_leaf(spec)) {
-    if (const auto constant = spec.find("constant"); constant != spec.end()) {
+    if (const auto constant = spec.find(kConstant); constant != spec.end()) {
       return value_of(*constant);
     }
     if (next >= tensors.size()) {
@@ -112,6 +116,26 @@ c10::IValue unflatten_from(const json& spec, const Tensors& tensors, std::size_t
   return c10::ivalue::Tuple::create(std::move(children));
 }
 
+// Calls `visit` on each leaf.
+void for_each_leaf(json& structure, const std::function<void(json&)>& visit) {
+  if (is_leaf(structure)) {
+    visit(structure);
+    return;
+  }
+  for (json& child : structure.at("children_spec")) {
+    for_each_leaf(child, visit);
+  }
+}
+
+bool is_same_constant(const c10::IValue& value, const json& constant) {
+  const c10::IValue fixed = value_of(constant);
+  if (value.isScalar() && fixed.isScalar() && !value.isBool() && !fixed.isBool()) {
+    const at::Scalar given = value.toScalar();
+    return fixed.isInt() ? given.equal(fixed.toInt()) : given.equal(fixed.toDouble());
+  }
+  return value.tagKind() == fixed.tagKind() && value == fixed;
+}
+
 // Walks a value along the spec that it must have; `path` says where, for people.
 class Matcher {
  public:
@@ -120,8 +144,20 @@ class Matcher {
   void match(const json& spec, const c10::IValue& value, const std::string& path) {
     const json& children = spec.at("children_spec");
     if (is_leaf(spec)) {
-      if (value.isTensor()) {
+      if (const auto constant = spec.find(kConstant); constant != spec.end()) {
+        if (!is_same_constant(value, *constant)) {
+          throw mismatch(path,
+                         "the value " + constant->dump() +
+                             ", with which the program was exported and compiled; torch.export "
+                             "makes it an input with Dim.AUTO or Dim.DYNAMIC if it is an integer");
+        }
+      } else if (value.isTensor()) {
         tensors.push_back(value.toTensor());
+      } else if (spec.contains(kInteger)) {
+        if (!value.isInt()) {
+          throw mismatch(path, "an integer");
+        }
+        tensors.push_back(at::scalar_tensor(value.toInt(), at::kLong));
       } else if (value.isTuple() || value.isList() || value.isGenericDict()) {
         throw mismatch(path, "one value");
       }
@@ -185,6 +221,56 @@ c10::IValue unflatten(const json& structure, const Tensors& tensors) {
     throw Error(ErrorCode::kInvalidArgument, "there are more tensors than the structure has");
   }
   return value;
+}
+
+std::vector<std::int64_t> take_integers(
+    json& structure, const std::function<bool(std::int64_t, std::size_t)>& may_take) {
+  std::vector<std::int64_t> taken;
+  for_each_leaf(structure, [&](json& leaf) {
+    const auto constant = leaf.find(kConstant);
+    if (constant == leaf.end() || !constant->is_number_integer()) {
+      return;
+    }
+    const auto value = constant->get<std::int64_t>();
+    if (may_take(value, taken.size())) {
+      leaf.erase(constant);
+      leaf[kInteger] = true;
+      taken.push_back(value);
+    }
+  });
+  return taken;
+}
+
+void put_integers(json& structure, std::span<const std::int64_t> integers) {
+  std::size_t next = 0;
+  for_each_leaf(structure, [&](json& leaf) {
+    if (leaf.contains(kInteger)) {
+      leaf.erase(kInteger);
+      leaf[kConstant] = integers[next++];
+    }
+  });
+}
+
+std::string spec_with_numbers(const std::string& spec,
+                              const std::vector<exporter::Leaf>& leaves,
+                              const std::set<std::uint32_t>& integers) {
+  const bool has_numbers = std::ranges::any_of(leaves, [&](const exporter::Leaf& leaf) {
+    return !leaf.tensor || integers.contains(*leaf.tensor);
+  });
+  if (!has_numbers) {
+    return spec;
+  }
+  json parsed = json::parse(spec);
+  std::size_t next = 0;
+  for_each_leaf(parsed.at(1), [&](json& leaf) {
+    const exporter::Leaf& known = leaves.at(next++);
+    if (!known.tensor) {
+      leaf[kConstant] = json::parse(known.constant);
+    } else if (integers.contains(*known.tensor)) {
+      leaf[kInteger] = true;
+    }
+  });
+  return parsed.dump();
 }
 
 Tensors flatten_arguments(const json& spec,

@@ -112,7 +112,7 @@ void emit_declarations(SourceText& unit,
   unit.line("void free(void*);");
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
   unit.verbatim(operations.declarations);
-  if (program.dynamic()) {
+  if (program.checks_inputs()) {
     unit.line("int snprintf(char*, Size, const char*, ...);");
   }
   for (const auto& [name, declaration] : declarations) {
@@ -386,6 +386,8 @@ ProgramText emit_program(const Program& program,
   }
   if (program.dynamic()) {
     unit.verbatim(kExpressionFunctions);
+  }
+  if (program.checks_inputs()) {
     unit.verbatim(kModelRefusal);
   }
   if (uses_dispatcher) {

@@ -58,10 +58,12 @@ void emit_instance(SourceText& text, const Emission& emission) {
   array("void*", "at", program.buffers.size());
   array("Handle", "owned", emission.owned_count());
   array("View", "view", program.views.size());
+  if (program.checks_inputs()) {
+    text.line("char message[512];");
+  }
   if (program.dynamic()) {
     text.line("bool prepared;");
     text.line("Int64 capacity;");
-    text.line("char message[512];");
     for (const ir::SymbolSource& source : program.symbols) {
       text.line("Int64 symbol_" + source.symbol + ";");
     }

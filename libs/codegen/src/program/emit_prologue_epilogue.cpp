@@ -77,7 +77,7 @@ void emit_begin(Emission& emission) {
   }
   emit_pointers(emission, Memory::kInput, "inputs");
   emit_pointers(emission, Memory::kConstant, "constants");
-  if (program.dynamic()) {
+  if (program.checks_inputs()) {
     emit_symbols(emission);
   }
   text.line("return 0;");

@@ -39,6 +39,9 @@ class SymbolEmitter {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       check(i);
     }
+    if (!program_.dynamic()) {
+      return;
+    }
     for (const ir::Guard& guard : program_.graph->guards()) {
       check_guard(guard);
     }
@@ -98,7 +101,7 @@ class SymbolEmitter {
 
   void fetch(std::size_t input) {
     const ir::Value& meta = value(input);
-    if (!mentions_symbols(meta)) {
+    if (!mentions_symbols(meta) && !program_.is_fixed_integer(input)) {
       return;
     }
     const std::string number = std::to_string(input);
@@ -192,7 +195,7 @@ class SymbolEmitter {
         std::ranges::any_of(program_.symbols, [&](const ir::SymbolSource& source) {
           return source.input == program_.inputs[input].graph && source.dimension == dimension;
         });
-    if (is_symbolic(expr) && !is_source) {
+    if ((is_symbolic(expr) && !is_source) || program_.is_fixed_integer(input)) {
       const std::string found = actual(input, dimension);
       compare(found + " != ", place_text(input, dimension) + ": %lld", found, expr);
     }
@@ -219,7 +222,8 @@ class SymbolEmitter {
     std::vector<std::string> arguments{found};
     if (expr.is_constant()) {
       refuse_if(condition + "(" + expected + ")",
-                message + ", must be " + std::to_string(*expr.constant()),
+                message + ", must be " + std::to_string(*expr.constant()) +
+                    (found.starts_with("integer") ? ", the only value it was compiled for" : ""),
                 arguments);
       return;
     }

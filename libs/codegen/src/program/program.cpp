@@ -236,6 +236,20 @@ class BufferPlanner {
 
 }  // namespace
 
+bool Program::is_fixed_integer(std::size_t position) const {
+  const ir::Input& input = graph->inputs()[inputs[position].graph];
+  const auto* integer = std::get_if<ir::SymIntMeta>(&graph->value(input.value).meta);
+  return input.kind == ir::InputKind::kUser && integer != nullptr && integer->expr.is_constant();
+}
+
+bool Program::checks_inputs() const {
+  bool checks = dynamic();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    checks = checks || is_fixed_integer(i);
+  }
+  return checks;
+}
+
 bool is_whole(const Location& location, const Buffer& buffer) {
   if (location.offset != ir::Expr(0) || location.sizes != buffer.sizes) {
     return false;

@@ -80,6 +80,11 @@ struct Program {
     return kernels->kernels()[use(step).kernel];
   }
   [[nodiscard]] bool dynamic() const { return !symbols.empty(); }
+  /// Whether input number `position` is an integer that the user passes and that has one value
+  /// only: the container, which knows no values, cannot check it.
+  [[nodiscard]] bool is_fixed_integer(std::size_t position) const;
+  /// Whether a run looks at its inputs, and may refuse them.
+  [[nodiscard]] bool checks_inputs() const;
 };
 
 /// Whether `location` is all of its buffer, as the buffer was allocated.

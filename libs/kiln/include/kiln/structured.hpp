@@ -18,10 +18,11 @@ using NamedValues = std::map<std::string, c10::IValue>;
 
 /// Calls a model as the program that it was compiled from was called: arguments are taken apart by
 /// its call spec, named ones in the spec's order whatever theirs is, and the result is put together
-/// again. Arguments that are not tensors were fixed when it was compiled, and are not passed on.
+/// again. Integers that an archive lets vary are passed on; other arguments that are not tensors
+/// were fixed when it was exported, and are compared with what they were then.
 ///
 /// Throws `Error` with `kInvalidArgument`, saying where, if the arguments are nested in another way
-/// than the spec says.
+/// than the spec says, or have other values where they were fixed.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments, const NamedValues& named);
 /// The same without named arguments.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments);

@@ -7,10 +7,15 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "kiln/export/exported_program.hpp"
 
 namespace kiln {
 
@@ -31,7 +36,27 @@ struct FlatValue {
 [[nodiscard]] c10::IValue unflatten(const nlohmann::json& structure,
                                     const std::vector<at::Tensor>& tensors);
 
-/// The tensors in the arguments of a call that `spec`, a call spec's inputs, describes.
+/// Takes integers out of a structure that `flatten` made, in order, so that structures which differ
+/// in them alone are equal. `may_take` says of a value, after so many others, whether to take it.
+[[nodiscard]] std::vector<std::int64_t> take_integers(
+    nlohmann::json& structure,
+    const std::function<bool(std::int64_t value, std::size_t others)>& may_take);
+
+/// Puts integers back where `take_integers` took them.
+void put_integers(nlohmann::json& structure, std::span<const std::int64_t> integers);
+
+/// `spec`, a program's call spec, in which leaves that are not tensors say what they are: constants
+/// their values, and integers among the tensors that are passed (`integers`, by position) that they
+/// are such. `flatten_arguments` checks and converts them.
+[[nodiscard]] std::string spec_with_numbers(const std::string& spec,
+                                            const std::vector<exporter::Leaf>& leaves,
+                                            const std::set<std::uint32_t>& integers);
+
+/// The tensors in the arguments of a call that `spec`, a call spec's inputs, describes. An integer
+/// that the program takes is a tensor of it; what was fixed when it was exported has to be the
+/// same.
+///
+/// Throws `Error` with `kInvalidArgument`, saying where, for arguments that do not fit.
 [[nodiscard]] std::vector<at::Tensor> flatten_arguments(
     const nlohmann::json& spec,
     const std::vector<c10::IValue>& arguments,
