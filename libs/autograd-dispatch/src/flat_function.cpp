@@ -1,8 +1,11 @@
 #include "kiln/autograd_dispatch/flat_function.hpp"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "kiln/autograd_dispatch/typed_call.hpp"
@@ -10,6 +13,41 @@
 #include "kiln/capture/record.hpp"
 
 namespace kiln::autograd_dispatch {
+namespace {
+
+// Without elements, so that it takes no memory whatever the number is. Not through the dispatcher:
+// a call within another trace leaves nothing there.
+at::Tensor stand_in_for(std::int64_t integer, const at::Device& device) {
+  const std::array<std::int64_t, 2> sizes = {0, integer};
+  if (device.is_cpu()) {
+    return at::detail::empty_cpu(sizes, at::kLong, false, std::nullopt);
+  }
+  const capture::PauseRecording unrecorded;
+  return at::empty(sizes, at::dtype(at::kLong).device(device));
+}
+
+// The inverse of `with_integers`, whose last tensors stand for `count` numbers.
+Flat split(const Tensors& tensors, const Structure& structure, std::size_t count) {
+  Flat flat{{tensors.begin(), tensors.end() - static_cast<std::ptrdiff_t>(count)}, structure};
+  for (std::size_t i = tensors.size() - count; i < tensors.size(); ++i) {
+    flat.integers.push_back(tensors[i].size(-1));
+  }
+  return flat;
+}
+
+}  // namespace
+
+Tensors with_integers(const Flat& arguments) {
+  Tensors all = arguments.tensors;
+  // A graph is for one device.
+  const auto first = std::ranges::find_if(all, [](const at::Tensor& t) { return t.defined(); });
+  const at::Device device =
+      first == all.end() || first->is_meta() ? at::Device(at::kCPU) : first->device();
+  for (const std::int64_t integer : arguments.integers) {
+    all.push_back(stand_in_for(integer, device));
+  }
+  return all;
+}
 
 // A compiled function returns tensors only, and which structure they have may depend on what it was
 // compiled for (shapes, grad mode). Where the type does not say it, it returns one tensor more,
@@ -53,9 +91,9 @@ struct FlatFunction::State {
   }
 
   // The compiled function belongs to this: it must not own it.
-  TensorFunction on_tensors(const Program& program, const Structure& arguments) {
-    return [this, &program, arguments](const Tensors& tensors) {
-      Flat outputs = program.run(function.get(), {tensors, arguments});
+  TensorFunction on_tensors(const Program& program, const Structure& arguments, std::size_t apart) {
+    return [this, &program, arguments, apart](const Tensors& tensors) {
+      Flat outputs = program.run(function.get(), split(tensors, arguments, apart));
       if (program.result == nullptr) {
         outputs.tensors.push_back(marker_of(outputs.structure));
       }
@@ -63,20 +101,22 @@ struct FlatFunction::State {
     };
   }
 
-  std::shared_ptr<const Version> version_for(const Program& program, const Structure& arguments) {
+  std::shared_ptr<const Version> version_for(const Program& program, const Flat& arguments) {
     const std::lock_guard guard(lock);
     for (const auto& known : versions) {
-      if (known->program == &program && known->specialization.arguments == arguments) {
+      if (known->program == &program && known->specialization.arguments == arguments.structure) {
         return known;
       }
     }
     Specialization specialization{.types = program.types,
-                                  .arguments = arguments,
-                                  .result_is_static = program.result != nullptr};
-    TensorFunction compiled = compiler(on_tensors(program, arguments), specialization);
+                                  .arguments = arguments.structure,
+                                  .result_is_static = program.result != nullptr,
+                                  .integers = arguments.integers.size()};
+    const TensorFunction plain =
+        on_tensors(program, arguments.structure, arguments.integers.size());
+    TensorFunction compiled = compiler(plain, specialization);
     if (!compiled) {
-      return std::make_shared<const Version>(
-          Version{&program, std::move(specialization), on_tensors(program, arguments)});
+      return std::make_shared<const Version>(Version{&program, std::move(specialization), plain});
     }
     versions.push_back(std::make_shared<const Version>(
         Version{&program, std::move(specialization), std::move(compiled)}));
@@ -84,12 +124,17 @@ struct FlatFunction::State {
   }
 };
 
-FlatFunction::FlatFunction(std::shared_ptr<void> function, FunctionCompiler compiler)
-    : state_(std::make_shared<State>(std::move(function), std::move(compiler))) {}
+FlatFunction::FlatFunction(std::shared_ptr<void> function,
+                           FunctionCompiler compiler,
+                           bool integers_vary)
+    : state_(std::make_shared<State>(std::move(function), std::move(compiler))),
+      integers_vary_(integers_vary) {}
 
 Flat FlatFunction::operator()(const Program& program, const Flat& arguments) const {
   Flat results;
-  results.tensors = state_->version_for(program, arguments.structure)->compiled(arguments.tensors);
+  const std::shared_ptr<const Version> version = state_->version_for(program, arguments);
+  results.tensors = arguments.integers.empty() ? version->compiled(arguments.tensors)
+                                               : version->compiled(with_integers(arguments));
   if (program.result != nullptr) {
     results.structure = *program.result;
   } else {
@@ -100,7 +145,7 @@ Flat FlatFunction::operator()(const Program& program, const Flat& arguments) con
 }
 
 std::shared_ptr<const FlatFunction::Version> FlatFunction::version_for(
-    const Program& program, const Structure& arguments) const {
+    const Program& program, const Flat& arguments) const {
   return state_->version_for(program, arguments);
 }
 

@@ -8,6 +8,8 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
+constexpr std::string_view kApart = "#";
+
 Error unexpected(std::string_view wanted, std::string_view found) {
   return Error(ErrorCode::kInvalidArgument,
                "a value does not have the structure of its type: there should be " +
@@ -58,6 +60,10 @@ std::string_view StructureReader::next() {
   return word;
 }
 
+void StructureWriter::add_apart() {
+  add_word(kApart);
+}
+
 void StructureReader::expect_word(std::string_view word) {
   if (const std::string_view found = next(); found != word) {
     throw unexpected("'" + std::string(word) + "'", found);
@@ -65,7 +71,16 @@ void StructureReader::expect_word(std::string_view word) {
 }
 
 std::int64_t StructureReader::read_integer() {
-  return parse<std::int64_t>(next(), "an integer");
+  const std::string_view word = next();
+  if (word != kApart) {
+    return parse<std::int64_t>(word, "an integer");
+  }
+  if (integers_.empty()) {
+    throw unexpected("an integer", word);
+  }
+  const std::int64_t value = integers_.front();
+  integers_ = integers_.subspan(1);
+  return value;
 }
 
 double StructureReader::read_number() {

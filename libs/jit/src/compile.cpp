@@ -36,13 +36,15 @@ Function detail::compile_with_budget(std::shared_ptr<torch::nn::Module> module,
                                      TensorFunction forward,
                                      CompileOptions options,
                                      std::shared_ptr<VersionBudget> budget,
-                                     std::string reason) {
+                                     std::string reason,
+                                     std::size_t integers) {
   Function function;
   function.state_ = std::make_shared<Function::State>(std::move(forward),
                                                       std::move(module),
                                                       std::move(options),
                                                       std::move(budget),
-                                                      std::move(reason));
+                                                      std::move(reason),
+                                                      integers);
   return function;
 }
 
@@ -52,7 +54,7 @@ Function compile(std::shared_ptr<torch::nn::Module> module,
   detail::check_function(forward != nullptr);
   auto budget = std::make_shared<detail::VersionBudget>(options.max_versions);
   return detail::compile_with_budget(
-      std::move(module), std::move(forward), std::move(options), std::move(budget), {});
+      std::move(module), std::move(forward), std::move(options), std::move(budget), {}, 0);
 }
 
 }  // namespace kiln

@@ -15,11 +15,13 @@ Function::State::State(TensorFunction fn,
                        std::shared_ptr<torch::nn::Module> of,
                        CompileOptions given,
                        std::shared_ptr<detail::VersionBudget> counted_by,
-                       std::string why)
+                       std::string why,
+                       std::size_t integers_at_end)
     : function(std::move(fn)),
       module(std::move(of)),
       budget(std::move(counted_by)),
       reason(std::move(why)),
+      integers(integers_at_end),
       context(std::make_shared<CompileContext>(std::move(given))) {}
 
 std::shared_ptr<const Function::State::Versions> Function::State::current_versions() const {
@@ -55,9 +57,13 @@ std::string Function::State::reason_for(const Tensors& inputs, const ThreadGuard
   }
   // The last one that differs in sizes says most.
   const Versions family = in_other_sizes(inputs, now);
-  return (family.empty() ? versions_ : std::make_shared<const Versions>(family))
-      ->back()
-      ->mismatch(inputs, now, options.input_names);
+  const Version& last =
+      *(family.empty() ? versions_ : std::make_shared<const Versions>(family))->back();
+  return last.mismatch(inputs, now, names_for(last));
+}
+
+InputNames Function::State::names_for(const Version& version) const {
+  return {.tensors = options.input_names, .first_integer = version.inputs.size() - integers};
 }
 
 Function::State::VersionPtr Function::State::obtain(const Tensors& inputs,
@@ -135,7 +141,7 @@ Function::State::VersionPtr Function::State::make_version(const Tensors& inputs,
   }
   context->note([&](CompileReport& report) {
     ++report.versions;
-    report.details.push_back(version->describe(options.input_names));
+    report.details.push_back(version->describe(names_for(*version)));
   });
   return version;
 }
@@ -147,7 +153,7 @@ Function::State::VersionPtr Function::State::replace(const VersionPtr& old, Vers
   *place = version;
   context->note([&](CompileReport& report) {
     report.details[static_cast<std::size_t>(place - all->begin())] =
-        version->describe(options.input_names);
+        version->describe(names_for(*version));
   });
   const std::unique_lock lock(versions_lock_);
   versions_ = std::move(all);

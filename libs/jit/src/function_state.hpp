@@ -31,7 +31,8 @@ struct Function::State {
         std::shared_ptr<torch::nn::Module> of,
         CompileOptions given,
         std::shared_ptr<detail::VersionBudget> counted_by,
-        std::string why);
+        std::string why,
+        std::size_t integers_at_end);
 
   /// See `Function`.
   Tensors call(const Tensors& inputs);
@@ -40,7 +41,8 @@ struct Function::State {
   TensorFunction function;
   std::shared_ptr<torch::nn::Module> module;
   const std::shared_ptr<detail::VersionBudget> budget;
-  const std::string reason;  ///< Of the first version.
+  const std::string reason;    ///< Of the first version.
+  const std::size_t integers;  ///< How many of the last inputs stand for integers.
   const std::shared_ptr<CompileContext> context;
   const CompileOptions& options = context->options;
   const std::shared_ptr<autograd_cache::Cache>& cache = context->cache;
@@ -52,6 +54,8 @@ struct Function::State {
   [[nodiscard]] VersionPtr find(const Tensors& inputs, const ThreadGuard& now) const;
   // Versions for calls that differ from this one in the sizes of inputs.
   [[nodiscard]] Versions in_other_sizes(const Tensors& inputs, const ThreadGuard& now) const;
+  // What messages call the inputs of a version.
+  [[nodiscard]] InputNames names_for(const Version& version) const;
   // Why a version for this call is not the first one; empty if it is.
   [[nodiscard]] std::string reason_for(const Tensors& inputs, const ThreadGuard& now) const;
   // The version for a call, compiled if it must be; null if there is none and may be none.

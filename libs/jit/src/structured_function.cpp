@@ -13,14 +13,20 @@ using nlohmann::json;
 
 namespace {
 
-autograd_dispatch::Flat flatten_values(const Values& values) {
+autograd_dispatch::Flat flatten_values(const Values& values, bool integers_apart) {
   FlatValue flat = flatten(c10::ivalue::Tuple::create(values));
-  return {std::move(flat.tensors), {flat.structure.dump()}};
+  std::vector<std::int64_t> integers;
+  if (integers_apart) {
+    integers = take_integers(flat.structure, autograd_dispatch::can_be_apart);
+  }
+  return {std::move(flat.tensors), {flat.structure.dump()}, std::move(integers)};
 }
 
 autograd_dispatch::Flat run_value_function(void* function,
                                            const autograd_dispatch::Flat& arguments) {
-  const c10::IValue all = unflatten(json::parse(arguments.structure.text), arguments.tensors);
+  json structure = json::parse(arguments.structure.text);
+  put_integers(structure, arguments.integers);
+  const c10::IValue all = unflatten(structure, arguments.tensors);
   FlatValue result =
       flatten((*static_cast<ValueFunction*>(function))(all.toTupleRef().elements().vec()));
   return {std::move(result.tensors), {result.structure.dump()}};
@@ -40,12 +46,13 @@ const autograd_dispatch::FlatFunction& StructuredFunction::flat() const {
 }
 
 c10::IValue StructuredFunction::operator()(const Values& arguments) const {
-  const autograd_dispatch::Flat results = flat()(kValueProgram, flatten_values(arguments));
+  const autograd_dispatch::Flat results =
+      flat()(kValueProgram, flatten_values(arguments, flat().integers_vary()));
   return unflatten(json::parse(results.structure.text), results.tensors);
 }
 
 void StructuredFunction::prepare(const Values& example) const {
-  detail::prepare(flat(), kValueProgram, flatten_values(example));
+  detail::prepare(flat(), kValueProgram, flatten_values(example, flat().integers_vary()));
 }
 
 CompileReport StructuredFunction::report() const {
@@ -59,7 +66,8 @@ StructuredFunction detail::compile_structured(std::shared_ptr<torch::nn::Module>
   StructuredFunction structured;
   structured.flat_ = std::make_shared<const autograd_dispatch::FlatFunction>(
       std::make_shared<ValueFunction>(std::move(fn)),
-      function_compiler(std::move(module), std::move(options)));
+      function_compiler(std::move(module), options),
+      integers_vary(options));
   return structured;
 }
 

@@ -51,11 +51,6 @@ std::optional<std::vector<std::uint32_t>> dense_order(const ir::TensorMeta& meta
 
 }  // namespace
 
-std::string input_text(std::size_t position, const std::vector<std::string>& names) {
-  return position < names.size() ? c10::str("input ", position, " '", names[position], "'")
-                                 : c10::str("input ", position);
-}
-
 SymbolicSizes::SymbolicSizes(const ir::Graph& graph,
                              const std::vector<autograd_dispatch::InputPlan>& inputs,
                              ir::Ranges ranges) {
@@ -182,19 +177,24 @@ bool SymbolicSizes::holds(const std::vector<at::Tensor>& arguments) const {
 }
 
 std::string SymbolicSizes::difference(const std::vector<at::Tensor>& arguments,
-                                      const std::vector<std::string>& names) const {
+                                      const InputNames& names) const {
   std::string text;
   const auto failure = [&](const Argument& argument,
                            std::size_t dimension,
                            const std::optional<Size>& size,
                            std::int64_t found,
                            std::int64_t wanted) {
-    text = input_text(argument.position, names);
     if (!size) {
-      text += c10::str(", stride of dimension ", dimension, ": ", found, ", must be ", wanted);
+      text = c10::str(names.input(argument.position),
+                      ", stride of dimension ",
+                      dimension,
+                      ": ",
+                      found,
+                      ", must be ",
+                      wanted);
       return;
     }
-    text += c10::str(", dimension ", dimension, ": ");
+    text = names.size(argument.position, dimension) + ": ";
     if (!size->is_source) {
       text += c10::str(found, ", compiled for ", expr_text(*size));
       text += size->symbol < 0 ? "" : c10::str(", here ", wanted);
@@ -226,15 +226,18 @@ std::string SymbolicSizes::sizes_text(std::size_t argument) const {
   return text + "]";
 }
 
-std::vector<std::string> SymbolicSizes::describe(const std::vector<std::string>& names) const {
+std::string SymbolicSizes::last_size_text(std::size_t argument) const {
+  return expr_text(std::ranges::find(arguments_, argument, &Argument::position)->sizes.back());
+}
+
+std::vector<std::string> SymbolicSizes::describe(const InputNames& names) const {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     std::string places;
     for (const Argument& argument : arguments_) {
       for (std::size_t d = 0; d < argument.sizes.size(); ++d) {
         if (argument.sizes[d].symbol == static_cast<std::int32_t>(i)) {
-          places += (places.empty() ? ": " : "; ") + input_text(argument.position, names) +
-                    ", dimension " + std::to_string(d);
+          places += (places.empty() ? ": " : "; ") + names.size(argument.position, d);
         }
       }
     }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "input_names.hpp"
 #include "kiln/autograd_dispatch/plan.hpp"
 #include "kiln/ir/expr.hpp"
 #include "kiln/ir/graph.hpp"
@@ -41,12 +42,14 @@ class SymbolicSizes {
   /// How arguments that it does not hold for differ: "input 0 'x', dimension 0: 's0' is 600, must
   /// be 1 … 512". Empty if it holds.
   [[nodiscard]] std::string difference(const std::vector<at::Tensor>& arguments,
-                                       const std::vector<std::string>& names) const;
+                                       const InputNames& names) const;
 
   /// The sizes of an argument that mentions a symbol: "[s0, 2*s0 + 1, 5]".
   [[nodiscard]] std::string sizes_text(std::size_t argument) const;
+  /// The last of them: "s0".
+  [[nodiscard]] std::string last_size_text(std::size_t argument) const;
   /// One line for each symbol: "'s0' in 0 … 1024: input 0 'x', dimension 0".
-  [[nodiscard]] std::vector<std::string> describe(const std::vector<std::string>& names) const;
+  [[nodiscard]] std::vector<std::string> describe(const InputNames& names) const;
 
   /// The values that symbols have for arguments that it holds for.
   [[nodiscard]] ir::Bindings values(const std::vector<at::Tensor>& arguments) const;
@@ -88,8 +91,5 @@ class SymbolicSizes {
   std::vector<Symbol> symbols_;
   std::vector<Argument> arguments_;
 };
-
-/// "input 0 'x'", or "input 0" if it has no name.
-[[nodiscard]] std::string input_text(std::size_t position, const std::vector<std::string>& names);
 
 }  // namespace kiln

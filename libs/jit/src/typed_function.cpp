@@ -46,16 +46,25 @@ autograd_dispatch::FunctionCompiler function_compiler(std::shared_ptr<torch::nn:
     before = now;
     CompileOptions own = options;
     own.identity = identity_of(options.identity, specialization);
-    return compile_with_budget(module, std::move(dense), std::move(own), budget, std::move(reason));
+    return compile_with_budget(module,
+                               std::move(dense),
+                               std::move(own),
+                               budget,
+                               std::move(reason),
+                               specialization.integers);
   };
+}
+
+bool integers_vary(const CompileOptions& options) {
+  return options.automatic_dynamic || options.dynamic;
 }
 
 void prepare(const FlatFunction& function,
              const FlatFunction::Program& program,
              const Flat& example) {
-  const auto version = function.version_for(program, example.structure);
+  const auto version = function.version_for(program, example);
   if (const auto* compiled = version->compiled.target<Function>()) {
-    compiled->prepare(example.tensors);
+    compiled->prepare(autograd_dispatch::with_integers(example));
   }  // Else it is past `max_versions`, and runs as it is.
 }
 

@@ -77,7 +77,7 @@ Tensors Version::with_captured(const Tensors& arguments) const {
 
 std::string Version::mismatch(const Tensors& arguments,
                               const ThreadGuard& now,
-                              const std::vector<std::string>& names) const {
+                              const InputNames& names) const {
   if (now != thread) {
     return "the call is with " + now.text() + ", the version before with " + thread.text();
   }
@@ -88,7 +88,13 @@ std::string Version::mismatch(const Tensors& arguments,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!(is_symbolic(i) ? inputs[i].holds_in_other_sizes(arguments[i])
                          : inputs[i].holds(arguments[i]))) {
-      return input_text(i, names) + inputs[i].difference(arguments[i]);
+      return names.is_integer(i) && inputs[i].holds_in_other_sizes(arguments[i])
+                 ? c10::str(names.input(i),
+                            ": ",
+                            arguments[i].sizes().back(),
+                            ", compiled for ",
+                            inputs[i].sizes.back())
+                 : names.input(i) + inputs[i].difference(arguments[i]);
     }
   }
   if (sizes) {
@@ -106,7 +112,12 @@ std::string Version::mismatch(const Tensors& arguments,
              : "the tensors share memory in another way";
 }
 
-VersionReport Version::describe(const std::vector<std::string>& names) const {
+std::string Version::integer_text(std::size_t input) const {
+  return is_symbolic(input) ? sizes->last_size_text(input)
+                            : std::to_string(inputs[input].sizes.back());
+}
+
+VersionReport Version::describe(const InputNames& names) const {
   VersionReport report{.origin = origin,
                        .reason = reason,
                        .guards = {thread.text()},
@@ -116,9 +127,10 @@ VersionReport Version::describe(const std::vector<std::string>& names) const {
                        .captured = {},
                        .constants = {}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    report.guards.push_back(
-        input_text(i, names) + ": " +
-        (is_symbolic(i) ? inputs[i].text_with_sizes(sizes->sizes_text(i)) : inputs[i].text()));
+    report.guards.push_back(names.input(i) + ": " +
+                            (names.is_integer(i) ? integer_text(i)
+                             : is_symbolic(i)    ? inputs[i].text_with_sizes(sizes->sizes_text(i))
+                                                 : inputs[i].text()));
   }
   for (std::size_t i = 0; i < captured_guards.size(); ++i) {
     report.guards.push_back(c10::str("captured tensor ", i, ": ", captured_guards[i].text()));
@@ -128,8 +140,11 @@ VersionReport Version::describe(const std::vector<std::string>& names) const {
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].sizes.empty() && !is_symbolic(i)) {
-      report.specialisations.push_back(c10::str(
-          "the sizes of ", input_text(i, names), " are ", at::IntArrayRef(inputs[i].sizes)));
+      report.specialisations.push_back(
+          names.is_integer(i)
+              ? names.input(i) + " is " + integer_text(i)
+              : c10::str(
+                    "the sizes of ", names.input(i), " are ", at::IntArrayRef(inputs[i].sizes)));
     }
   }
   report.specialisations.insert(report.specialisations.end(), remarks.begin(), remarks.end());

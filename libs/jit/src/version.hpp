@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "guards.hpp"
+#include "input_names.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/jit/options.hpp"
 #include "module_state.hpp"
@@ -39,13 +40,13 @@ struct Version {
   /// Runs if it is the one for this call.
   [[nodiscard]] std::optional<Tensors> call(const Tensors& arguments, const ThreadGuard& now) const;
 
-  /// The first of its guards that a call does not pass, in words; `names` are those of inputs.
+  /// The first of its guards that a call does not pass, in words.
   [[nodiscard]] std::string mismatch(const Tensors& arguments,
                                      const ThreadGuard& now,
-                                     const std::vector<std::string>& names) const;
+                                     const InputNames& names) const;
 
   /// What must hold, in words.
-  [[nodiscard]] VersionReport describe(const std::vector<std::string>& names) const;
+  [[nodiscard]] VersionReport describe(const InputNames& names) const;
 
   ThreadGuard thread;
   std::vector<TensorGuard> inputs, captured_guards;
@@ -73,6 +74,8 @@ struct Version {
   [[nodiscard]] bool is_symbolic(std::size_t input) const {
     return sizes && sizes->mentions(input);
   }
+  // The number that an input stands for.
+  [[nodiscard]] std::string integer_text(std::size_t input) const;
   [[nodiscard]] Tensors with_captured(const Tensors& arguments) const;
 };
 

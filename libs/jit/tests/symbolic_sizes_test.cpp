@@ -43,7 +43,7 @@ TEST_CASE("symbolic sizes hold for a range and for relations", "[jit][symbolic_s
   }
   const auto difference = [&](const Inputs& given) {
     CHECK(sizes.holds(given) == sizes.difference(given, {}).empty());
-    return sizes.difference(given, {"x", "y", "z"});
+    return sizes.difference(given, {.tensors = {"x", "y", "z"}});
   };
   CHECK(difference(inputs(101, 4, 203)) ==
         "input 0 'x', dimension 0: 'n' is 101, compiled for 0 … 100");

@@ -212,7 +212,7 @@ TEST_CASE("another number, flag or word as an argument makes another version",
 TEST_CASE("numbers that never repeat do not compile without end", "[jit][typed_function]") {
   CompileOptions options = uncached();
   options.max_versions = 2;
-  const auto function = [](const torch::Tensor& x, int step) { return x * step; };
+  const auto function = [](const torch::Tensor& x, double step) { return x * step; };
   const auto lenient = compile(function, options);
   options.error_at_max_versions = true;
   const auto strict = compile(function, options);
@@ -232,7 +232,7 @@ TEST_CASE("versions for other numbers and for other shapes count together",
           "[jit][typed_function]") {
   CompileOptions options = uncached();
   options.max_versions = 3;
-  const auto function = [](const torch::Tensor& x, int step) {
+  const auto function = [](const torch::Tensor& x, double step) {
     if (step < 0) {
       throw std::invalid_argument("a negative step");
     }
@@ -242,7 +242,7 @@ TEST_CASE("versions for other numbers and for other shapes count together",
   options.error_at_max_versions = true;
   const auto strict = compile(function, options);
   const torch::Tensor three = torch::randn({3}), four = torch::randn({4});
-  const auto agrees = [&](const auto& fast, const torch::Tensor& x, int step) {
+  const auto agrees = [&](const auto& fast, const torch::Tensor& x, double step) {
     return close(fast(x, step), function(x, step));
   };
 
@@ -375,7 +375,7 @@ TEST_CASE("a typed function is prepared without a call, and reports", "[jit][typ
   CHECK(runs == traced);
   CHECK(close(found, torch::full({3}, 4.0)));
   REQUIRE(fast.report().details.size() == 1);
-  CHECK(fast.report().details[0].guards.back() == "arguments: tensor 4 ");
+  CHECK(fast.report().details[0].guards.back() == "arguments: tensor # ");
 }
 
 TEST_CASE("CA-02 a typed function with an identity starts without a trace, number by number",

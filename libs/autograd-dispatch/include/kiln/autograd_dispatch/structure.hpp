@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,7 @@ class StructureWriter {
   void add_integer(std::int64_t value);     ///< Adds a whole number.
   void add_number(double value);            ///< Adds a number, exactly.
   void add_string(std::string_view value);  ///< Adds a string of any bytes.
+  void add_apart();  ///< Adds the place of a whole number that is kept apart from the structure.
 
   [[nodiscard]] Structure take() { return {std::move(text_)}; }  ///< What was written.
 
@@ -35,8 +37,10 @@ class StructureWriter {
 /// else than what is asked for.
 class StructureReader {
  public:
-  /// `structure` must outlive it.
-  explicit StructureReader(const Structure& structure) : rest_(structure.text) {}
+  /// `integers` are the whole numbers that are kept apart from `structure`, in order. Both must
+  /// outlive it.
+  explicit StructureReader(const Structure& structure, std::span<const std::int64_t> integers = {})
+      : rest_(structure.text), integers_(integers) {}
 
   /// Reads `word`; throws if something else stands there.
   void expect_word(std::string_view word);
@@ -49,6 +53,7 @@ class StructureReader {
   std::string_view next();
 
   std::string_view rest_;
+  std::span<const std::int64_t> integers_;
 };
 
 }  // namespace kiln::autograd_dispatch

@@ -37,12 +37,13 @@ struct TypedCall {
                 "std::tuple, std::pair and std::map of them, or specialise kiln::ValueTraits for a "
                 "type of your own");
 
-  /// Takes apart what was given for the parameters.
+  /// Takes apart what was given for the parameters, and whole numbers from the structure if they
+  /// are to be.
   template <class... Given>
-  static Flat flatten(const Given&... given) {
-    Flattener parts;
+  static Flat flatten(bool integers_apart, const Given&... given) {
+    Flattener parts{.integers_apart = integers_apart};
     (parts.template add<std::remove_cvref_t<Parameters>>(given), ...);
-    return {std::move(parts.tensors), parts.structure.take()};
+    return {std::move(parts.tensors), parts.structure.take(), std::move(parts.integers)};
   }
 
   static Result unflatten(const Flat& result) {
@@ -77,7 +78,7 @@ struct TypedCall {
   }
 
   static Arguments read(const Flat& flat) {
-    Unflattener parts{flat.tensors, StructureReader(flat.structure)};
+    Unflattener parts{flat.tensors, StructureReader(flat.structure, flat.integers)};
     return parts.template read<Arguments>();
   }
 

@@ -17,9 +17,9 @@ namespace kiln::autograd_dispatch {
 template <class F>
 class TypedFunction {
  public:
-  /// Compiles nothing yet.
-  TypedFunction(F function, FunctionCompiler compiler)
-      : flat_(std::make_shared<F>(std::move(function)), std::move(compiler)) {}
+  /// Compiles nothing yet. For `integers_vary` see `FlatFunction`.
+  TypedFunction(F function, FunctionCompiler compiler, bool integers_vary = false)
+      : flat_(std::make_shared<F>(std::move(function)), std::move(compiler), integers_vary) {}
 
   /// Calls it as the original is called, but for lists in braces, which have no type: `f({x})[0]`
   /// would be a row of the result where the result is a tensor.
@@ -30,7 +30,7 @@ class TypedFunction {
     requires detail::CallOf<F, typename SignatureOf<F>::Type, Given...>::kPossible
   auto operator()(const Given&... given) const {
     using Call = CallWith<Given...>;
-    return Call::unflatten(flat_(Call::program(), Call::flatten(given...)));
+    return Call::unflatten(flat_(Call::program(), Call::flatten(flat_.integers_vary(), given...)));
   }
 
  protected:

@@ -35,7 +35,17 @@ struct ValueTraits;
 struct Flat {
   Tensors tensors;      ///< In the order in which they were met.
   Structure structure;  ///< Everything else.
+  /// Whole numbers that are kept apart from the structure, in order.
+  std::vector<std::int64_t> integers = {};
 };
+
+/// Whether a whole number can be kept apart from the structure of the arguments that it is among,
+/// after `others` that are: what was compiled may then be for a range of such numbers.
+[[nodiscard]] constexpr bool can_be_apart(std::int64_t value, std::size_t others) {
+  constexpr std::int64_t kLargest = INT32_MAX;
+  constexpr std::size_t kMost = 16;
+  return value >= 0 && value <= kLargest && others < kMost;
+}
 
 namespace detail {
 
@@ -89,18 +99,27 @@ void add_scalar(StructureWriter& structure, const at::Scalar& scalar);
 struct Flattener {
   Tensors tensors = {};
   StructureWriter structure = {};
+  bool integers_apart = false;  ///< Keep whole numbers apart, where that can be.
+  std::vector<std::int64_t> integers = {};
 
   template <class T>
   void add(const T& value) {
     if constexpr (std::same_as<T, at::Tensor>) {
       structure.add_word("tensor");
       tensors.push_back(value);
+    } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+      add_integer(static_cast<std::int64_t>(value));
     } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
       structure.add_integer(static_cast<std::int64_t>(value));
     } else if constexpr (std::floating_point<T>) {
       structure.add_number(value);
     } else if constexpr (std::same_as<T, at::Scalar>) {
-      add_scalar(structure, value);
+      if (value.type() == at::kLong && !value.isSymbolic()) {
+        structure.add_integer(static_cast<std::int64_t>(at::kLong));
+        add_integer(value.toLong());
+      } else {
+        add_scalar(structure, value);
+      }
     } else if constexpr (std::same_as<T, std::string>) {
       structure.add_string(value);
     } else if constexpr (kIs<T, std::optional>) {
@@ -124,6 +143,15 @@ struct Flattener {
     } else if constexpr (Wrapper<T>) {
       structure.add_word(ValueTraits<T>::kName);
       add(ValueTraits<T>::flatten(value));
+    }
+  }
+
+  void add_integer(std::int64_t value) {
+    if (integers_apart && can_be_apart(value, integers.size())) {
+      structure.add_apart();
+      integers.push_back(value);
+    } else {
+      structure.add_integer(value);
     }
   }
 

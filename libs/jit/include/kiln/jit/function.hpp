@@ -32,12 +32,14 @@ void check_function(bool there);
 class VersionBudget;
 
 /// `compile` of one of several functions whose versions `budget` counts together. `reason` is why
-/// it is compiled beside the others; empty for the first.
+/// it is compiled beside the others; empty for the first. The last `integers` inputs stand for
+/// integers (`autograd_dispatch::FunctionCompiler`).
 [[nodiscard]] Function compile_with_budget(std::shared_ptr<torch::nn::Module> module,
                                            TensorFunction forward,
                                            CompileOptions options,
                                            std::shared_ptr<VersionBudget> budget,
-                                           std::string reason);
+                                           std::string reason,
+                                           std::size_t integers);
 
 }  // namespace detail
 
@@ -67,7 +69,8 @@ class Function {
                                               TensorFunction forward,
                                               CompileOptions options,
                                               std::shared_ptr<detail::VersionBudget> budget,
-                                              std::string reason);
+                                              std::string reason,
+                                              std::size_t integers);
   struct State;
   [[nodiscard]] State& state() const;
   std::shared_ptr<State> state_;

@@ -43,7 +43,7 @@ namespace detail {
 class StructuredFunction {
  public:
   /// Runs on `arguments`. Guarded, beside what `Function` guards: how they are nested, and whatever
-  /// in them is not a tensor.
+  /// in them is not a tensor; but integers from 0 to 2^31 - 1 vary as sizes do.
   ///
   /// Throws what `Function` throws, and `Error` with `kUnsupported` for a value that is neither a
   /// tensor, a number, a string, None nor a tuple, list or dictionary of such.

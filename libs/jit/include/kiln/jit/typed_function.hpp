@@ -21,6 +21,9 @@ namespace detail {
 [[nodiscard]] autograd_dispatch::FunctionCompiler function_compiler(
     std::shared_ptr<torch::nn::Module> module, CompileOptions options);
 
+/// Whether integers among the arguments may be symbols.
+[[nodiscard]] bool integers_vary(const CompileOptions& options);
+
 /// See `TypedFunction::prepare`.
 void prepare(const autograd_dispatch::FlatFunction& function,
              const autograd_dispatch::FlatFunction::Program& program,
@@ -36,23 +39,28 @@ void prepare(const autograd_dispatch::FlatFunction& function,
 /// and types with `ValueTraits`. Copies share what they compiled; callable from many threads.
 ///
 /// What is not a tensor is guarded by its value: another number is another version, of which there
-/// may be `CompileOptions::max_versions`. A default argument may be left out where the type of `F`
-/// keeps it, as a module's forward and a lambda do, and a function does not.
+/// may be `CompileOptions::max_versions`. But integers from 0 to 2^31 - 1 vary as sizes do: a
+/// second value makes a symbol (`CompileOptions::automatic_dynamic`). A default argument may be
+/// left out where the type of `F` keeps it, as a module's forward and a lambda do, and a function
+/// does not.
 template <class F>
 class TypedFunction : public autograd_dispatch::TypedFunction<F> {
  public:
   /// What `compile` does.
-  TypedFunction(F function, std::shared_ptr<torch::nn::Module> module, CompileOptions options)
-      : autograd_dispatch::TypedFunction<F>(
-            std::move(function), detail::function_compiler(std::move(module), std::move(options))) {
-  }
+  TypedFunction(F function,
+                std::shared_ptr<torch::nn::Module> module,
+                const CompileOptions& options)
+      : autograd_dispatch::TypedFunction<F>(std::move(function),
+                                            detail::function_compiler(std::move(module), options),
+                                            detail::integers_vary(options)) {}
 
   /// Compiles for calls with arguments like these, which are not changed, without such a call.
   template <class... Given>
     requires std::invocable<const autograd_dispatch::TypedFunction<F>&, const Given&...>
   void prepare(const Given&... example) const {
     using Call = typename TypedFunction::template CallWith<Given...>;
-    detail::prepare(this->flat_, Call::program(), Call::flatten(example...));
+    detail::prepare(
+        this->flat_, Call::program(), Call::flatten(this->flat_.integers_vary(), example...));
   }
 
   /// What was compiled so far. Taken as a copy: other threads may be compiling.
