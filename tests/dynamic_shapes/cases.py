@@ -283,7 +283,7 @@ def cases():
         Function(decoded), lambda p: (torch.randn(2, 8), torch.randn(2, 16, 8), p), (None, None, Dim.AUTO),
         {"p": (1, 14)}, {"p": 5}, refused=(  # PyTorch guards against what is all of the cache, or one position.
             ((torch.randn(2, 8), torch.randn(2, 16, 8), 15), "!= 128"),
-            ((torch.randn(2, 8), torch.randn(2, 16, 8), 16), "is 16, must be 0 … 15")))
+            ((torch.randn(2, 8), torch.randn(2, 16, 8), 16), "is 16, must be 1 … 15")))
     made["an integer and a size that bounds it"] = Case(
         Function(lambda x, n: x[:n].sum(0) + n), lambda n, m: (torch.randn(n + m, 4), n), ({0: Dim.AUTO}, Dim.AUTO),
         {"n": (2, 60), "m": (1, 60)}, {"n": 5, "m": 4})

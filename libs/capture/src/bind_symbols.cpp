@@ -24,13 +24,7 @@ void check_sizes(const ir::Graph& graph,
                  const std::vector<at::Tensor>& inputs,
                  const ir::Bindings& values) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const ir::Value& value = graph.value(graph.inputs()[i].value); !value.is_tensor()) {
-      const auto& expr = std::get<ir::SymIntMeta>(value.meta).expr;
-      const auto found = inputs[i].item<std::int64_t>();
-      if (expr.evaluate(values) != found) {
-        refuse_size(input_name(graph, i) + ": " + std::to_string(found) + ", but '" +
-                    expr.to_string() + "' is " + std::to_string(expr.evaluate(values)));
-      }
+    if (!graph.value(graph.inputs()[i].value).is_tensor()) {
       continue;
     }
     const std::vector<ir::Expr>& sizes = graph.tensor(graph.inputs()[i].value).sizes;
@@ -49,6 +43,26 @@ void check_sizes(const ir::Graph& graph,
 }
 
 }  // namespace
+
+void check_integers(const ir::Graph& graph,
+                    const std::vector<at::Tensor>& inputs,
+                    const ir::Bindings& values) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ir::Input& input = graph.inputs()[i];
+    const auto* integer = std::get_if<ir::SymIntMeta>(&graph.value(input.value).meta);
+    if (integer == nullptr || input.kind != ir::InputKind::kUser) {
+      continue;
+    }
+    const std::int64_t wanted = integer->expr.evaluate(values);
+    const auto found = inputs[i].item<std::int64_t>();
+    if (found != wanted) {
+      refuse_size(input_name(graph, i) + ": " + std::to_string(found) +
+                  (integer->expr.is_constant()
+                       ? ", must be " + std::to_string(wanted)
+                       : ", but '" + integer->expr.to_string() + "' is " + std::to_string(wanted)));
+    }
+  }
+}
 
 ir::Bindings bind_symbols(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
   ir::Bindings values;
@@ -77,6 +91,7 @@ ir::Bindings bind_symbols(const ir::Graph& graph, const std::vector<at::Tensor>&
     }
     values[source.symbol] = value;
   }
+  check_integers(graph, inputs, values);
   check_sizes(graph, inputs, values);
   for (const ir::Guard& guard : graph.guards()) {
     if (!guard.holds(values)) {

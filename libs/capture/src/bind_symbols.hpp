@@ -18,4 +18,10 @@ namespace kiln::capture {
 [[nodiscard]] ir::Bindings bind_symbols(const ir::Graph& graph,
                                         const std::vector<at::Tensor>& inputs);
 
+/// Throws `Error` with `kInvalidArgument` naming an integer that the user passes and that is not
+/// what `graph` says where its symbols have `values`.
+void check_integers(const ir::Graph& graph,
+                    const std::vector<at::Tensor>& inputs,
+                    const ir::Bindings& values);
+
 }  // namespace kiln::capture

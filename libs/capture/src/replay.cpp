@@ -253,6 +253,7 @@ std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
     return Interpreter(ir::specialize(graph, bind_symbols(graph, inputs)), program_->options)
         .run(std::move(inputs));
   }
+  check_integers(graph, inputs, {});
   std::vector<at::Tensor> values(graph.values().size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     values[graph.inputs()[i].value.index()] = std::move(inputs[i]);

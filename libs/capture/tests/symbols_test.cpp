@@ -73,5 +73,32 @@ TEST_CASE("every size must be what an integer before it says", "[capture][symbol
   CHECK_THROWS_WITH(run_at(9, {9, 9}), contains("input 0 'size': 'n' is 9, must be 1 … 8"));
 }
 
+TEST_CASE("an integer that the user passes is what the graph says", "[capture][symbols]") {
+  const auto graph_with = [](const std::string& symbols, const std::string& size) {
+    return ir::parse("graph g {" + symbols + R"(
+      input %x: f32[3] user "x"
+      input %n: int()" +
+                     size + R"() user "n"
+      input %m: int()" +
+                     size + R"() user "m"
+      %y: f32[3] = aten.mul.Scalar(%x, )" +
+                     size + R"()
+      output %y user
+    })");
+  };
+  const Interpreter scaled(graph_with("\nsymbol %s in [0, 9]", "s")), fixed(graph_with("", "5"));
+  const torch::Tensor x = torch::randn({3});
+  const auto run = [&](const Interpreter& interpreter, std::int64_t n, std::int64_t m) {
+    return interpreter.run({x, torch::tensor(n), torch::tensor(m)})[0];
+  };
+
+  CHECK(torch::equal(run(scaled, 7, 7), x * 7));
+  CHECK(torch::equal(run(scaled, 0, 0), x * 0));
+  CHECK(torch::equal(run(fixed, 5, 5), x * 5));
+  CHECK_THROWS_WITH(run(scaled, 7, 8), contains("input 2 'm': 8, but 's' is 7"));
+  CHECK_THROWS_WITH(run(scaled, -1, -1), contains("input 1 'n': 's' is -1, must be 0 … 9"));
+  CHECK_THROWS_WITH(run(fixed, 5, 6), contains("input 2 'm': 6, must be 5"));
+}
+
 }  // namespace
 }  // namespace kiln::capture
