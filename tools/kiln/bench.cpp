@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "commands.hpp"
+#include "device_memory.hpp"
 #include "inputs.hpp"
 #include "json_text.hpp"
 #include "kiln/base/error.hpp"
@@ -28,6 +29,9 @@ namespace kiln::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// A graph is captured after the second or third call.
+constexpr int kCallsBeforeReplays = 4;
 
 struct BenchArguments {
   std::string package, trace;
@@ -130,7 +134,15 @@ int bench_package(const BenchArguments& arguments, bool json) {
   const auto first = Clock::now();
   run_to_the_end(*model, inputs);
   const double first_us = microseconds_since(first);
+  const std::optional<c10::Device> gpu = gpu_of(inputs);
+  if (gpu) {
+    for (int call = 0; call < kCallsBeforeReplays; ++call) {
+      run_to_the_end(*model, inputs);
+    }
+    release_cached_memory(*gpu);
+  }
   const std::vector<double> times = latencies(*model, inputs, arguments.seconds);
+  const std::uint64_t gpu_memory = gpu ? memory_in_use(*gpu).value_or(0) : 0;
   const auto graphs = model->cuda_graphs();
   model.reset();  // its memory is not that of the instances below
   const auto quantile = [&](double q) {
@@ -146,6 +158,9 @@ int bench_package(const BenchArguments& arguments, bool json) {
                            {"p99_us", quantile(0.99)},
                            {"min_us", times.front()},
                            {"calls", times.size()}};
+  if (gpu_memory != 0) {
+    result["gpu_memory"] = gpu_memory;
+  }
   if (graphs.captures != 0 || !graphs.refusals.empty()) {
     result["cuda_graphs"] = {
         {"captures", graphs.captures}, {"replays", graphs.replays}, {"refusals", graphs.refusals}};
@@ -157,6 +172,10 @@ int bench_package(const BenchArguments& arguments, bool json) {
                 quantile(0.5),
                 quantile(0.99),
                 times.size());
+    if (gpu_memory != 0) {
+      std::printf("GPU memory in use, by all processes: %.0f MB\n",
+                  static_cast<double>(gpu_memory) * 1e-6);
+    }
     if (graphs.captures != 0) {
       std::printf("CUDA graphs: %zu captured, %zu replays\n", graphs.captures, graphs.replays);
     }

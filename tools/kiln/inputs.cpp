@@ -85,8 +85,11 @@ std::vector<at::Tensor> inputs_for(const std::filesystem::path& package,
   }
   inputs = resized(std::move(inputs), package, sizes);
   if (const std::optional<c10::Device> device = device_of(package)) {
-    for (at::Tensor& input : inputs) {
-      input = input.to(*device);
+    const std::vector<bool> is_integer = integer_inputs(package);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (i >= is_integer.size() || !is_integer[i]) {  // Integers are the host's.
+        inputs[i] = inputs[i].to(*device);
+      }
     }
   }
   return inputs;

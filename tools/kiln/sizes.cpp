@@ -226,7 +226,27 @@ at::Tensor resized_input(at::Tensor input,
   return input;
 }
 
+// What the package's metadata has; empty if nothing.
+std::string declared_by(const std::filesystem::path& package) {
+  if (package.extension() != ".pt2") {
+    return {};
+  }
+  const auto metadata = container_runtime::Package(package).metadata("model");
+  const auto found = metadata.find(kSizesKey);
+  return found == metadata.end() ? "" : found->second;
+}
+
 }  // namespace
+
+std::vector<bool> integer_inputs(const std::filesystem::path& package) {
+  const std::string text = declared_by(package);
+  std::vector<bool> integers;
+  for (const DeclaredInput& input :
+       text.empty() ? DeclaredSizes{}.inputs : read_sizes(text).inputs) {
+    integers.push_back(input.is_integer);
+  }
+  return integers;
+}
 
 std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
                                 const std::filesystem::path& package,
@@ -234,12 +254,7 @@ std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
   if (wanted.empty()) {
     return inputs;
   }
-  std::string text;
-  if (package.extension() == ".pt2") {
-    const auto metadata = container_runtime::Package(package).metadata("model");
-    const auto found = metadata.find(kSizesKey);
-    text = found == metadata.end() ? "" : found->second;
-  }
+  const std::string text = declared_by(package);
   if (text.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 package.string() + " declares no dynamic sizes, so --size does not apply");

@@ -28,6 +28,9 @@ inline constexpr const char* kSizeHelp =
                                               const std::filesystem::path& package,
                                               const std::vector<std::string>& wanted);
 
+/// Which inputs of a package are integers; empty if its metadata does not say.
+[[nodiscard]] std::vector<bool> integer_inputs(const std::filesystem::path& package);
+
 /// The sizes that vary in a package whose metadata has `declared`, for people: a line for each
 /// input that has any ("x  [n, 256]"), then one for each symbol ("n, which is x[0]: 1 … 512").
 [[nodiscard]] std::vector<std::string> describe_sizes(const std::string& declared);

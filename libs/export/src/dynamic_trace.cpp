@@ -454,7 +454,10 @@ std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
   for (auto& [name, range] : ranges) {
     const std::int64_t size = program.hint().at(name);
     if (size < range.low) {
-      return std::nullopt;  // The range ends there because the program does something else.
+      if (size < shapes.symbols.find(name)->second.low) {
+        return std::nullopt;  // The range ends there because the program does something else.
+      }
+      range.low = size;
     }
     if (size > range.high) {
       // In steps: there may be another path between two sizes that take the same one.
@@ -464,7 +467,8 @@ std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
       for (inside[name] = range.high; inside[name] < end;) {
         const std::int64_t next = std::min(end, inside[name] + inside[name] / 2 + 1);
         const std::int64_t reached =
-            end_of_range(program, dynamic.graph, name, inside, next, &reason);
+            next == size ? next  // Where it holds, as was seen above.
+                         : end_of_range(program, dynamic.graph, name, inside, next, &reason);
         inside[name] = reached;
         if (reached < next) {
           break;

@@ -63,6 +63,11 @@ class SymbolMaker {
   std::map<std::vector<std::int64_t>, std::string> symbols_;
 };
 
+// Inputs from there on stand for integers that a function is not called with if nobody did.
+std::size_t first_integer(const Tensors& inputs, const IntegerHistory* history) {
+  return inputs.size() - (history == nullptr ? 0 : history->count());
+}
+
 // The largest value at which a symbol is looked at that has the value `size` in a call.
 std::int64_t reach_of(std::int64_t size) {
   return std::max<std::int64_t>(1024, 4 * size);
@@ -72,14 +77,22 @@ std::int64_t reach_of(std::int64_t size) {
 
 ir::Ranges clamp_to_traced_range(ir::Ranges ranges,
                                  const std::vector<std::vector<ir::Expr>>& input_sizes,
-                                 const Tensors& inputs) {
+                                 const Tensors& inputs,
+                                 const IntegerHistory* history) {
+  const std::size_t first = first_integer(inputs, history);
   for (std::size_t i = 0; i < input_sizes.size(); ++i) {
     for (std::size_t d = 0; d < input_sizes[i].size(); ++d) {
       if (const auto form = ir::linear_form(input_sizes[i][d])) {
         const std::int64_t size =
             (inputs[i].size(static_cast<std::int64_t>(d)) - form->shift) / form->scale;
         ir::Range& range = ranges.find(form->symbol)->second;
-        range.high = std::min(range.high, std::max(reach_of(size), range.low));
+        if (i >= first) {
+          const ir::Range called = history->range(i - first);
+          range = {.low = std::max(range.low, called.low),
+                   .high = std::min(range.high, called.high)};
+        } else {
+          range.high = std::min(range.high, std::max(reach_of(size), range.low));
+        }
       }
     }
   }
@@ -88,26 +101,31 @@ ir::Ranges clamp_to_traced_range(ir::Ranges ranges,
 
 DynamicShapes dynamic_shapes(const CompileOptions& options,
                              const Tensors& inputs,
-                             const std::vector<const std::vector<TensorGuard>*>& seen) {
+                             const std::vector<const std::vector<TensorGuard>*>& seen,
+                             const IntegerHistory* history) {
   DynamicShapes shapes =
       exporter::dynamic_shapes_of(options.dynamic_dims, inputs, options.input_names);
   exporter::merge_equal_sizes(&shapes, inputs);
   SymbolMaker symbols(shapes, inputs);
+  const std::size_t first = first_integer(inputs, history);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i >= first && !history->can_vary(i - first)) {
+      continue;
+    }
     for (std::size_t d = 0; inputs[i].defined() && d < inputs[i].sizes().size(); ++d) {
-      std::vector<std::int64_t> history = {inputs[i].size(static_cast<std::int64_t>(d))};
+      std::vector<std::int64_t> sizes = {inputs[i].size(static_cast<std::int64_t>(d))};
       for (const std::vector<TensorGuard>* call : seen) {
-        history.push_back((*call)[i].sizes[d]);
+        sizes.push_back((*call)[i].sizes[d]);
       }
       const bool has_changed =
-          std::ranges::adjacent_find(history, std::not_equal_to()) != history.end();
-      if ((options.automatic_dynamic && has_changed) || (options.dynamic && history[0] > 1)) {
-        symbols.add(i, d, history);
+          std::ranges::adjacent_find(sizes, std::not_equal_to()) != sizes.end();
+      if ((options.automatic_dynamic && has_changed) || (options.dynamic && sizes[0] > 1)) {
+        symbols.add(i, d, sizes);
       }
     }
   }
   for (const auto& [name, range] :
-       clamp_to_traced_range(shapes.symbols, shapes.input_sizes, inputs)) {
+       clamp_to_traced_range(shapes.symbols, shapes.input_sizes, inputs, history)) {
     for (const std::int64_t size : sizes_to_confirm(range.high)) {
       shapes.confirm.push_back({{name, size}});
     }

@@ -274,6 +274,7 @@ Function::State::VersionPtr Function::State::recompile(const VersionPtr& version
     budget->note_recompile(change);
     KILN_LOG(kInfo, "kiln", "recompiling, version " << budget->used() << ": " << change);
     outputs = fill(made, inputs, /*has_identity=*/false);
+    made.visited = visits_of(made, inputs);
     VersionPtr replaced = replace(version, std::move(made));
     if (replaced->retraces) {
       static_cast<void>(replaced->retraces->count_call());

@@ -57,11 +57,13 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
                                  const Tensors& inputs,
                                  Tensors captured,
                                  Plan plan,
-                                 autograd_dispatch::TraceOptions options)
+                                 autograd_dispatch::TraceOptions options,
+                                 const IntegerHistory* history)
     : function_(function),
       captured_(std::move(captured)),
       plan_(std::move(plan)),
-      options_(options) {
+      options_(options),
+      history_(history) {
   plan_.forward_backward = {};  // Which a trace does not know.
   plan_bytes_ = to_bytes(plan_);
   options_.graph_only = true;
@@ -125,7 +127,7 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
                                                          DynamicShapes shapes,
                                                          std::vector<std::string>* remarks) {
   const ir::Ranges allowed = shapes.symbols;
-  shapes.symbols = clamp_to_traced_range(allowed, shapes.input_sizes, inputs);
+  shapes.symbols = clamp_to_traced_range(allowed, shapes.input_sizes, inputs, history_);
   exporter::DynamicTrace dynamic =
       exporter::trace_dynamic([this](const Tensors& sample) { return trace_at(sample); },
                               [this](const Tensors& sample) { return run(sample); },
@@ -143,9 +145,9 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
       return std::nullopt;
     }
     for (auto& [name, range] : dynamic.graph.symbols()) {
-      if (range.high == dynamic.explored.at(name).high) {
-        range.high = allowed.at(name).high;
-      }
+      const ir::Range& explored = dynamic.explored.at(name);
+      range = {.low = range.low == explored.low ? allowed.at(name).low : range.low,
+               .high = range.high == explored.high ? allowed.at(name).high : range.high};
     }
     dynamic.graph.set_name(graph.name());
     graph = std::move(dynamic.graph);
@@ -170,7 +172,7 @@ bool FunctionSampler::widen(ir::Graph& graph, const Tensors& inputs, SymbolicSiz
           graph.tensor(std::as_const(graph).inputs()[i].value).sizes;
     }
   }
-  wanted.symbols = clamp_to_traced_range(graph.symbols(), wanted.input_sizes, inputs);
+  wanted.symbols = clamp_to_traced_range(graph.symbols(), wanted.input_sizes, inputs, history_);
   ExportedProgram dynamic = program_of(graph);
   dynamic.graph.symbols() = sizes->ranges();
   const std::optional<ir::Ranges> ranges =

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "integer_history.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/export/dynamic_trace.hpp"
 #include "symbolic_sizes.hpp"
@@ -20,12 +21,15 @@ using Tensors = std::vector<at::Tensor>;
 /// those of a call. Neither they nor what the function captures are changed by it.
 class FunctionSampler {
  public:
-  /// `captured` and `plan` are those of the trace of the call with `inputs`. Refers to `function`.
+  /// `captured` and `plan` are those of the trace of the call with `inputs`; `history` has the
+  /// integers that it may be traced with, null if there are none or any will do. Refers to
+  /// `function` and `history`.
   FunctionSampler(const autograd_dispatch::TensorFunction& function,
                   const Tensors& inputs,
                   Tensors captured,
                   autograd_dispatch::Plan plan,
-                  autograd_dispatch::TraceOptions options);
+                  autograd_dispatch::TraceOptions options,
+                  const IntegerHistory* history);
 
   /// Turns `graph`, the trace of a call with `inputs`, into one for sizes that `shapes` allow, and
   /// returns those for which it is what the function does; nothing if all sizes are fixed, and then
@@ -39,8 +43,9 @@ class FunctionSampler {
                                                         std::vector<std::string>* remarks);
 
   /// Whether a graph that `generalize` made, for the sizes `sizes`, holds for a call with `inputs`
-  /// too, which are beyond the ends of ranges but in those of the graph: then `sizes` hold for
-  /// them. A range that ends where the function does something else ends there in the graph too.
+  /// too, which may be beyond the ends of ranges but are in those of the graph: then `sizes` hold
+  /// for them. A range that ends where the function does something else ends there in the graph
+  /// too.
   [[nodiscard]] bool widen(ir::Graph& graph, const Tensors& inputs, SymbolicSizes* sizes);
 
   /// How many traces were made.
@@ -57,6 +62,7 @@ class FunctionSampler {
   autograd_dispatch::Plan plan_;
   std::string plan_bytes_;
   autograd_dispatch::TraceOptions options_;
+  const IntegerHistory* history_;
   int traces_ = 0;
 };
 

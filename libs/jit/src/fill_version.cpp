@@ -67,6 +67,49 @@ autograd_dispatch::TraceOptions Function::State::trace_options() const {
           .allow_uninitialized = options.allow_uninitialized};
 }
 
+const IntegerHistory* Function::State::known_integers() const {
+  return integers == 0 || options.dynamic ? nullptr : &history_;
+}
+
+std::shared_ptr<VisitedSizes> Function::State::visits_of(const Version& version,
+                                                         const Tensors& inputs) const {
+  if (!version.sizes || options.verify_new_sizes == VerifySizes::kNever) {
+    return nullptr;
+  }
+  bool varies = options.verify_new_sizes == VerifySizes::kAll;
+  for (std::size_t i = inputs.size() - integers; i < inputs.size(); ++i) {
+    varies = varies || version.sizes->mentions(i);
+  }
+  if (!varies) {
+    return nullptr;
+  }
+  auto visited =
+      std::make_shared<VisitedSizes>(options.verify_new_sizes == VerifySizes::kAll ? 0 : integers);
+  visited->add(inputs, true);
+  return visited;
+}
+
+bool Function::State::is_confirmed(const Version& version, const Tensors& inputs) {
+  if (!visits_of(version, inputs)) {
+    return true;
+  }
+  if (!version.graph) {
+    return false;
+  }
+  const Stopwatch watch;
+  FunctionSampler sampler(function,
+                          inputs,
+                          version.captured,
+                          version.function->plan(),
+                          trace_options(),
+                          known_integers());
+  ir::Graph graph = *version.graph;
+  SymbolicSizes sizes = *version.sizes;
+  const bool is_same = sampler.widen(graph, inputs, &sizes);
+  note_traces(sampler, watch);
+  return is_same;
+}
+
 bool Function::State::may_vary() const {
   return options.automatic_dynamic || options.dynamic || !options.dynamic_dims.empty();
 }
@@ -74,8 +117,9 @@ bool Function::State::may_vary() const {
 void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs) {
   const Versions family = in_other_sizes(inputs, version.thread);
   constexpr int kMaxRefusals = 3;
-  const auto refusals = std::ranges::count_if(
-      family, [](const VersionPtr& other) { return !other->sizes && !other->remarks.empty(); });
+  const auto refusals = std::ranges::count_if(family, [&](const VersionPtr& other) {
+    return !other->sizes && !other->remarks.empty() && has_integers_of(*other, inputs);
+  });
   if (refusals >= kMaxRefusals) {
     version.remarks = family.back()->remarks;
     return;
@@ -86,7 +130,8 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   }
   exporter::DynamicShapes shapes;
   try {
-    shapes = dynamic_shapes(options, inputs, seen);
+    shapes = dynamic_shapes(options, inputs, seen, known_integers());
+    history_.note_attempt();
   } catch (const Error& error) {
     if (versions_->empty()) {
       throw;  // The first call is what a declaration has to fit.
@@ -102,7 +147,8 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   }
   const Stopwatch watch;
   const SlowNotice notice("tracing a function at several sizes");
-  FunctionSampler sampler(function, inputs, traced.captured, traced.plan, trace_options());
+  FunctionSampler sampler(
+      function, inputs, traced.captured, traced.plan, trace_options(), known_integers());
   version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
   if (version.sizes) {
     version.graph = std::make_shared<const ir::Graph>(traced.graph);
@@ -174,6 +220,9 @@ void Function::State::fill_from_trace(Version& version,
     if (names) {
       record->add_key(*own_key, *names, sizes);
     }
+    if (visits_of(version, inputs)) {
+      record->set_graph(*version.graph);
+    }
   }
   version.function = autograd_dispatch::dispatch(
       std::move(traced),
@@ -201,11 +250,16 @@ std::optional<Tensors> Function::State::fill(Version& version,
       found = look_up(shape_agnostic_key(options, inputs, version.thread, module.get()), inputs);
     }
     if (found) {
-      version.origin = "found in the cache";
-      version.set_captured(std::move(found->captured));
-      version.function = std::move(found->function);
-      version.sizes = std::move(found->sizes);
-      return std::nullopt;
+      Version cached = version;
+      cached.origin = "found in the cache";
+      cached.set_captured(std::move(found->captured));
+      cached.function = std::move(found->function);
+      cached.sizes = std::move(found->sizes);
+      cached.graph = std::move(found->graph);
+      if (is_confirmed(cached, inputs)) {
+        version = std::move(cached);
+        return std::nullopt;
+      }
     }
   }
   try {

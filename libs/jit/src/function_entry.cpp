@@ -9,6 +9,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "kiln/ir/canonical.hpp"
+#include "kiln/ir/json.hpp"
 #include "kiln/jit/cache_use.hpp"
 #include "kiln/jit/model_library.hpp"
 #include "module_state.hpp"
@@ -61,6 +62,7 @@ std::string relations_of(const Plan& plan) {
   return to_bytes(relations);
 }
 
+constexpr const char* kTraced = "traced.json";
 constexpr std::string_view kSizes = "sizes ";
 constexpr std::string_view kFixedInput = "input ";
 
@@ -187,8 +189,12 @@ CachedFunction load_function(const Entry& entry, Tensors captured, const Compile
   CachedFunction found{.function = {},
                        .captured = std::move(captured),
                        .sizes = FunctionGuards(entry.guards).sizes,
+                       .graph = nullptr,
                        .graphs = {},
                        .entry = entry};
+  if (const auto traced = entry.blobs.find(kTraced); traced != entry.blobs.end()) {
+    found.graph = std::make_shared<const ir::Graph>(ir::from_json(traced->second));
+  }
   std::vector<autograd_dispatch::CompiledGraph> loaded;
   for (const std::string& name : graph_names(plan)) {
     GraphReport report;
@@ -330,6 +336,11 @@ void FunctionEntryBuilder::set_plan(const Plan& plan) {
   save_if_complete();
 }
 
+void FunctionEntryBuilder::set_graph(const ir::Graph& traced) {
+  const std::lock_guard lock(mutex_);
+  traced_ = ir::to_json(traced);
+}
+
 void FunctionEntryBuilder::save_if_complete() {
   if (!plan_ || graphs_.size() != graph_names(*plan_).size()) {
     return;
@@ -338,6 +349,9 @@ void FunctionEntryBuilder::save_if_complete() {
     Entry entry{.guards = guards_of_function(graphs_, *plan_, captured) + sizes,
                 .blobs = {{"name", "function"}, {"plan", to_bytes(*plan_)}},
                 .files = {}};
+    if (!traced_.empty()) {
+      entry.blobs.emplace(kTraced, traced_);
+    }
     for (const auto& [name, graph] : graphs_) {
       add_part(entry, name, graph);
     }

@@ -53,7 +53,8 @@ using Tensors = std::vector<at::Tensor>;
 struct CachedFunction {
   autograd_dispatch::CompiledFunction function;
   Tensors captured;
-  std::optional<SymbolicSizes> sizes;  ///< Nothing: it is for the sizes of the call.
+  std::optional<SymbolicSizes> sizes;      ///< Nothing: it is for the sizes of the call.
+  std::shared_ptr<const ir::Graph> graph;  ///< What was traced, if the entry has it.
   std::vector<GraphReport> graphs;
   autograd_cache::Entry entry;
 };
@@ -90,6 +91,9 @@ class FunctionEntryBuilder {
   /// What became of the graph `name`: "inference", "forward", "backward".
   void add_graph(const std::string& name, autograd_cache::Entry entry);
   void set_plan(const autograd_dispatch::Plan& plan);
+  /// Keeps the trace too, to be compared with the program in another process. Called before the
+  /// plan is set.
+  void set_graph(const ir::Graph& traced);
 
  private:
   struct SaveAs {
@@ -105,6 +109,7 @@ class FunctionEntryBuilder {
   std::vector<SaveAs> keys_;
   std::map<std::string, autograd_cache::Entry> graphs_;
   std::optional<autograd_dispatch::Plan> plan_;
+  std::string traced_;  // As JSON; empty: not kept.
 };
 
 }  // namespace kiln

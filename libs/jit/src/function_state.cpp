@@ -22,7 +22,8 @@ Function::State::State(TensorFunction fn,
       budget(std::move(counted_by)),
       reason(std::move(why)),
       integers(integers_at_end),
-      context(std::make_shared<CompileContext>(std::move(given))) {}
+      context(std::make_shared<CompileContext>(std::move(given))),
+      history_(integers_at_end) {}
 
 std::shared_ptr<const Function::State::Versions> Function::State::current_versions() const {
   const std::shared_lock lock(versions_lock_);
@@ -68,36 +69,78 @@ InputNames Function::State::names_for(const Version& version) const {
 
 Function::State::VersionPtr Function::State::obtain(const Tensors& inputs,
                                                     const ThreadGuard& now,
-                                                    std::optional<Tensors>& outputs) {
+                                                    std::optional<Tensors>& outputs,
+                                                    bool may_wait) {
   const std::lock_guard lock(compile_lock_);
+  const bool has_new_integers = history_.add(inputs);
   VersionPtr version = find(inputs, now);
   if (!version) {
     version = widen(inputs, now);
   }
+  if (!version && may_wait && has_new_integers && waits_for_more_integers(inputs, now)) {
+    KILN_LOG(kDebug, "kiln", "running eagerly: too few values of its integers are known");
+    return nullptr;
+  }
   return version ? version : compile(inputs, now, outputs);
+}
+
+bool Function::State::waits_for_more_integers(const Tensors& inputs, const ThreadGuard& now) const {
+  if (known_integers() == nullptr || !options.automatic_dynamic || history_.can_any_vary()) {
+    return false;
+  }
+  const Versions family = in_other_sizes(inputs, now);
+  return !family.empty() && std::ranges::none_of(family, [&](const VersionPtr& version) {
+    return has_integers_of(*version, inputs);
+  });
+}
+
+bool Function::State::has_integers_of(const Version& version, const Tensors& inputs) const {
+  for (std::size_t i = inputs.size() - integers; i < inputs.size(); ++i) {
+    if (!version.inputs[i].holds(inputs[i])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const ThreadGuard& now) {
   for (const VersionPtr& version : in_other_sizes(inputs, now)) {
-    if (!version->sizes || !version->graph) {
+    if (!version->sizes || !version->graph || !version->resembles_but_for_symbols(inputs, now)) {
+      continue;
+    }
+    const bool is_inside = version->sizes->holds(inputs);
+    // Each is compared once.
+    if (is_inside
+            ? !version->visited || version->visited->find(inputs) != VisitedSizes::Result::kUnknown
+            : !version->may_grow) {
       continue;
     }
     const Stopwatch watch;
-    FunctionSampler sampler(
-        function, inputs, version->captured, version->function->plan(), trace_options());
+    FunctionSampler sampler(function,
+                            inputs,
+                            version->captured,
+                            version->function->plan(),
+                            trace_options(),
+                            known_integers());
     Version wider = *version;
     ir::Graph graph = *version->graph;
-    if (sampler.widen(graph, inputs, &*wider.sizes) && wider.holds(inputs, now)) {
+    const bool is_same = sampler.widen(graph, inputs, &*wider.sizes);
+    note_traces(sampler, watch);
+    if (version->visited && (is_same || is_inside)) {
+      version->visited->add(inputs, is_same);
+    }
+    if (is_same && wider.holds(inputs, now)) {
+      if (is_inside) {
+        return version;
+      }
       KILN_LOG(kInfo, "kiln", "extended the size range of a compiled version");
       wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
-      note_traces(sampler, watch);
       return replace(version, std::move(wider));
     }
-    if (sampler.traces() > 0) {
+    if (!is_inside && sampler.traces() > 0) {
       // Do not try again at every call.
-      note_traces(sampler, watch);
       Version closed = *version;
-      closed.graph = nullptr;
+      closed.may_grow = false;
       replace(version, std::move(closed));
     }
   }
@@ -132,6 +175,7 @@ Function::State::VersionPtr Function::State::make_version(const Tensors& inputs,
     KILN_LOG(kInfo, "kiln", "recompiling, version " << budget->used() << ": " << made.reason);
   }
   outputs = fill(made, inputs);
+  made.visited = visits_of(made, inputs);
   auto version = std::make_shared<const Version>(std::move(made));
   auto all = std::make_shared<Versions>(*versions_);
   all->push_back(version);
@@ -189,7 +233,7 @@ Tensors Function::State::call(const Tensors& inputs) {
     }
   }
   std::optional<Tensors> outputs;
-  const VersionPtr version = obtain(inputs, now, outputs);
+  const VersionPtr version = obtain(inputs, now, outputs, /*may_wait=*/true);
   if (version && version->retraces) {
     static_cast<void>(version->retraces->count_call());  // The call it was just made from.
   }
@@ -210,7 +254,7 @@ void Function::State::prepare(const Tensors& example) {
     device = module->parameters()[0].device();
   }
   std::optional<Tensors> outputs;
-  obtain(with_memory(example, device), ThreadGuard::now(), outputs);
+  obtain(with_memory(example, device), ThreadGuard::now(), outputs, /*may_wait=*/false);
 }
 
 }  // namespace kiln

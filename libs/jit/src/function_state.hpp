@@ -14,6 +14,7 @@
 #include "compile_context.hpp"
 #include "dynamic_function.hpp"
 #include "function_entry.hpp"
+#include "integer_history.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/jit/function.hpp"
 #include "kiln/jit/stopwatch.hpp"
@@ -54,15 +55,23 @@ struct Function::State {
   [[nodiscard]] VersionPtr find(const Tensors& inputs, const ThreadGuard& now) const;
   // Versions for calls that differ from this one in the sizes of inputs.
   [[nodiscard]] Versions in_other_sizes(const Tensors& inputs, const ThreadGuard& now) const;
+  // Whether a version was made for a call with these integers.
+  [[nodiscard]] bool has_integers_of(const Version& version, const Tensors& inputs) const;
   // What messages call the inputs of a version.
   [[nodiscard]] InputNames names_for(const Version& version) const;
   // Why a version for this call is not the first one; empty if it is.
   [[nodiscard]] std::string reason_for(const Tensors& inputs, const ThreadGuard& now) const;
   // The version for a call, compiled if it must be; null if there is none and may be none.
   // `outputs` is set if compiling gave them too.
-  VersionPtr obtain(const Tensors& inputs, const ThreadGuard& now, std::optional<Tensors>& outputs);
-  // A version for a range that this call lies beyond, if a trace says that it holds here too. It is
-  // not compiled again.
+  VersionPtr obtain(const Tensors& inputs,
+                    const ThreadGuard& now,
+                    std::optional<Tensors>& outputs,
+                    bool may_wait);
+  // Whether a call, the first with its integers, runs as it is: a version for these alone would be
+  // one for each of them, and too few are known for one that serves all.
+  [[nodiscard]] bool waits_for_more_integers(const Tensors& inputs, const ThreadGuard& now) const;
+  // A version for a range that this call lies beyond, or in which it was not visited, if a trace
+  // says that it holds here too. It is not compiled again.
   VersionPtr widen(const Tensors& inputs, const ThreadGuard& now);
   // Makes a version for calls like this one, if the budget allows it.
   VersionPtr compile(const Tensors& inputs,
@@ -111,6 +120,14 @@ struct Function::State {
   // Makes the trace of a call one for a range of sizes, where that is wanted and can be had.
   void let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs);
   [[nodiscard]] bool may_vary() const;
+  // What a function may be traced with; null: any integers.
+  [[nodiscard]] const IntegerHistory* known_integers() const;
+  // The calls of a version for a range that a trace confirms, of which this is one; null if it is
+  // for all.
+  [[nodiscard]] std::shared_ptr<VisitedSizes> visits_of(const Version& version,
+                                                        const Tensors& inputs) const;
+  // Whether a version from the cache, with its graph, is what the function does for this call.
+  bool is_confirmed(const Version& version, const Tensors& inputs);
   std::pair<ir::Graph, ir::Graph> partition(const ir::Graph& joint);
   // From the cache, if it is there. `captured` is what a trace found.
   std::optional<CachedFunction> look_up(const autograd_cache::Key& key,
@@ -124,6 +141,7 @@ struct Function::State {
   std::shared_ptr<const Versions> versions_ = std::make_shared<const Versions>();
   // One trace at a time: a second caller most likely wants the same version.
   std::mutex compile_lock_;
+  IntegerHistory history_;  // Guarded by it.
   std::atomic<bool> has_warned_of_change_ = false;
   std::atomic<bool> has_warned_of_failed_trace_ = false;
 };

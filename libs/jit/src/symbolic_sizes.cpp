@@ -261,6 +261,14 @@ ir::Bindings SymbolicSizes::values(const std::vector<at::Tensor>& arguments) con
   return values;
 }
 
+std::string SymbolicSizes::values_text(const std::vector<at::Tensor>& arguments) const {
+  std::string text;
+  for (const auto& [name, value] : values(arguments)) {
+    text += (text.empty() ? "'" : ", '") + name + "' = " + std::to_string(value);
+  }
+  return text;
+}
+
 ir::Ranges SymbolicSizes::ranges() const {
   ir::Ranges ranges;
   for (const Symbol& symbol : symbols_) {

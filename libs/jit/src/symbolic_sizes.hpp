@@ -53,6 +53,8 @@ class SymbolicSizes {
 
   /// The values that symbols have for arguments that it holds for.
   [[nodiscard]] ir::Bindings values(const std::vector<at::Tensor>& arguments) const;
+  /// The same as text: "'s0' = 20".
+  [[nodiscard]] std::string values_text(const std::vector<at::Tensor>& arguments) const;
   [[nodiscard]] ir::Ranges ranges() const;
   void set_ranges(const ir::Ranges& ranges);  ///< Of the same symbols.
 

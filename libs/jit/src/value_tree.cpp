@@ -6,6 +6,7 @@
 #include <ATen/core/jit_type.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kiln/base/error.hpp"
 #include "kiln/export/flat_value.hpp"
@@ -127,7 +128,18 @@ void for_each_leaf(json& structure, const std::function<void(json&)>& visit) {
   }
 }
 
+// JSON has no number for it: an archive names it.
+bool is_same_special_float(double value, const json& constant) {
+  return constant == "NaN"         ? std::isnan(value)
+         : constant == "Infinity"  ? value > 0 && std::isinf(value)
+         : constant == "-Infinity" ? value < 0 && std::isinf(value)
+                                   : false;
+}
+
 bool is_same_constant(const c10::IValue& value, const json& constant) {
+  if (value.isDouble() && constant.is_string()) {
+    return is_same_special_float(value.toDouble(), constant);
+  }
   const c10::IValue fixed = value_of(constant);
   if (value.isScalar() && fixed.isScalar() && !value.isBool() && !fixed.isBool()) {
     const at::Scalar given = value.toScalar();

@@ -39,7 +39,21 @@ bool Version::resembles(const Tensors& arguments, const ThreadGuard& now) const 
       return false;
     }
   }
-  return (!sizes || sizes->holds(arguments)) && resembles_but_for_inputs(arguments, now);
+  return (!sizes || (sizes->holds(arguments) && was_visited(arguments))) &&
+         resembles_but_for_inputs(arguments, now);
+}
+
+bool Version::resembles_but_for_symbols(const Tensors& arguments, const ThreadGuard& now) const {
+  if (!resembles_but_for_inputs(arguments, now)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!(is_symbolic(i) ? inputs[i].holds_in_other_sizes(arguments[i])
+                         : inputs[i].holds(arguments[i]))) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool Version::resembles_in_other_sizes(const Tensors& arguments, const ThreadGuard& now) const {
@@ -100,6 +114,9 @@ std::string Version::mismatch(const Tensors& arguments,
   if (sizes) {
     if (std::string text = sizes->difference(arguments, names); !text.empty()) {
       return text;
+    }
+    if (!was_visited(arguments)) {
+      return "the function does something else for " + sizes->values_text(arguments);
     }
   }
   for (std::size_t i = 0; i < captured.size(); ++i) {

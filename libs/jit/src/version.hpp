@@ -15,6 +15,7 @@
 #include "retrace_schedule.hpp"
 #include "symbolic_sizes.hpp"
 #include "traced_program.hpp"
+#include "visited_sizes.hpp"
 
 namespace kiln {
 
@@ -32,6 +33,9 @@ struct Version {
   /// Whether all of that holds but for sizes and strides of arguments of the same ranks.
   [[nodiscard]] bool resembles_in_other_sizes(const Tensors& arguments,
                                               const ThreadGuard& now) const;
+  /// Whether that is so of the arguments that mention symbols alone, and the others are the same.
+  [[nodiscard]] bool resembles_but_for_symbols(const Tensors& arguments,
+                                               const ThreadGuard& now) const;
   /// Whether it is the one for a call.
   [[nodiscard]] bool holds(const Tensors& arguments, const ThreadGuard& now) const;
 
@@ -52,8 +56,13 @@ struct Version {
   std::vector<TensorGuard> inputs, captured_guards;
   /// Of inputs that mention symbols, which `inputs` are then an example of.
   std::optional<SymbolicSizes> sizes;
-  /// What was compiled for them; null if that is not known, or their ranges cannot be larger.
+  /// What was compiled for them; null if that is not known.
   std::shared_ptr<const ir::Graph> graph;
+  /// Whether a trace beyond their ranges may show that it holds there too.
+  bool may_grow = true;
+  /// The calls for which a trace has shown that it is what the function does; null if it is for all
+  /// sizes in their ranges.
+  std::shared_ptr<VisitedSizes> visited;
   /// Sizes that do not vary though that was wanted, or vary less, and why.
   std::vector<std::string> remarks;
   const torch::nn::Module* module;
@@ -73,6 +82,9 @@ struct Version {
                                               const ThreadGuard& now) const;
   [[nodiscard]] bool is_symbolic(std::size_t input) const {
     return sizes && sizes->mentions(input);
+  }
+  [[nodiscard]] bool was_visited(const Tensors& arguments) const {
+    return !visited || visited->find(arguments) == VisitedSizes::Result::kSame;
   }
   // The number that an input stands for.
   [[nodiscard]] std::string integer_text(std::size_t input) const;

@@ -128,6 +128,27 @@ TEST_CASE("integers that vary are passed on, and what was fixed has to be the sa
   CHECK_THROWS_WITH(flat({x, 5, 7, {}, false}), contains("argument 4 must be"));
 }
 
+TEST_CASE("a constant that JSON has no number for is compared too", "[kiln][structured]") {
+  const std::string arguments = node("tuple", "null", {kLeaf, kLeaf, kLeaf, kLeaf});
+  const std::string call = node("tuple", "null", {arguments, node("dict", "[]", {})});
+  const std::string written = spec_with_numbers("[1, " + call + "]",
+                                                {{.constant = "\"Infinity\""},
+                                                 {.constant = "\"-Infinity\""},
+                                                 {.constant = "\"NaN\""},
+                                                 {.tensor = 0}},
+                                                {});
+  const json spec = json::parse(written).at(1);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double nan = std::nan("");
+  const torch::Tensor x = torch::ones({2});
+  const auto flat = [&](const Values& values) { return flatten_arguments(spec, values, {}); };
+
+  CHECK(flat({kInfinity, -kInfinity, nan, x}).size() == 1);
+  CHECK_THROWS_WITH(flat({-kInfinity, -kInfinity, nan, x}), contains("argument 0 must be"));
+  CHECK_THROWS_WITH(flat({kInfinity, kInfinity, nan, x}), contains("argument 1 must be"));
+  CHECK_THROWS_WITH(flat({kInfinity, -kInfinity, 1.0, x}), contains("argument 2 must be"));
+}
+
 TEST_CASE("a function of lists, dictionaries and numbers is compiled for each way they are nested",
           "[kiln][structured]") {
   CompileOptions options;

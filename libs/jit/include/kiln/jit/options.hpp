@@ -39,6 +39,14 @@ enum class OnChange {
   kThrow,      ///< They throw `Error` with `kInvalidArgument`, saying what changed.
 };
 
+/// Which calls of a version for a range of sizes are compared with a trace of the function when
+/// their sizes are new.
+enum class VerifySizes {
+  kNever,     ///< Those that were sampled stand for the whole range.
+  kIntegers,  ///< Calls with integers that are new, if these vary.
+  kAll,       ///< Calls with sizes that are new, too.
+};
+
 /// Options of `compile` and `aot_compile`. Start with the defaults.
 struct CompileOptions {
   /// Names the function and its version: one that was compiled before is then found without a
@@ -74,12 +82,17 @@ struct CompileOptions {
   /// `dynamic_dims`.
   std::vector<std::string> input_names = {};
   /// When a function is called with other sizes than before, trace it at several, make symbols of
-  /// those that changed, and compile a version for their whole range (docs/dynamic-shapes.md).
+  /// those that changed, and compile a version for their whole range (docs/dynamic-shapes.md). So
+  /// are integers among the arguments, which are only ever traced between values of calls.
   bool automatic_dynamic = true;
+  /// The calls of a version for a range that are traced before they are served, without being
+  /// compiled: a program may branch on sizes that no trace has visited.
+  VerifySizes verify_new_sizes = VerifySizes::kIntegers;
   /// Sizes of a function's inputs that are symbols from the first call on.
   std::vector<exporter::DynamicDim> dynamic_dims = {};
-  /// All sizes of a function's inputs are symbols from the first call on, equal ones the same, but
-  /// for sizes of 0 and 1.
+  /// All sizes of a function's inputs, and its integers, are symbols from the first call on, equal
+  /// ones the same, but for sizes of 0 and 1. The function is then traced with integers that nobody
+  /// has called it with.
   bool dynamic = false;
   /// Where a function cannot be compiled, run it as it is instead of throwing.
   bool fallback_to_eager = false;

@@ -39,10 +39,10 @@ void prepare(const autograd_dispatch::FlatFunction& function,
 /// and types with `ValueTraits`. Copies share what they compiled; callable from many threads.
 ///
 /// What is not a tensor is guarded by its value: another number is another version, of which there
-/// may be `CompileOptions::max_versions`. But integers from 0 to 2^31 - 1 vary as sizes do: a
-/// second value makes a symbol (`CompileOptions::automatic_dynamic`). A default argument may be
-/// left out where the type of `F` keeps it, as a module's forward and a lambda do, and a function
-/// does not.
+/// may be `CompileOptions::max_versions`. But integers from 0 to 2^31 - 1 vary as sizes do, once
+/// calls had a dozen values to choose from; a new one is traced before it is served
+/// (`CompileOptions::automatic_dynamic`, `verify_new_sizes`). A default argument may be left out
+/// where the type of `F` keeps it, as a module's forward and a lambda do, and a function does not.
 template <class F>
 class TypedFunction : public autograd_dispatch::TypedFunction<F> {
  public:

@@ -1,0 +1,55 @@
+#include "integer_history.hpp"
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+// As many as the tracer needs to find an expression and to confirm it.
+constexpr std::int64_t kFewestValues = 12;
+// A step counter has a new value in each call: what is kept of calls ends somewhere.
+constexpr std::size_t kMostCalls = 4096;
+
+}  // namespace
+
+bool IntegerHistory::add(const std::vector<at::Tensor>& inputs) {
+  std::vector<std::int64_t> integers;
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    integers.push_back(inputs[inputs.size() - spans_.size() + i].sizes().back());
+    ir::Range& range = spans_[i].range;
+    range.low = std::min(range.low, integers[i]);
+    range.high = std::max(range.high, integers[i]);
+  }
+  if (calls_.contains(integers)) {
+    return false;
+  }
+  if (calls_.size() < kMostCalls) {
+    calls_.insert(integers);
+  }
+  return true;
+}
+
+bool IntegerHistory::can_vary(std::size_t i) const {
+  const Span& span = spans_[i];
+  const std::int64_t values = span.range.high - span.range.low + 1;  // None before the first call.
+  return values >= kFewestValues && values >= 2 * span.tried;
+}
+
+bool IntegerHistory::can_any_vary() const {
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    if (can_vary(i)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void IntegerHistory::note_attempt() {
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    if (can_vary(i)) {
+      spans_[i].tried = spans_[i].range.high - spans_[i].range.low + 1;
+    }
+  }
+}
+
+}  // namespace kiln
