@@ -8,6 +8,7 @@ Needs torch. Every test is a function.
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -89,9 +90,18 @@ def test_inputs_that_a_program_writes_are_compared(folder):
     assert json.loads(found.stdout)["outputs_checked"] == 2, found.stdout
 
 
+def has_panels():
+    """Whether Kiln packs weights for this machine: on AArch64 and with AVX-512."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+    return platform.machine() == "aarch64" or {"avx512f", "avx512vl", "avx512bw"} <= set(flags)
+
+
 def test_packed_weights_are_interpreted(folder):
     with torch.no_grad():
         dump = dump_of(folder, Packed().eval(), torch.randn(4, 8, 9, 9))
+    if has_panels():
+        graph = (dump / "source" / "graph.kir").read_text()
+        assert "= kiln.packed_mm.default(" in graph and "= kiln.packed_convolution.default(" in graph, graph
     found = kiln("bisect", dump, "--json", folder=folder)
     assert found.returncode == 0, found.stdout + found.stderr
     assert json.loads(found.stdout)["outputs_checked"] == 1, found.stdout

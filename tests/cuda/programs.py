@@ -93,6 +93,12 @@ class Attention(nn.Module):
         return x + self.out(y.transpose(1, 2).reshape(batch, length, width))
 
 
+def scatters(x, n):
+    """Sums in which several updates come to one element."""
+    return (x.index_add(0, n, torch.ones(30, 8)), x.scatter_add(0, n[:, None].expand(-1, 8), x[:30] * 2),
+            x.index_put((n,), x[:30], accumulate=True))
+
+
 class Varying:
     """Inputs as a function of a size, and which dimensions vary with it."""
 
@@ -142,7 +148,8 @@ PROGRAMS = {
     "shapes": lambda: (Function(lambda x: (torch.cat([x, x.flip(0)], 1), x.roll(3, 1), F.pad(x, (1, 2, 3, 0)), x.unfold(1, 4, 3), torch.stack([x, x * 2]), x.repeat(2, 1).tril(2))), (r(12, 31),)),
     "slices": lambda: (Function(lambda x: (x[1:, ::2] + x[:-1, 1::2], x[..., None] * x[:, None], x.split(5, 1))), (r(9, 20),)),
     "gathers": lambda: (Function(lambda x, n: (x[n], x.gather(0, n[:, None].expand(-1, 8)), x.index_select(1, n % 8), x.take(n))), (r(50, 8), i(50, 30))),
-    "scatters": lambda: (Function(lambda x, n: (x.index_add(0, n, torch.ones(30, 8)), x.scatter_add(0, n[:, None].expand(-1, 8), x[:30] * 2), x.index_put((n,), x[:30], accumulate=True))), (r(50, 8), i(50, 30))),
+    "scatters": lambda: (Function(scatters), (r(50, 8), i(50, 30))),
+    "scatters_deterministic": lambda: (Function(scatters), (r(50, 8), i(50, 30))),
     "scatters_once": lambda: (Function(lambda x: (x.scatter(1, torch.arange(7).flip(0).expand(50, 7), x[:, :7] * 3), x.index_copy(0, torch.tensor([4, 1]), x[:2]))), (r(50, 8),)),
     "embedding": lambda: (nn.Sequential(nn.Embedding(100, 48), nn.LayerNorm(48), nn.Linear(48, 5)), (i(100, 4, 9),)),
     "orders": lambda: (Function(lambda x: (*x.sort(1), *x.topk(3, 0), x.median())), (r(20, 33),)),

@@ -64,8 +64,8 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   } else {
     throw Error(ErrorCode::kInvalidArgument,
                 "there is no option '" + name +
-                    "'; known are isa, arch, check_inputs, check_indices, deterministic, profile, winograd "
-                    "and identity");
+                    "'; known are isa, arch, check_inputs, check_indices, deterministic, profile, "
+                    "winograd and identity");
   }
 }
 
@@ -136,7 +136,8 @@ void add_compile(CLI::App& app, Session& session) {
   command->add_option(
       "--option",
       arguments->options,
-      "name=value: isa, arch, check_inputs, check_indices, deterministic, profile, winograd, identity");
+      "name=value: isa, arch, check_inputs, check_indices, deterministic, profile, winograd, "
+      "identity");
   command->add_option("--keep-source",
                       arguments->keep_source,
                       "Folder for the generated source; the cache is left aside");

@@ -15,8 +15,8 @@ using testing::KernelCase;
 using testing::KernelResult;
 using testing::run_cuda_cases;
 
-void check(const std::vector<KernelCase>& cases) {
-  const std::vector<KernelResult> results = run_cuda_cases(cases);
+std::vector<KernelResult> check(const std::vector<KernelCase>& cases) {
+  std::vector<KernelResult> results = run_cuda_cases(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO(cases[i].text);
     for (const KernelSource& kernel : results[i].kernels()) {
@@ -24,6 +24,7 @@ void check(const std::vector<KernelCase>& cases) {
     }
     CHECK(results[i].mismatch == "");
   }
+  return results;
 }
 
 TEST_CASE("rows of every length are reduced by warps and blocks", "[codegen][cuda]") {
@@ -256,7 +257,9 @@ TEST_CASE("tiles that are whole and tiles that are not", "[codegen][cuda]") {
            type == "f32" ? 1e-5 : 1e-2});
     }
   }
-  check(cases);
+  for (const KernelResult& result : check(cases)) {
+    CHECK_THAT(result.kernels()[0].source, contains("tile0["));
+  }
 }
 
 TEST_CASE("a CUDA kernel that meets an index out of range says so", "[codegen][cuda]") {

@@ -149,7 +149,8 @@ class Backend {
   [[nodiscard]] virtual std::optional<LibraryMatch> match(const MatchContext& context,
                                                           const ir::Node& node) const = 0;
 
-  /// Whether loops of this device are better than libtorch's kernel for `node`, if it has a lowering.
+  /// Whether loops of this device are better than libtorch's kernel for `node`, if it has a
+  /// lowering.
   [[nodiscard]] virtual bool wants_loops(const ir::Graph& /*graph*/,
                                          const ir::Node& /*node*/) const {
     return true;

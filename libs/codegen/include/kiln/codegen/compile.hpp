@@ -57,8 +57,10 @@ struct Options {
   /// An index that is out of range on a GPU is an error of the very run, which waits for the
   /// device; else it is one of the next run.
   bool check_indices_now = false;
-  /// On a GPU, what would add up by atomics, whose order differs from run to run, is libtorch's. It
-  /// asks for deterministic algorithms itself (`at::globalContext()`).
+  /// On a GPU, kernels have the same result in every run. Scatters, which are atomic otherwise, are
+  /// libtorch's. Whatever libtorch runs is deterministic only where the host asks it to be, before
+  /// the run: `at::globalContext().setDeterministicAlgorithms(true, false)`. Neither a library nor
+  /// what loads it does.
   bool deterministic = false;
   bool check_inputs = true;  ///< At each call, against what was compiled.
   /// Parameters, buffers and constants of the graph are baked in (their bytes in `constants`, in

@@ -114,7 +114,7 @@ std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
 bool CudaBackend::wants_loops(const ir::Graph& graph, const ir::Node& node) const {
   const std::string_view target = node.target;
   if (target == "aten.cumsum.default" || target == "aten.cumprod.default") {
-    return has_fast_scan(graph, node);
+    return options_.deterministic || has_fast_scan(graph, node);
   }
   if (!is_scatter(target)) {
     return true;

@@ -11,8 +11,10 @@ namespace kiln::codegen {
 
 /// What a caller may decide about code for GPUs.
 struct CudaOptions {
-  std::string nvrtc = {};      ///< Tells the NVRTC that compiles from another.
-  bool deterministic = false;  ///< Every run has the same result, bit for bit.
+  std::string nvrtc = {};  ///< Tells the NVRTC that compiles from another.
+  /// Every kernel has the same result in every run, bit for bit. Scatters are libtorch's then,
+  /// which is deterministic where the host asks it to be.
+  bool deterministic = false;
 };
 
 class CudaBackend final : public Backend {
@@ -24,8 +26,9 @@ class CudaBackend final : public Backend {
   [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
   [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
                                                   const ir::Node& node) const override;
-  /// Libtorch's are running totals along few and long columns, and scatters if they are to be
-  /// deterministic or if it accumulates half types in float.
+  /// Libtorch's are scatters if they are to be deterministic or if it accumulates half types in
+  /// float, and running totals along few and long columns unless they are to be deterministic:
+  /// libtorch refuses sums of floats then.
   [[nodiscard]] bool wants_loops(const ir::Graph& graph, const ir::Node& node) const override;
   [[nodiscard]] FusionLimits fusion_limits() const override;
   /// One text serves all architectures; which of its images runs is decided on the device.

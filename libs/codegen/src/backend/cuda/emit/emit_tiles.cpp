@@ -14,7 +14,8 @@ bool NestEmitter::fills_tiles() const {
          nest_.extents[kInner].constant().value_or(kFew) >= kFew;
 }
 
-// The side of a square, so that those of all transposed loads fit in shared memory.
+// The side of a square, so that those of all transposed loads fit in shared memory. A smaller one
+// than 16 has fewer elements than a block has threads.
 int NestEmitter::choose_side() const {
   constexpr std::int64_t kSharedBytes = 48 << 10;
   std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
@@ -24,7 +25,7 @@ int NestEmitter::choose_side() const {
     bytes += ir::size_of(dtype);
   }
   int side = smallest < 4 ? 64 : 32;
-  while (side > 8 && bytes * side * (side + 1) > kSharedBytes) {
+  while (side > 16 && bytes * side * (side + 1) > kSharedBytes) {
     side /= 2;
   }
   return side;

@@ -216,8 +216,8 @@ static __device__ T reduce_column(T x) {
   return x;
 }
 
-// What stands before a thread's `sum` in a block of `width` threads, `carry` before all of them; and
-// then `carry` with the block's own.
+// What stands before a thread's `sum` in a block of `width` threads, `carry` before all of them;
+// and then `carry` with the block's own.
 template <class Combine, int width, class T>
 static __device__ T scan_block(T sum, T neutral, T& carry) {
   constexpr int warps = width / 32;
