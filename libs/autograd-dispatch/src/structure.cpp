@@ -8,7 +8,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kApart = "#";
+constexpr std::string_view kSymbolicInteger = "integer";
 
 Error unexpected(std::string_view wanted, std::string_view found) {
   return Error(ErrorCode::kInvalidArgument,
@@ -60,8 +60,8 @@ std::string_view StructureReader::next() {
   return word;
 }
 
-void StructureWriter::add_apart() {
-  add_word(kApart);
+void StructureWriter::add_symbolic_integer() {
+  add_word(kSymbolicInteger);
 }
 
 void StructureReader::expect_word(std::string_view word) {
@@ -72,7 +72,7 @@ void StructureReader::expect_word(std::string_view word) {
 
 std::int64_t StructureReader::read_integer() {
   const std::string_view word = next();
-  if (word != kApart) {
+  if (word != kSymbolicInteger) {
     return parse<std::int64_t>(word, "an integer");
   }
   if (integers_.empty()) {

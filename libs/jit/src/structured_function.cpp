@@ -13,11 +13,11 @@ using nlohmann::json;
 
 namespace {
 
-autograd_dispatch::Flat flatten_values(const Values& values, bool integers_apart) {
+autograd_dispatch::Flat flatten_values(const Values& values, bool integers_vary) {
   FlatValue flat = flatten(c10::ivalue::Tuple::create(values));
   std::vector<std::int64_t> integers;
-  if (integers_apart) {
-    integers = take_integers(flat.structure, autograd_dispatch::can_be_apart);
+  if (integers_vary) {
+    integers = take_integers(flat.structure, autograd_dispatch::integer_may_vary);
   }
   return {std::move(flat.tensors), {flat.structure.dump()}, std::move(integers)};
 }

@@ -55,7 +55,7 @@ class FlatFunction {
   };
 
   /// Compiles nothing yet. `function` is handed to programs. With `integers_vary`, calls have their
-  /// whole numbers apart from the structure where they can (`can_be_apart`), as sizes that the
+  /// whole numbers apart from the structure where they can (`integer_may_vary`), as sizes that the
   /// compiler may let vary.
   FlatFunction(std::shared_ptr<void> function, FunctionCompiler compiler, bool integers_vary);
 

@@ -25,7 +25,8 @@ class StructureWriter {
   void add_integer(std::int64_t value);     ///< Adds a whole number.
   void add_number(double value);            ///< Adds a number, exactly.
   void add_string(std::string_view value);  ///< Adds a string of any bytes.
-  void add_apart();  ///< Adds the place of a whole number that is kept apart from the structure.
+  void add_symbolic_integer();  ///< Adds the place of a whole number that is kept apart from the
+                                ///< structure.
 
   [[nodiscard]] Structure take() { return {std::move(text_)}; }  ///< What was written.
 

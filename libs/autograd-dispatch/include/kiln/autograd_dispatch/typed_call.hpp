@@ -40,8 +40,8 @@ struct TypedCall {
   /// Takes apart what was given for the parameters, and whole numbers from the structure if they
   /// are to be.
   template <class... Given>
-  static Flat flatten(bool integers_apart, const Given&... given) {
-    Flattener parts{.integers_apart = integers_apart};
+  static Flat flatten(bool integers_vary, const Given&... given) {
+    Flattener parts{.integers_vary = integers_vary};
     (parts.template add<std::remove_cvref_t<Parameters>>(given), ...);
     return {std::move(parts.tensors), parts.structure.take(), std::move(parts.integers)};
   }

@@ -41,7 +41,7 @@ struct Flat {
 
 /// Whether a whole number can be kept apart from the structure of the arguments that it is among,
 /// after `others` that are: what was compiled may then be for a range of such numbers.
-[[nodiscard]] constexpr bool can_be_apart(std::int64_t value, std::size_t others) {
+[[nodiscard]] constexpr bool integer_may_vary(std::int64_t value, std::size_t others) {
   constexpr std::int64_t kLargest = INT32_MAX;
   constexpr std::size_t kMost = 16;
   return value >= 0 && value <= kLargest && others < kMost;
@@ -99,7 +99,7 @@ void add_scalar(StructureWriter& structure, const at::Scalar& scalar);
 struct Flattener {
   Tensors tensors = {};
   StructureWriter structure = {};
-  bool integers_apart = false;  ///< Keep whole numbers apart, where that can be.
+  bool integers_vary = false;  ///< Keep whole numbers apart, where that can be.
   std::vector<std::int64_t> integers = {};
 
   template <class T>
@@ -147,8 +147,8 @@ struct Flattener {
   }
 
   void add_integer(std::int64_t value) {
-    if (integers_apart && can_be_apart(value, integers.size())) {
-      structure.add_apart();
+    if (integers_vary && integer_may_vary(value, integers.size())) {
+      structure.add_symbolic_integer();
       integers.push_back(value);
     } else {
       structure.add_integer(value);
