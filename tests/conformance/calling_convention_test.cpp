@@ -114,7 +114,7 @@ TEST_CASE("AD-14 test_module: gradients land in the module's own parameters", "[
 }
 
 TEST_CASE("AD-14 test_batchnorm: a module that trains and writes its buffers", "[conformance][C]") {
-  torch::nn::BatchNorm2d norm(4), twin(4);
+  torch::nn::BatchNorm2d norm(4), reference(4);
   const torch::Tensor scale = torch::rand({4}) + 0.5, shift = torch::randn({4});
   const torch::Tensor x = torch::randn({3, 4, 2, 2}) * 2 + 1, tangent = torch::randn({3, 4, 2, 2});
   const auto train = [&](torch::nn::BatchNorm2d& module, const TensorFunction& forward) {
@@ -136,7 +136,7 @@ TEST_CASE("AD-14 test_batchnorm: a module that trains and writes its buffers", "
                    module->running_var};
   };
   const Tensors expected =
-      train(twin, [&](const Tensors& in) { return Tensors{twin->forward(in[0])}; });
+      train(reference, [&](const Tensors& in) { return Tensors{reference->forward(in[0])}; });
   const TensorFunction forward = [&](const Tensors& in) { return Tensors{norm->forward(in[0])}; };
 
   for (const TensorFunction& compiled : {interpreted(forward), generated(forward)}) {

@@ -45,7 +45,7 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
-// The two halves one after the other, as a training step runs them: what the forward says of
+// The forward, then the backward, as a training step runs them: what the forward says of
 // written inputs is written before the backward starts, and only what is saved stays in memory.
 class Step {
  public:

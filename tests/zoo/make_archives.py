@@ -225,8 +225,8 @@ def write(directory, name, module, arguments, keywords, dynamic_shapes, decompos
         if decompose:
             program = program.run_decompositions()
         torch.export.save(program, directory / f"{name}.pt2")
-        twin = copy.deepcopy((module, arguments, keywords))
-        outputs, updates = updates_of(*twin, lambda: twin[0](*twin[1], **twin[2]))
+        copied = copy.deepcopy((module, arguments, keywords))
+        outputs, updates = updates_of(*copied, lambda: copied[0](*copied[1], **copied[2]))
     torch.save([outputs, updates], directory / f"{name}.outputs.pt")
 
 

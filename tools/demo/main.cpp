@@ -160,10 +160,11 @@ void copy_weights(const torch::nn::Module& from, torch::nn::Module& to) {
 // Just in time: the compiled function trains.
 Inference train(Transformer model, const std::filesystem::path& folder) {
   Inference result;
-  Transformer twin;
-  copy_weights(*model, *twin);
+  Transformer reference;
+  copy_weights(*model, *reference);
   const at::Tensor x = random_text(), y = random_text();
-  torch::optim::SGD optimizer(model->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
+  torch::optim::SGD optimizer(model->parameters(), 0.1),
+      reference_optimizer(reference->parameters(), 0.1);
   CompileOptions options;
   options.cache_directory = folder / "cache";
   const auto compiled_step = [&](const auto& function) {
@@ -171,7 +172,7 @@ Inference train(Transformer model, const std::filesystem::path& folder) {
   };
   const auto eager_step = [&] {
     return train_step(
-        [&](const at::Tensor& in) { return twin->forward(in); }, twin_optimizer, x, y);
+        [&](const at::Tensor& in) { return reference->forward(in); }, reference_optimizer, x, y);
   };
 
   std::cout << "Just in time: the module trains through the compiled function\n";
@@ -186,8 +187,8 @@ Inference train(Transformer model, const std::filesystem::path& folder) {
   std::printf("  %-34s %10.6f   eager %.6f\n", "loss after 11 steps", loss, expected);
   double difference = 0;
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-    difference =
-        std::max(difference, largest_difference(model->parameters()[i], twin->parameters()[i]));
+    difference = std::max(difference,
+                          largest_difference(model->parameters()[i], reference->parameters()[i]));
   }
   result.right = agree("largest difference of a weight", difference);
   const auto again = compile(model, options);

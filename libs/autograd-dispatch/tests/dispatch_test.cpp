@@ -165,10 +165,10 @@ TEST_CASE("an argument that the graph writes with an operator of libtorch counts
 TEST_CASE("AD-33 batch norm in training updates its statistics and trains",
           "[autograd-dispatch][dispatch]") {
   torch::nn::BatchNorm2d norm(3);
-  const torch::nn::BatchNorm2d twin(
+  const torch::nn::BatchNorm2d reference(
       std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(norm->clone()));
   const torch::Tensor x = torch::randn({4, 3, 5, 5});
-  auto expected = twin.ptr()->forward(x);
+  auto expected = reference.ptr()->forward(x);
   expected.square().sum().backward();
 
   const auto function = [&](const Tensors& in) { return Tensors{norm->forward(in[0])}; };
@@ -176,10 +176,10 @@ TEST_CASE("AD-33 batch norm in training updates its statistics and trains",
   output.square().sum().backward();
 
   CHECK(torch::allclose(output, expected, 1e-5, 1e-6));
-  CHECK(torch::allclose(norm->running_mean, twin->running_mean));
-  CHECK(torch::allclose(norm->running_var, twin->running_var));
+  CHECK(torch::allclose(norm->running_mean, reference->running_mean));
+  CHECK(torch::allclose(norm->running_var, reference->running_var));
   CHECK(norm->num_batches_tracked.item<std::int64_t>() == 1);
-  CHECK(torch::allclose(norm->weight.grad(), twin->weight.grad(), 1e-4, 1e-5));
+  CHECK(torch::allclose(norm->weight.grad(), reference->weight.grad(), 1e-4, 1e-5));
 }
 
 TEST_CASE("AD-112 outputs without gradient are marked so", "[autograd-dispatch][dispatch]") {

@@ -110,7 +110,7 @@ TEST_CASE("a trace on shadow inputs leaves inputs and captured buffers as they w
 TEST_CASE("a trace on shadow inputs reshapes what it made, and nothing that is the caller's",
           "[capture][record]") {
   const at::Tensor first = torch::randn({2, 3}), second = torch::randn({2, 3});
-  const auto turned = [&](const at::Tensor& tensor) {
+  const auto transposing = [&](const at::Tensor& tensor) {
     return [&](const Tensors& in) {
       const at::Tensor own = in[0] * first + second;
       own.t_();
@@ -118,9 +118,9 @@ TEST_CASE("a trace on shadow inputs reshapes what it made, and nothing that is t
     };
   };
 
-  CHECK(record(turned({}), {torch::randn({2, 3})}).captured.size() == 2);
+  CHECK(record(transposing({}), {torch::randn({2, 3})}).captured.size() == 2);
   for (const at::Tensor& captured : {first, second}) {
-    CHECK_THROWS_WITH(record(turned(captured), {torch::randn({2, 3})}),
+    CHECK_THROWS_WITH(record(transposing(captured), {torch::randn({2, 3})}),
                       contains("Can't call metadata mutations on a captured tensor: aten.t_"));
     CHECK(captured.sizes() == at::IntArrayRef({2, 3}));
   }

@@ -84,7 +84,7 @@ TEST_CASE("a loop is cut where a concatenation or padding changes", "[codegen][k
     INFO(cases[i].text);
     CHECK(results[i].mismatch == "");
     REQUIRE(kernel_count(results[i].schedule) == 1);
-    const bool gathers = results[i].kernels()[0].source.find("load_at(in") != std::string::npos;
+    const bool gathers = results[i].kernels()[0].source.find("gather(in") != std::string::npos;
     CHECK(gathers == (i + 1 == results.size()));
   }
 }
@@ -116,7 +116,7 @@ TEST_CASE("a concatenation of many is a kernel if its loop can be cut", "[codege
   const std::vector<KernelResult> results = run_cases({cases[0], cases[1]});
   for (const KernelResult& result : results) {
     CHECK(result.mismatch == "");
-    CHECK(result.kernels()[0].source.find("load_at(in") == std::string::npos);
+    CHECK(result.kernels()[0].source.find("gather(in") == std::string::npos);
   }
   CHECK(kernel_count(results[0].schedule) == 1);
   CHECK(kernel_count(results[1].schedule) == 2);

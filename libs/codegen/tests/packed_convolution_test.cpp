@@ -89,7 +89,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
       {{4, 32, 6, 5}, {40, 32, 1, 1}, {2, 2}},
       {{1, 4, 3, 3}, {8, 4, 3, 3}, {1, 1}, {3, 3}},
       {{1, 128, 1, 1}, {8, 128, 1, 1}},
-      // Several bands, several groups of panels, and threads.
+      // Several blocks, several groups of panels, and threads.
       {{2, 16, 17, 19}, {64, 16, 5, 3}, {1, 1}, {1, 1}},
       // In tiles: whole ones, and ones that reach beyond the image.
       {{2, 16, 8, 8}, {16, 16, 3, 3}, {1, 1}, {1, 1}},

@@ -26,8 +26,8 @@ class DrawnProduct {
       return draws.integer(least, most);
     };
     const bool in_panels = number(0, 1) == 1;
-    const bool left_turned = number(0, 3) == 0;
-    const bool right_turned = number(0, 1) == 1;
+    const bool lhs_transposed = number(0, 3) == 0;
+    const bool rhs_transposed = number(0, 1) == 1;
     layout_.width = width;
     sizes_["b"] = in_panels ? 1 : number(1, 3);
     sizes_["m"] = number(0, 19) == 0 ? number(1000, 4000) : number(1, 40);
@@ -43,13 +43,13 @@ class DrawnProduct {
     layout_.panels = in_panels ? number(1, 5) : number(0, 5);
     layout_.tail = in_panels ? 0 : number(layout_.panels == 0 ? 1 : 0, width - 1);
     columns_ = layout_.panels * width + layout_.tail;
-    layout_.lhs_row = left_turned ? Expr(1) : layout_.k + Expr(number(0, 3));
-    layout_.lhs_k = left_turned ? rows : 1;
+    layout_.lhs_row = lhs_transposed ? Expr(1) : layout_.k + Expr(number(0, 3));
+    layout_.lhs_k = lhs_transposed ? rows : 1;
     layout_.lhs_batch = layout_.batches == Expr(1) ? 0 : layout_.m * (layout_.k + Expr(3));
     layout_.packs_lhs = !reads_rows || number(0, 1) == 1 ? 1 : 0;
     layout_.packs_rhs = !in_panels;
-    layout_.rhs_n = right_turned ? layout_.k : Expr(1);
-    layout_.rhs_k = right_turned ? 1 : columns_;
+    layout_.rhs_n = rhs_transposed ? layout_.k : Expr(1);
+    layout_.rhs_k = rhs_transposed ? 1 : columns_;
     layout_.rhs_batch = in_panels ? Expr(0) : layout_.k * Expr(columns_);
     layout_.adds = number(0, 1) == 1;
     layout_.added_row = number(0, 1) * columns_;

@@ -189,8 +189,8 @@ TEST_CASE("a batch of products is one kernel however its sides lie", "[codegen][
     %vt: f32[3, 45, 64]{2880, 1, 45} = aten.permute.default(%v, [0, 2, 1]) view(0:0)
     %a: f32[3, 19, 45] = aten.bmm.default(%wide, %w)
     %c: f32[3, 19, 64] = aten.baddbmm.default(%m, %a, %vt, 1, 1)
-    %turned: f32[3, 64, 19]{1216, 1, 64} = aten.permute.default(%c, [0, 2, 1]) view(0:0)
-    %d: f32[3, 64, 64] = aten.bmm.default(%turned, %c)
+    %transposed: f32[3, 64, 19]{1216, 1, 64} = aten.permute.default(%c, [0, 2, 1]) view(0:0)
+    %d: f32[3, 64, 64] = aten.bmm.default(%transposed, %c)
     %first: f32[64, 64] = aten.select.int(%d, 0, 0) view(0:0)
     %e: f32[64, 24] = aten.addmm.default(%s, %first, %u, 1, 1)
     output %a user

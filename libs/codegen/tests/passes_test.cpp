@@ -69,7 +69,7 @@ TEST_CASE("an assertion stays where its condition is computed", "[codegen][prepa
   CHECK(count(split.fold, "aten._assert_async.msg") == 0);
 }
 
-TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
+TEST_CASE("weights of small products are transposed once", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
     input %x: f32[64, 510] user
     input %w: f32[510, 510] parameter "w"
@@ -87,15 +87,15 @@ TEST_CASE("weights of small products are turned once", "[codegen][prepare]") {
     output %n user
   })");
 
-  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, true);
-  ir::verify(turned);
+  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, true);
+  ir::verify(transposed);
   CHECK(count(pack_gemm_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is not a constant.
-  CHECK(count(turned, "aten.clone.default") == 1);
-  CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %wt)"));
-  CHECK_THAT(ir::print(turned), contains("aten.mm.default(%z, %ut)"));
+  CHECK(count(transposed, "aten.clone.default") == 1);
+  CHECK_THAT(ir::print(transposed), contains("aten.mm.default(%z, %wt)"));
+  CHECK_THAT(ir::print(transposed), contains("aten.mm.default(%z, %ut)"));
 
-  const SplitProgram split = split_constants(turned);
+  const SplitProgram split = split_constants(transposed);
   CHECK(split.folded() == 1);
   CHECK(count(split.fold, "aten.clone.default") == 1);
   CHECK(count(split.run, "aten.clone.default") == 0);
@@ -117,7 +117,7 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
   ir::verify(packed);
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%x, %clone, %b)"));
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%y, %clone, none)"));
-  // A scaled bias is libtorch's, with the weight turned.
+  // A scaled bias is libtorch's, with the weight transposed.
   CHECK(count(packed, "aten.addmm.default") == 1);
 
   const SplitProgram split = split_constants(packed);
@@ -227,7 +227,7 @@ TEST_CASE("the bias of a large product is added by the kernel that reads it",
                  "  output %y user") == 0);
 }
 
-TEST_CASE("batches of transposed matrices are turned before they are multiplied",
+TEST_CASE("batches of transposed matrices are copied before they are multiplied",
           "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
     input %q: f32[12, 6, 64] user
@@ -244,13 +244,13 @@ TEST_CASE("batches of transposed matrices are turned before they are multiplied"
     output %r user
   })");
 
-  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, false);
-  ir::verify(turned);
-  CHECK(count(turned, "aten.clone.default") == 1);
-  // Many rows are multiplied by a kernel that turns panels.
-  CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%m, %t)"));
+  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, false);
+  ir::verify(transposed);
+  CHECK(count(transposed, "aten.clone.default") == 1);
+  // Many rows are multiplied by a kernel that packs panels.
+  CHECK_THAT(ir::print(transposed), contains("aten.bmm.default(%m, %t)"));
   // A single row reads each number once.
-  CHECK_THAT(ir::print(turned), contains("aten.bmm.default(%s, %t)"));
+  CHECK_THAT(ir::print(transposed), contains("aten.bmm.default(%s, %t)"));
 }
 
 TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
@@ -268,14 +268,14 @@ TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
     output %z user
   })");
 
-  const ir::Graph turned = pack_gemm_operands(graph, kOpenBlas, true);
+  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, true);
 
-  ir::verify(turned);
-  CHECK(count(turned, "aten.baddbmm.default") == 1);
-  CHECK(count(turned, "aten.addmm.default") == 1);
+  ir::verify(transposed);
+  CHECK(count(transposed, "aten.baddbmm.default") == 1);
+  CHECK(count(transposed, "aten.addmm.default") == 1);
 }
 
-TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepare]") {
+TEST_CASE("batches that no packed GEMM takes are transposed", "[codegen][prepare]") {
   // Too much to pack, and a product that is scaled.
   const ir::Graph graph = ir::parse(R"(graph g {
     input %q: f32[128, 1024, 64] user
@@ -291,10 +291,10 @@ TEST_CASE("batches that no kernel of panels takes are turned", "[codegen][prepar
     output %n user
   })");
 
-  const std::string turned = ir::print(pack_gemm_operands(graph, kOpenBlas, false));
-  CHECK_THAT(turned, !contains("aten.bmm.default(%q, %t)"));
-  CHECK_THAT(turned, !contains("%t, 1, 2)"));
-  CHECK_THAT(turned, contains("%t, 1, 1)"));
+  const std::string transposed = ir::print(pack_gemm_operands(graph, kOpenBlas, false));
+  CHECK_THAT(transposed, !contains("aten.bmm.default(%q, %t)"));
+  CHECK_THAT(transposed, !contains("%t, 1, 2)"));
+  CHECK_THAT(transposed, contains("%t, 1, 1)"));
 }
 
 TEST_CASE("a constant that the program writes is not folded", "[codegen][prepare]") {

@@ -16,7 +16,7 @@ bool turns(const KernelResult& result) {
   return result.kernels()[0].source.find("tile0[") != std::string::npos;
 }
 
-TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]") {
+TEST_CASE("what is read across the rows is transposed in square tiles", "[codegen][tiles]") {
   const std::vector<KernelCase> cases{
       // Sides that are not multiples of anything.
       {R"(graph g {
@@ -47,7 +47,7 @@ TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]
   %y: f32[2, 33, 7, 9]{2079, 1, 297, 33} = aten.neg.default(%a)
   output %y user
 })"},
-      // Two operands, both turned; a third is one number a row.
+      // Two operands, both transposed; a third is one number a row.
       {R"(graph g {
   input %a: f32[64, 80] user
   input %b: f64[64, 80] user
@@ -72,7 +72,7 @@ TEST_CASE("what is read across the rows is turned in squares", "[codegen][tiles]
   }
 }
 
-TEST_CASE("what is small or read along the rows is not turned", "[codegen][tiles]") {
+TEST_CASE("what is small or read along the rows is not transposed", "[codegen][tiles]") {
   const std::vector<KernelCase> cases{
       {R"(graph g {
   input %a: f32[17, 5]{1, 17} user

@@ -64,21 +64,22 @@ TEST_CASE("a compiled module's gradients land in its own parameters", "[jit][com
 TEST_CASE("a training loop learns what eager learns", "[jit][compile]") {
   torch::manual_seed(5);
   torch::nn::Sequential net = make_net();
-  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const auto reference = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
   const auto fast = compile(net, uncached());
-  torch::optim::SGD optimizer(net->parameters(), 0.1), twin_optimizer(twin->parameters(), 0.1);
+  torch::optim::SGD optimizer(net->parameters(), 0.1),
+      reference_optimizer(reference->parameters(), 0.1);
   const torch::Tensor x = torch::randn({16, 8}), y = torch::randn({16, 4});
 
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
     torch::mse_loss(fast(x), y).backward();
     optimizer.step();
-    twin_optimizer.zero_grad();
-    torch::mse_loss(twin->forward(x), y).backward();
-    twin_optimizer.step();
+    reference_optimizer.zero_grad();
+    torch::mse_loss(reference->forward(x), y).backward();
+    reference_optimizer.step();
   }
 
-  const Tensors learnt = net->parameters(), expected = twin->parameters();
+  const Tensors learnt = net->parameters(), expected = reference->parameters();
   for (std::size_t i = 0; i < learnt.size(); ++i) {
     CHECK(torch::allclose(learnt[i], expected[i], 1e-3, 1e-4));
   }
@@ -216,24 +217,24 @@ TEST_CASE("a backward runs after the compiled function is gone, which then takes
 TEST_CASE("FA-07 a compiled module reads and writes the module's own parameters and buffers",
           "[jit][compile]") {
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
-  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const auto reference = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
   const auto fast = compile(net, uncached());
   const torch::Tensor x = torch::randn({8, 4});
   {
     const torch::NoGradGuard no_grad;
     for (int step = 0; step < 2; ++step) {
-      CHECK(torch::allclose(fast(x), twin->forward(x), 1e-4, 1e-5));
+      CHECK(torch::allclose(fast(x), reference->forward(x), 1e-4, 1e-5));
     }
   }
   for (const auto& item : net->named_buffers()) {
-    CHECK(torch::allclose(item.value(), twin->named_buffers()[item.key()], 1e-4, 1e-5));
+    CHECK(torch::allclose(item.value(), reference->named_buffers()[item.key()], 1e-4, 1e-5));
   }
   net->eval();
-  twin->eval();
+  reference->eval();
   const c10::InferenceMode inference;
   fast(x);
   CHECK(fast(x).is_inference());
-  CHECK(torch::allclose(fast(x), twin->forward(x), 1e-4, 1e-5));
+  CHECK(torch::allclose(fast(x), reference->forward(x), 1e-4, 1e-5));
 }
 
 TEST_CASE("FA-08 a module is compiled at once for example arguments", "[jit][compile]") {

@@ -119,15 +119,15 @@ TEST_CASE("a last batch that is smaller, and evaluation with another", "[jit][dy
                             torch::nn::ReLU(),
                             torch::nn::Dropout(0.5),
                             torch::nn::Linear(32, 10));
-  const auto twin = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
+  const auto reference = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone());
   const auto fast = compile(net, uncached(PastMaxVersions::kError));
   net->eval();
-  twin->eval();
+  reference->eval();
   const torch::NoGradGuard no_grad;
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (const std::int64_t batch : {64, 64, 17, 100, 1}) {
       const torch::Tensor images = torch::randn({batch, 1, 8, 8});
-      CHECK(torch::allclose(fast(images), twin->forward(images), 1e-4, 1e-5));
+      CHECK(torch::allclose(fast(images), reference->forward(images), 1e-4, 1e-5));
     }
   }
   CHECK(fast.report().versions == 2);

@@ -307,14 +307,14 @@ TEST_CASE("a call past max_versions is not traced each time", "[jit][dynamic]") 
 
 TEST_CASE("a module's buffers change once for each call", "[jit][dynamic]") {
   torch::nn::BatchNorm1d norm(4);
-  const auto twin = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(norm->clone());
+  const auto reference = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(norm->clone());
   const auto fast = compile(norm, uncached(PastMaxVersions::kError));
   const torch::NoGradGuard no_grad;
   for (const std::int64_t size : {8, 6, 5, 40, 3}) {
     const torch::Tensor x = torch::randn({size, 4});
-    CHECK(torch::allclose(fast(x), twin->forward(x), 1e-4, 1e-5));
+    CHECK(torch::allclose(fast(x), reference->forward(x), 1e-4, 1e-5));
     for (const auto& item : norm->named_buffers()) {
-      CHECK(torch::allclose(item.value(), twin->named_buffers()[item.key()], 1e-4, 1e-5));
+      CHECK(torch::allclose(item.value(), reference->named_buffers()[item.key()], 1e-4, 1e-5));
     }
   }
   CHECK(fast.report().versions == 2);

@@ -229,14 +229,14 @@ TEST_CASE("inputs with a history, and those that are written", "[jit][dynamic_tr
 
 TEST_CASE("a parameter's gradient adds up over sizes", "[jit][dynamic_training]") {
   torch::nn::Linear linear(4, 3);
-  const auto twin = std::dynamic_pointer_cast<torch::nn::LinearImpl>(linear->clone());
+  const auto reference = std::dynamic_pointer_cast<torch::nn::LinearImpl>(linear->clone());
   const auto fast = compile(linear, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 6, 1, 20}) {
     const torch::Tensor x = torch::randn({size, 4});
     fast(x).square().sum().backward();
-    twin->forward(x).square().sum().backward();
-    CHECK(torch::allclose(linear->weight.grad(), twin->weight.grad(), 1e-4, 1e-4));
-    CHECK(torch::allclose(linear->bias.grad(), twin->bias.grad(), 1e-4, 1e-4));
+    reference->forward(x).square().sum().backward();
+    CHECK(torch::allclose(linear->weight.grad(), reference->weight.grad(), 1e-4, 1e-4));
+    CHECK(torch::allclose(linear->bias.grad(), reference->bias.grad(), 1e-4, 1e-4));
   }
   CHECK(fast.report().versions <= 3);
 }

@@ -86,7 +86,7 @@ TEST_CASE("CA-14 one entry serves a range of sizes in another process", "[jit][f
   }
 }
 
-TEST_CASE("CA-01 CA-03 a training entry is written once both halves exist",
+TEST_CASE("CA-01 CA-03 a training entry is written once forward and backward both exist",
           "[jit][function_entry]") {
   const bool named = GENERATE(true, false);
   const Scratch scratch(named ? "a product" : "");
@@ -176,19 +176,19 @@ TEST_CASE("CA-06 a module's tensors are found again by their names", "[jit][func
   };
   const torch::Tensor x = torch::randn({5, 6});
   for (const char* expected : {kTraced, kFound}) {
-    torch::nn::Sequential net = make(), twin = make();
+    torch::nn::Sequential net = make(), reference = make();
     const auto fast = compile(net, scratch.options);
     for (int step = 0; step < 2; ++step) {
       fast(x).square().sum().backward();
-      twin->forward(x).square().sum().backward();
+      reference->forward(x).square().sum().backward();
     }
     CHECK(origin(fast) == expected);
     for (const auto& item : net->named_parameters()) {
       CHECK(torch::allclose(
-          item.value().grad(), twin->named_parameters()[item.key()].grad(), 1e-3, 1e-4));
+          item.value().grad(), reference->named_parameters()[item.key()].grad(), 1e-3, 1e-4));
     }
     for (const auto& item : net->named_buffers()) {
-      CHECK(torch::allclose(item.value(), twin->named_buffers()[item.key()], 1e-4, 1e-5));
+      CHECK(torch::allclose(item.value(), reference->named_buffers()[item.key()], 1e-4, 1e-5));
     }
   }
 }

@@ -205,7 +205,8 @@ TEST_CASE("CA-18 an archive's entry that is damaged is compiled anew", "[kiln][c
   CHECK(torch::allclose(load(scratch / "again.pt2").run({x})[0], linear(x), 1e-4, 1e-5));
 }
 
-TEST_CASE("CA-02 CA-03 both halves of a training step come from the cache", "[kiln][cache]") {
+TEST_CASE("CA-02 CA-03 forward and backward of a training step come from the cache",
+          "[kiln][cache]") {
   const Scratch scratch;
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Tanh(), torch::nn::Linear(4, 2));
   const torch::Tensor x = torch::randn({3, 4});

@@ -221,16 +221,16 @@ TEST_CASE("an index out of range in a replay is an error of the next run", "[kil
 
 TEST_CASE("a step of training on a GPU counts once", "[kiln][gpu]") {
   const auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
-  const auto twin = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
+  const auto reference = std::make_shared<torch::nn::BatchNorm1dImpl>(8);
   norm->to(torch::kCUDA);
-  twin->to(torch::kCUDA);
+  reference->to(torch::kCUDA);
   auto fast = compile(norm, {.use_cache = false});
   const at::Tensor x = torch::randn({32, 8}, on_gpu());
 
   fast(x).sum().backward();
-  twin->forward(x).sum().backward();
+  reference->forward(x).sum().backward();
 
-  CHECK(torch::equal(norm->running_mean, twin->running_mean));
+  CHECK(torch::equal(norm->running_mean, reference->running_mean));
   CHECK(norm->num_batches_tracked.item<int64_t>() == 1);
 }
 

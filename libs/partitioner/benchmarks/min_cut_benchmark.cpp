@@ -63,8 +63,8 @@ ir::Graph blocks(std::int64_t nodes) {
   for (std::size_t i = weights.size(); i-- > 0;) {
     const ir::ValueId through =
         call(graph, "aten.gelu_backward.default", {gradient, products[i]}, true);
-    const ir::ValueId turned = call(graph, "aten.t.default", {states[i]}, true);
-    gradients.push_back(call(graph, "aten.mm.default", {turned, through}, true));
+    const ir::ValueId transposed = call(graph, "aten.t.default", {states[i]}, true);
+    gradients.push_back(call(graph, "aten.mm.default", {transposed, through}, true));
     const ir::ValueId back = call(graph, "aten.mm.default", {through, weights[i]}, true);
     gradient = call(graph, "aten.add.Tensor", {gradient, back}, true);
   }

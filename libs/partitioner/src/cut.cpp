@@ -191,7 +191,7 @@ class Flow {
     }
     std::partial_sum(start.begin(), start.end(), start.begin());
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends(2 * edges.size());
-    std::vector<std::uint32_t> twin(2 * edges.size());
+    std::vector<std::uint32_t> reverse_of(2 * edges.size());
     capacity_.resize(2 * edges.size());
     const double scale = scale_of(edges);
     for (const Edge& edge : edges) {
@@ -199,15 +199,15 @@ class Flow {
       const std::uint32_t back = start[edge.to]++;
       ends[there] = {edge.from, edge.to};
       ends[back] = {edge.to, edge.from};
-      twin[there] = back;
-      twin[back] = there;
+      reverse_of[there] = back;
+      reverse_of[back] = there;
       capacity_[there] =
           std::isinf(edge.weight) ? infinite_ : static_cast<Capacity>(edge.weight * scale);
     }
     graph_ = FlowGraph(boost::edges_are_sorted, ends.begin(), ends.end(), network.size());
     residual_.resize(capacity_.size());
-    for (std::size_t i = 0; i < twin.size(); ++i) {
-      reverse_.emplace_back(ends[twin[i]].first, twin[i]);
+    for (std::size_t i = 0; i < reverse_of.size(); ++i) {
+      reverse_.emplace_back(ends[reverse_of[i]].first, reverse_of[i]);
     }
   }
 

@@ -1,4 +1,5 @@
-// A compiler of somebody else's: splits a joint graph and keeps the halves in a cache.
+// A compiler of somebody else's: splits a joint graph and keeps its forward and backward in a
+// cache.
 
 #include <cstdio>
 #include <filesystem>

@@ -16,7 +16,7 @@ constexpr std::int64_t kShortestSide = 8;
 // Nor are so few elements: they are in the cache anyway.
 constexpr std::int64_t kFewElements = 1 << 12;
 // More tiles do not stay in L1 along with the output.
-constexpr std::size_t kMostTurned = 4;
+constexpr std::size_t kMaxTransposedLoads = 4;
 
 void collect_loads(const ScalarPool& pool,
                    ScalarId id,
@@ -113,7 +113,8 @@ LoopNest tile_transposes(const LoopProgram& program,
         tiled->transposed_loads.push_back(load);
       }
     }
-    if (even && !tiled->transposed_loads.empty() && tiled->transposed_loads.size() <= kMostTurned) {
+    if (even && !tiled->transposed_loads.empty() &&
+        tiled->transposed_loads.size() <= kMaxTransposedLoads) {
       return std::move(*tiled);
     }
   }

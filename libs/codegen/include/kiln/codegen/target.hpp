@@ -20,8 +20,8 @@ struct Target {
   /// are packed in; those are kernels then. 0: they are libtorch's.
   int panel_width = 0;
   /// Whether libtorch multiplies by way of OpenBLAS, which is slow at packing matrices and worse if
-  /// they lie transposed; MKL is not. Products are kernels without packed weights, too, and what is
-  /// no kernel is turned beforehand.
+  /// they lie transposed; MKL is not. Products are kernels without packed weights, too, and
+  /// the operands of the others are transposed beforehand.
   bool blas_packs_slowly = false;
 };
 

@@ -136,12 +136,12 @@ class Packer {
                     {from, cut},
                     cut,
                     {strides[0] * Expr(width_), strides[0], strides[1], strides[2], strides[3]});
-    const ValueId turned =
+    const ValueId permuted =
         writer.view("aten.permute.default",
                     {split, std::vector<Expr>{0, 3, 4, 2, 1}},
                     {panels, sizes[2], sizes[3], sizes[1], width_},
                     {strides[0] * Expr(width_), strides[2], strides[3], strides[1], strides[0]});
-    const ValueId made = writer.contiguous(turned);
+    const ValueId made = writer.contiguous(permuted);
     packed_.emplace(weight, made);
     return made;
   }

@@ -28,7 +28,7 @@ class GemmOperandPacker {
   GemmOperandPacker(const ir::Graph& graph, const Target& target, bool bind_constants)
       : graph_(graph),
         width_(target.panel_width),
-        turns_(target.blas_packs_slowly),
+        blas_packs_slowly_(target.blas_packs_slowly),
         fixed_(bind_constants ? fixed_inputs(graph) : std::vector<bool>(graph.values().size())),
         known_(fixed_),
         rewriter_(graph),
@@ -39,7 +39,7 @@ class GemmOperandPacker {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id(i);
       note_known(id);
-      const std::optional<std::size_t> which = turnable(id);
+      const std::optional<std::size_t> which = operand_to_pack(id);
       if (!which) {
         rewriter_.copy(id);
         continue;
@@ -52,7 +52,7 @@ class GemmOperandPacker {
       for (ir::Argument& argument : node.arguments) {
         argument = rewriter_.mapped(argument);
       }
-      node.arguments[*which] = turned(operand(graph_.node(id), *which));
+      node.arguments[*which] = transposed(operand(graph_.node(id), *which));
       rewriter_.replace(id, std::move(node));
     }
     return rewriter_.finish();
@@ -165,7 +165,7 @@ class GemmOperandPacker {
   }
 
   // The argument of a product that is worth packing, if there is one and it fits the budget.
-  std::optional<std::size_t> turnable(NodeId id) {
+  std::optional<std::size_t> operand_to_pack(NodeId id) {
     const std::string_view target = graph_.node(id).target;
     const bool added = target == "aten.addmm.default" || target == "aten.baddbmm.default";
     const bool batch = target == "aten.bmm.default" || target == "aten.baddbmm.default";
@@ -179,7 +179,7 @@ class GemmOperandPacker {
     }
     if (batch) {
       // Rows that are read once gain nothing.
-      const bool worth = turns_ &&
+      const bool worth = blas_packs_slowly_ &&
                          !(graph_.tensor(operand(graph_.node(id), left)).sizes[1] == Expr(1)) &&
                          !is_batch_of_panels(id);
       return worth && is_transposed_batch(operand(graph_.node(id), left + 1))
@@ -194,7 +194,8 @@ class GemmOperandPacker {
     const bool varies = rows.low != rows.high;
     // A single row is a kernel of ours, which wants the weight as it is. Where rows vary it is
     // packed: that is right for few and costs little for many.
-    if ((!packs && (!turns_ || varies)) || rows.high < 2 || !is_transposed_weight(weight)) {
+    if ((!packs && (!blas_packs_slowly_ || varies)) || rows.high < 2 ||
+        !is_transposed_weight(weight)) {
       return std::nullopt;
     }
     const std::int64_t bytes = 4 * ir::element_count(graph_.tensor(weight).sizes)
@@ -204,7 +205,7 @@ class GemmOperandPacker {
         (bytes <= tuning_.weights.light_bytes ? worth.max_rows_if_light : worth.max_rows)) {
       return std::nullopt;
     }
-    if (!turned_.contains(weight) && !packed_.contains(weight)) {
+    if (!transposed_.contains(weight) && !packed_.contains(weight)) {
       if (bytes < worth.min_bytes || bytes > tuning_.weights.max_bytes || bytes > left_) {
         return std::nullopt;
       }
@@ -213,8 +214,8 @@ class GemmOperandPacker {
     return left + 1;
   }
 
-  ValueId turned(ValueId value) {
-    if (const auto found = turned_.find(value); found != turned_.end()) {
+  ValueId transposed(ValueId value) {
+    if (const auto found = transposed_.find(value); found != transposed_.end()) {
       return found->second;
     }
     ir::TensorMeta meta = graph_.tensor(value);
@@ -224,17 +225,17 @@ class GemmOperandPacker {
     meta.requires_grad = false;
     const ValueId copy = rewriter_.graph().add_node(
         "aten.clone.default", {rewriter_.mapped(value), std::monostate()}, std::move(meta));
-    turned_.emplace(value, copy);
+    transposed_.emplace(value, copy);
     return copy;
   }
 
   const ir::Graph& graph_;
   std::int64_t width_;  // Of a panel.
-  bool turns_;
+  bool blas_packs_slowly_;
   std::vector<bool> fixed_;
   std::vector<bool> known_;  // By value: computed from constants alone.
   ir::Rewriter rewriter_;
-  std::unordered_map<ValueId, ValueId> turned_;
+  std::unordered_map<ValueId, ValueId> transposed_;
   std::unordered_map<ValueId, ValueId> packed_;
   const Tuning& tuning_;
   std::int64_t left_;  // Bytes that may still be packed.

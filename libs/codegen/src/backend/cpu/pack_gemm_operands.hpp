@@ -14,7 +14,7 @@ namespace kiln::codegen {
 /// `kiln.packed_mm` (kiln/ir/packed_operators.hpp). `split_constants` packs them once. A package is
 /// larger by that, so there is a limit to it, for each and for all together.
 ///
-/// Other weights and batches are turned where the library spends its time on arranging them
+/// Other weights and batches are transposed where the library spends its time on arranging them
 /// (`Target::blas_packs_slowly`), batches by a kernel.
 [[nodiscard]] ir::Graph pack_gemm_operands(const ir::Graph& graph,
                                            const Target& target,

@@ -66,15 +66,15 @@ struct ConvolutionTuning {
   std::int64_t min_products = 128;
   std::int64_t min_panels =
       4;  ///< Of a group: what is done once for each task takes too much else.
-  /// Pixels of a band, by which all panels of a group are multiplied: they stay in L2, and panels
-  /// are read again for each band.
-  std::int64_t band_pixels = 128;
-  std::int64_t max_places = 8192;  ///< Of the taps of a band, on the stack: 64 KiB.
+  /// Pixels of a block, by which all panels of a group are multiplied: they stay in L2, and panels
+  /// are read again for each block.
+  std::int64_t block_pixels = 128;
+  std::int64_t max_places = 8192;  ///< Of the taps of a block, on the stack: 64 KiB.
   std::int64_t min_tasks = 16;
   std::int64_t worth_another_source = 8;  ///< One part in so many that another tile must save.
   // In Winograd's tiles.
-  std::int64_t band_tiles = 64;              ///< A panel is transformed for each band.
-  std::int64_t max_transformed = 512 << 10;  ///< Elements of a band's images: 2 MiB.
+  std::int64_t block_tiles = 64;             ///< A panel is transformed for each block.
+  std::int64_t max_transformed = 512 << 10;  ///< Elements of a block's images: 2 MiB.
   std::int64_t min_winograd_tasks = 8;
   std::int64_t min_winograd_channels = 16;  ///< Fewer are transformed for too few products.
 };

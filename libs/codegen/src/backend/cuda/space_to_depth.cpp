@@ -102,16 +102,16 @@ ValueId blocks_as_channels(NodeWriter& writer,
   std::vector<Expr> strides = ir::contiguous_strides(apart);
   const ValueId blocked = writer.view("aten.view.default", {filled, apart}, apart, strides);
   const std::vector<Expr> order = {0, 1, 3, 5, 2, 4};
-  std::vector<Expr> turned_sizes;
-  std::vector<Expr> turned_strides;
+  std::vector<Expr> permuted_sizes;
+  std::vector<Expr> permuted_strides;
   for (const Expr& dim : order) {
     const auto at = static_cast<std::size_t>(*dim.constant());
-    turned_sizes.push_back(apart[at]);
-    turned_strides.push_back(strides[at]);
+    permuted_sizes.push_back(apart[at]);
+    permuted_strides.push_back(strides[at]);
   }
-  const ValueId turned =
-      writer.view("aten.permute.default", {blocked, order}, turned_sizes, turned_strides);
-  const ValueId dense = writer.contiguous(turned);
+  const ValueId permuted =
+      writer.view("aten.permute.default", {blocked, order}, permuted_sizes, permuted_strides);
+  const ValueId dense = writer.contiguous(permuted);
   const std::vector<Expr> sizes = {first, shape.depth(), blocks.first, blocks.second};
   return writer.view("aten.view.default", {dense, sizes}, sizes, ir::contiguous_strides(sizes));
 }

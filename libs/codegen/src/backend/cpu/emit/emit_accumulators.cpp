@@ -11,7 +11,7 @@ using ir::DType;
 
 namespace {
 
-// Vectors whose functions are computed in turns, each step of one while another's is under way.
+// Vectors whose functions are computed in interleaved steps, which hides their latency.
 constexpr int kInterleaveFactor = 4;
 
 }  // namespace
@@ -100,12 +100,12 @@ std::string KernelEmitter::combine(Reduction reduction,
 std::string KernelEmitter::reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector) {
   const auto use = [&](const char* name) { return std::string(name) + "(" + vector + ")"; };
   switch (reduce.reduction) {
-    case Reduction::kSum: return use("add_lanes");
-    case Reduction::kProduct: return use("multiply_lanes");
-    case Reduction::kMaximum: return use("maximum_lanes");
-    case Reduction::kMinimum: return use("minimum_lanes");
-    case Reduction::kAny: return "any_lane(" + vector + ")";
-    case Reduction::kAll: return "every_lane(" + vector + ")";
+    case Reduction::kSum: return use("reduce_add");
+    case Reduction::kProduct: return use("reduce_multiply");
+    case Reduction::kMaximum: return use("reduce_maximum");
+    case Reduction::kMinimum: return use("reduce_minimum");
+    case Reduction::kAny: return use("any");
+    case Reduction::kAll: return use("all");
   }
   return {};
 }

@@ -179,7 +179,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
   if (needed(step)) {
     open(step);
     // Stores come last: the compiler does not know that what they write is not loaded next, and
-    // only without them between the copies can it take the copies' operations in turns.
+    // only without them between the copies can it interleave the copies' operations.
     std::deque<Block> blocks;
     for (int copy = 0; copy < copies; ++copy) {
       const std::string number = std::to_string(copy);
@@ -279,7 +279,7 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
   if (!block.count().empty()) {
     // Lanes beyond the end must not change the result.
     const Scalar neutral = neutral_of(reduce.reduction, reduce.dtype);
-    std::string lanes = "lanes_below(" + block.count() + ")";
+    std::string lanes = "tail_mask(" + block.count() + ")";
     const int bytes = reduce.dtype == DType::kBool ? 4 : ir::size_of(reduce.dtype);
     if (bytes != 4) {
       const DType wide = bytes == 8 ? DType::kInt64 : bytes == 2 ? DType::kInt16 : DType::kInt8;

@@ -1,4 +1,4 @@
-// Loops whose turns threads share.
+// Loops whose iterations threads share.
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
 

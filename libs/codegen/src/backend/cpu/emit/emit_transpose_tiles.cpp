@@ -28,24 +28,24 @@ std::int64_t KernelEmitter::tile_side() const {
 void KernelEmitter::emit_transpose_tiles() {
   const std::int64_t length = tile_side();
   const std::string side = std::to_string(length);
-  const Expr bands = ceil_div(kernel_.extents[kMiddle], length);
-  open_tasks("task", context_.text(kernel_.extents[kOuter] * bands), parallel_threshold());
-  body_.line("const Index o = task / " + context_.text(bands) + ";");
-  body_.line("const Index top = task % " + context_.text(bands) + " * " + side + ";");
+  const Expr tile_rows = ceil_div(kernel_.extents[kMiddle], length);
+  open_tasks("task", context_.text(kernel_.extents[kOuter] * tile_rows), parallel_threshold());
+  body_.line("const Index o = task / " + context_.text(tile_rows) + ";");
+  body_.line("const Index top = task % " + context_.text(tile_rows) + " * " + side + ";");
   body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
   body_.line("(void)o;");
-  Block band(context_, nullptr, LoopDepth::kOuter);
+  Block outer(context_, nullptr, LoopDepth::kOuter);
   std::set<ScalarId> seen;
   for (const ScalarId value : roots(0)) {
-    hoist(value, 0, LoopDepth::kOuter, band, seen);
+    hoist(value, 0, LoopDepth::kOuter, outer, seen);
   }
   body_.block("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
   body_.line("const Index end = " + least("begin + " + side, extent(kInner)) + ";");
   for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
-    turn(i, band);
+    transpose_load(i, outer);
   }
   body_.block("for (Index m = top; m < bottom; ++m)");
-  Block middle(context_, &band, LoopDepth::kMiddle);
+  Block middle(context_, &outer, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
   for (const ScalarId value : roots(0)) {
     hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
@@ -63,7 +63,7 @@ void KernelEmitter::emit_transpose_tiles() {
   close_tasks();
 }
 
-void KernelEmitter::turn(std::size_t number, Block& band) {
+void KernelEmitter::transpose_load(std::size_t number, Block& outer) {
   const Scalar& load = context_.scalar(kernel_.transposed_loads[number]);
   const auto operand = static_cast<std::uint32_t>(load.integer);
   const DType dtype = operand_dtype(operand);
@@ -73,7 +73,7 @@ void KernelEmitter::turn(std::size_t number, Block& band) {
              "] __attribute__((aligned(64)));");
   body_.block("");
   body_.line("const Index m = top, j = begin;");
-  Block corner(context_, &band, LoopDepth::kMiddle);
+  Block corner(context_, &outer, LoopDepth::kMiddle);
   body_.line("transpose(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
              corner.index(load.indices[0]) + "), " +
              context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
@@ -82,7 +82,7 @@ void KernelEmitter::turn(std::size_t number, Block& band) {
 
 void KernelEmitter::read_transposed(std::size_t number, Block& block) {
   const ScalarId id = kernel_.transposed_loads[number];
-  const std::string name = "turned" + std::to_string(number);
+  const std::string name = "transposed" + std::to_string(number);
   const DType dtype = context_.scalar(id).dtype;
   body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = load(tile" +
              std::to_string(number) + " + (m - top) * " + std::to_string(tile_side()) + " + (" +

@@ -61,7 +61,7 @@ class KernelEmitter {
   // Squares of the middle and the inner loop.
   void emit_transpose_tiles();
   std::int64_t tile_side() const;
-  void turn(std::size_t number, Block& band);
+  void transpose_load(std::size_t number, Block& outer);
   void read_transposed(std::size_t number, Block& block);
   void emit_rows();
   // The rows of a chunk.
@@ -150,7 +150,7 @@ class KernelEmitter {
   bool shares_ = false;  // A loop that is passed to `share` is open.
   bool uses_parallel_for_ = false;
   std::int64_t parallel_elements_ = 0;  // That are worth threads, where sizes vary.
-  bool interleaves_ = false;  // Whether functions of several vectors are computed in turns.
+  bool interleaves_ = false;            // Whether functions of several vectors are interleaved.
   std::vector<RowBuffer> temporaries_;
 };
 

@@ -135,7 +135,7 @@ std::string Block::index_vector(const Index& index) {
     } else if (part.kind == Atom::Kind::kVariable) {
       // With AVX-512 GCC (12, 13) adds the wrong number where a sum or a product is chosen by a
       // condition that it finds out to hold only after it has unrolled a loop.
-      text = "lane_numbers(unknown(" + inner_ + "))";
+      text = "iota(opaque(" + inner_ + "))";
     } else if (part.kind == Atom::Kind::kComputed) {
       text = value(part.scalar);
     } else {
@@ -175,7 +175,7 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
            with_count(base + " + (" + index(address) + ")");
   }
   if (is_lanewise(address)) {
-    return "load_at" + with_count(base + ", " + index_vector(address));
+    return "gather" + with_count(base + ", " + index_vector(address));
   }
   const std::optional<Expr> stride = address.factor_of(kInner);
   const std::string place = base + " + (" + index(address) + ")";
@@ -187,7 +187,7 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
   if (is_lanewise(address)) {
-    context_.out.line("store_at" + with_count(base + ", " + index_vector(address) + ", " + value) +
+    context_.out.line("scatter" + with_count(base + ", " + index_vector(address) + ", " + value) +
                       ";");
     return;
   }
@@ -352,7 +352,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   // choice wrong if it can compute it beforehand, so it must not know the operands.
   std::string arguments;
   for (const std::string& operand : operands) {
-    arguments += (arguments.empty() ? "splat(unknown(" : ", splat(unknown(") + operand + "))";
+    arguments += (arguments.empty() ? "splat(opaque(" : ", splat(opaque(") + operand + "))";
   }
   return name + "(" + arguments + ")[0]";
 }

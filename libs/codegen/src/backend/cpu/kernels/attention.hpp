@@ -123,11 +123,11 @@ static inline Softmax exponentiate(
   const F32 lowest = splat(-__builtin_inff());
   F32 last = lowest;
   if (whole < keys)
-    last = lanes_below((int)(keys - whole)) ? load(scores + whole) : lowest;
+    last = tail_mask((int)(keys - whole)) ? load(scores + whole) : lowest;
   F32 most = last;
   for (Index i = 0; i < whole; i += kLanes)
     most = larger(load(scores + i), most);
-  const float largest = maximum_lanes(most);
+  const float largest = reduce_maximum(most);
   const F32 offset = splat(largest == -__builtin_inff() ? 0.0f : largest);
   F32 sum = F32{};
   for (Index i = 0; i < whole; i += kLanes) {
@@ -142,7 +142,7 @@ static inline Softmax exponentiate(
   }
   for (Index i = whole + kLanes; i < width; i += kLanes)
     store(scores + i, F32{});
-  const float total = add_lanes(sum);
+  const float total = reduce_add(sum);
   if (total == 0)
     return {0, 0};
   return {1 / total, saves_logsumexp ? largest + log(splat(total))[0] : 0};

@@ -44,11 +44,11 @@ static inline F64 by_halves(F64 x, F64 y, HalfF64 (*function)(HalfF64, HalfF64))
   return both.whole;
 }
 
-static inline bool every_lane_of_half(HalfI64 mask) {
-  long long every = -1;
+static inline bool all_of_half(HalfI64 mask) {
+  long long bits = -1;
   for (int i = 0; i < kLanes / 2; ++i)
-    every &= mask[i];
-  return every != 0;
+    bits &= mask[i];
+  return bits != 0;
 }
 
 static inline HalfF64 magnitude_of(HalfF64 x) {

@@ -135,9 +135,9 @@ static inline void store_strided(T* p, Index stride, V v, int n = kLanes) {
     p[i * stride] = part[i];
 }
 
-// Elements anywhere.
+// Elements at computed positions.
 template <class T>
-static inline auto load_at(const T* p, I64 at, int n = kLanes) {
+static inline auto gather(const T* p, I64 at, int n = kLanes) {
   T part[kLanes] = {};
   for (int i = 0; i < n; ++i)
     part[i] = p[at[i]];
@@ -145,7 +145,7 @@ static inline auto load_at(const T* p, I64 at, int n = kLanes) {
 }
 
 template <class T, class V>
-static inline void store_at(T* p, I64 at, V v, int n = kLanes) {
+static inline void scatter(T* p, I64 at, V v, int n = kLanes) {
   T part[kLanes];
   store(part, v);
   for (int i = 0; i < n; ++i)
@@ -176,9 +176,9 @@ static inline void transpose_elements(T* to,
       to[m * side + j] = from[j * stride + m];
 }
 
-// Lanes of two vectors in turns: those from `first` on, half a vector of each.
+// Alternates lanes of two vectors: half a vector of each, from lane `first` on.
 template <int first, class V, int... lane>
-static inline V interleave(V a, V b, LaneNumbers<lane...>) {
+static inline V interleave(V a, V b, LaneSequence<lane...>) {
   return __builtin_shufflevector(a, b, (first + lane / 2 + lane % 2 * kLanes)...);
 }
 

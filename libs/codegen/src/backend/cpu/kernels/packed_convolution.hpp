@@ -65,21 +65,22 @@ IN_ORDER static void convolve_tile(const ConvolutionParams& p,
 }
 
 // Some tiles by some panels.
-static __attribute__((noinline)) void convolve_band(const ConvolutionParams& p,
-                                                    Index task,
-                                                    const float* input,
-                                                    const float* panels,
-                                                    const float* bias,
-                                                    float* result) {
+static __attribute__((noinline)) void convolve_block(const ConvolutionParams& p,
+                                                     Index task,
+                                                     const float* input,
+                                                     const float* panels,
+                                                     const float* bias,
+                                                     float* result) {
   const Index pixels = p.images * p.result_height * p.result_width;
   const Index tiles = (pixels + kPixels - 1) / kPixels;
   const Index tap_count = p.kernel_height * p.kernel_width;
-  const Index group = task / p.bands, band = task % p.bands;
-  const Index first = band * tiles / p.bands, last = (band + 1) * tiles / p.bands;
+  const Index group = task / p.blocks, block = task % p.blocks;
+  const Index first = block * tiles / p.blocks, last = (block + 1) * tiles / p.blocks;
   const float* taps[(last - first) * tap_count * kPixels];
   for (Index tile = first; tile < last; ++tile)
     locate_taps(p, tile, input, taps + (tile - first) * tap_count * kPixels);
-  for (Index panel = group * p.panels / p.groups; panel < (group + 1) * p.panels / p.groups;
+  for (Index panel = group * p.panels / p.panel_groups;
+       panel < (group + 1) * p.panels / p.panel_groups;
        ++panel)
     for (Index tile = first; tile < last; ++tile)
       convolve_tile(p,
@@ -101,10 +102,10 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* params) {
   float* const result = (float*)buffers[KILN_HAS_BIAS ? 3 : 2];
   if (p.is_parallel) {
 #pragma omp parallel for
-    for (Index task = 0; task < p.groups * p.bands; ++task)
-      convolve_band(p, task, input, panels, bias, result);
+    for (Index task = 0; task < p.panel_groups * p.blocks; ++task)
+      convolve_block(p, task, input, panels, bias, result);
   } else {
-    for (Index task = 0; task < p.groups * p.bands; ++task)
-      convolve_band(p, task, input, panels, bias, result);
+    for (Index task = 0; task < p.panel_groups * p.blocks; ++task)
+      convolve_block(p, task, input, panels, bias, result);
   }
 }

@@ -80,7 +80,7 @@ static inline F64 pow(F64 x, F64 y) {
   const Halves xs{x}, ys{y};
   const HalfI64 plain =
       is_plain_power(xs.half[0], ys.half[0]) & is_plain_power(xs.half[1], ys.half[1]);
-  if (every_lane_of_half(plain))
+  if (all_of_half(plain))
     return by_halves(x, y, pow);
   any_power(x, y);
   return x;

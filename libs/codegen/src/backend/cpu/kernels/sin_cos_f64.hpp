@@ -39,8 +39,7 @@ static inline HalfF64 sin_ahead(HalfF64 x, unsigned long long quarters) {
 
 static inline bool all_below(F64 x, double limit) {
   const Halves both{x};
-  return every_lane_of_half((magnitude_of(both.half[0]) < limit) &
-                            (magnitude_of(both.half[1]) < limit));
+  return all_of_half((magnitude_of(both.half[0]) < limit) & (magnitude_of(both.half[1]) < limit));
 }
 
 __attribute__((noinline, cold)) static void sin_of_large(F64& x) {

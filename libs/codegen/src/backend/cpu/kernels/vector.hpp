@@ -65,13 +65,13 @@ typedef unsigned short Bits16 __attribute__((vector_size(2 * kLanes)));
 
 // `x`, of which the compiler may assume nothing.
 template <class T>
-static inline T unknown(T x) {
+static inline T opaque(T x) {
   asm("" : "+rm"(x));
   return x;
 }
 
-// The first `n` lanes.
-static inline Mask lanes_below(int n) {
+// True in the first `n` lanes: the mask of a row's last vector.
+static inline Mask tail_mask(int n) {
   Mask m;
   for (int i = 0; i < kLanes; ++i)
     m[i] = i < n ? -1 : 0;
@@ -153,57 +153,57 @@ static inline Index check_index(Index index, Index extent, int* failure) {
 
 static inline I64 check_index(I64 index, I64 extent, int* failure, int n = kLanes) {
   const I64 outside = (index < 0) | (index >= extent);
-  Index any = 0;
+  Index failed = 0;
   for (int i = 0; i < n; ++i)
-    any |= outside[i];
-  if (any)
+    failed |= outside[i];
+  if (failed)
     __atomic_store_n(failure, 1, __ATOMIC_RELAXED);
   return outside ? I64{} : index;
 }
 
 // first, first + 1, ….
-static inline I64 lane_numbers(Index first) {
+static inline I64 iota(Index first) {
   I64 v;
   for (int i = 0; i < kLanes; ++i)
     v[i] = first + i;
   return v;
 }
 
-static inline bool any_lane(Mask m) {
-  int any = 0;
+static inline bool any(Mask m) {
+  int bits = 0;
   for (int i = 0; i < kLanes; ++i)
-    any |= m[i];
-  return any != 0;
+    bits |= m[i];
+  return bits != 0;
 }
 
-static inline bool every_lane(Mask m) {
-  int every = -1;
+static inline bool all(Mask m) {
+  int bits = -1;
   for (int i = 0; i < kLanes; ++i)
-    every &= m[i];
-  return every != 0;
+    bits &= m[i];
+  return bits != 0;
 }
 
-// The numbers of all lanes, as a parameter pack.
+// The indices of all lanes, as a parameter pack.
 template <int... lane>
-struct LaneNumbers {};
+struct LaneSequence {};
 
 template <int n, int... lane>
-struct LaneNumbersBelow : LaneNumbersBelow<n - 1, n - 1, lane...> {};
+struct MakeLaneSequence : MakeLaneSequence<n - 1, n - 1, lane...> {};
 
 template <int... lane>
-struct LaneNumbersBelow<0, lane...> {
-  typedef LaneNumbers<lane...> Type;
+struct MakeLaneSequence<0, lane...> {
+  typedef LaneSequence<lane...> Type;
 };
 
-typedef LaneNumbersBelow<kLanes>::Type AllLanes;
+typedef MakeLaneSequence<kLanes>::Type AllLanes;
 
-// Each lane is the one `step` ahead, round and round.
+// Lane i of the result is lane i + step of `v`, modulo the number of lanes.
 template <int step, class V, int... lane>
-static inline V rotate(V v, LaneNumbers<lane...>) {
+static inline V rotate(V v, LaneSequence<lane...>) {
   return __builtin_shufflevector(v, v, ((lane + step) % kLanes)...);
 }
 
-// Combines `v` with itself half a vector ahead, then a quarter, …: all lanes are then in the first.
+// A tree reduction: combines `v` with itself rotated by half a vector, then by a quarter, ….
 template <int step = kLanes / 2, class V, class Combine>
 static inline auto reduce_lanes(V v, Combine combine) {
   v = combine(v, rotate<step>(v, AllLanes{}));
@@ -215,22 +215,22 @@ static inline auto reduce_lanes(V v, Combine combine) {
 }
 
 template <class V>
-static inline auto add_lanes(V v) {
+static inline auto reduce_add(V v) {
   return reduce_lanes(v, [](V a, V b) { return a + b; });
 }
 
 template <class V>
-static inline auto multiply_lanes(V v) {
+static inline auto reduce_multiply(V v) {
   return reduce_lanes(v, [](V a, V b) { return a * b; });
 }
 
 template <class V>
-static inline auto maximum_lanes(V v) {
+static inline auto reduce_maximum(V v) {
   return reduce_lanes(v, [](V a, V b) { return maximum(a, b); });
 }
 
 template <class V>
-static inline auto minimum_lanes(V v) {
+static inline auto reduce_minimum(V v) {
   return reduce_lanes(v, [](V a, V b) { return minimum(a, b); });
 }
 

@@ -1,7 +1,7 @@
 // Convolutions of 3x3 taps and stride 1 by Winograd's algorithm, F(2x2, 3x3): sixteen products for
 // a tile of 2x2 pixels instead of 36.
 //
-// Tiles of a band are transformed, then multiplied by one transformed panel after another. Where a
+// Tiles of a block are transformed, then multiplied by one transformed panel after another. Where a
 // result is not finite, the tile is computed again tap by tap.
 
 #pragma once
@@ -43,9 +43,9 @@ struct PlaneSteps {
 
 static inline PlaneSteps plane_steps(const WinogradParams& w) {
   const Index channels = w.convolution.channels;
-  return {w.band * channels + KILN_PLANE_GAP,
+  return {w.block_tiles * channels + KILN_PLANE_GAP,
           channels * kPanelWidth + KILN_PLANE_GAP,
-          w.band * kPanelWidth + KILN_PLANE_GAP};
+          w.block_tiles * kPanelWidth + KILN_PLANE_GAP};
 }
 
 struct Tile {
@@ -205,28 +205,29 @@ static bool transform_sums(const WinogradParams& w,
 }
 
 // Some tiles by some panels.
-static __attribute__((noinline)) void convolve_band(const WinogradParams& w,
-                                                    Index task,
-                                                    const float* input,
-                                                    const float* panels,
-                                                    const float* bias,
-                                                    float* result,
-                                                    float* workspace) {
+static __attribute__((noinline)) void convolve_block(const WinogradParams& w,
+                                                     Index task,
+                                                     const float* input,
+                                                     const float* panels,
+                                                     const float* bias,
+                                                     float* result,
+                                                     float* workspace) {
   const ConvolutionParams& p = w.convolution;
   const PlaneSteps steps = plane_steps(w);
   float* const images = workspace;
   float* const weights = images + 16 * steps.image;
   float* const sums = weights + 16 * steps.panel;
   const Index tiles = p.images * ((p.result_height + 1) / 2) * ((p.result_width + 1) / 2);
-  const Index first = task % p.bands * w.band;
-  const Index count = tiles - first < w.band ? tiles - first : w.band;
-  const Index group = task / p.bands;
+  const Index first = task % p.blocks * w.block_tiles;
+  const Index count = tiles - first < w.block_tiles ? tiles - first : w.block_tiles;
+  const Index group = task / p.blocks;
   // Tiles behind the last are zeros.
   const Index whole = (count + kPixels - 1) / kPixels * kPixels;
   for (Index t = 0; t < whole; ++t)
     transform_image_tile(
         w, first + t, input, images + t / kPixels * kPixels * p.channels + t % kPixels * kTogether);
-  for (Index panel = group * p.panels / p.groups; panel < (group + 1) * p.panels / p.groups;
+  for (Index panel = group * p.panels / p.panel_groups;
+       panel < (group + 1) * p.panels / p.panel_groups;
        ++panel) {
     const float* const taps = panels + panel * 9 * p.channels * kPanelWidth;
     const float* const add = bias ? bias + panel * kPanelWidth : nullptr;
@@ -261,11 +262,11 @@ extern "C" void KILN_KERNEL(void* const* buffers, const long long* params) {
   const Index most = omp_get_max_threads(), threads = most < w.threads ? most : w.threads;
   if (p.is_parallel) {
 #pragma omp parallel for num_threads(threads)
-    for (Index task = 0; task < p.groups * p.bands; ++task)
-      convolve_band(
+    for (Index task = 0; task < p.panel_groups * p.blocks; ++task)
+      convolve_block(
           w, task, input, panels, bias, result, workspace + omp_get_thread_num() * w.workspace);
   } else {
-    for (Index task = 0; task < p.groups * p.bands; ++task)
-      convolve_band(w, task, input, panels, bias, result, workspace);
+    for (Index task = 0; task < p.panel_groups * p.blocks; ++task)
+      convolve_block(w, task, input, panels, bias, result, workspace);
   }
 }

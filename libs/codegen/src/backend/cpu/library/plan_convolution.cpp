@@ -21,15 +21,15 @@ std::int64_t most_pixels(std::int64_t width, const Target& target) {
   return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
 }
 
-ConvolutionTasks split_convolution(const Expr& bands,
+ConvolutionTasks split_convolution(const Expr& blocks,
                                    std::int64_t panels,
                                    std::int64_t enough,
                                    const ConvolutionTuning& tuning) {
-  ConvolutionTasks tasks{.bands = bands};
+  ConvolutionTasks tasks{.blocks = blocks};
   for (std::int64_t groups = 1; panels / (2 * groups) >= tuning.min_panels; groups *= 2) {
     // Twice as many, while there are too few.
-    const Expr is_enough = is_at_least(bands * Expr(groups), enough);
-    tasks.groups = tasks.groups + Expr(groups) * (Expr(1) - is_enough);
+    const Expr is_enough = is_at_least(blocks * Expr(groups), enough);
+    tasks.panel_groups = tasks.panel_groups + Expr(groups) * (Expr(1) - is_enough);
   }
   return tasks;
 }

@@ -16,10 +16,10 @@
 
 namespace kiln::codegen {
 
-/// How the work of a convolution is cut: pixels into bands, panels into groups.
+/// How the work of a convolution is cut: pixels into blocks, panels into groups.
 struct ConvolutionTasks {
-  ir::Expr bands = 1;
-  ir::Expr groups = 1;
+  ir::Expr blocks = 1;
+  ir::Expr panel_groups = 1;
 };
 
 /// Pixels that are computed together, at least: fewer would not hide the latency of an addition.
@@ -29,7 +29,7 @@ inline constexpr std::int64_t kFewestPixels = 4;
 [[nodiscard]] std::int64_t most_pixels(std::int64_t width, const Target& target);
 
 /// As many groups of panels as it takes to have `enough` tasks, if groups do not get too small.
-[[nodiscard]] ConvolutionTasks split_convolution(const ir::Expr& bands,
+[[nodiscard]] ConvolutionTasks split_convolution(const ir::Expr& blocks,
                                                  std::int64_t panels,
                                                  std::int64_t enough,
                                                  const ConvolutionTuning& tuning);
@@ -62,8 +62,8 @@ void set_convolution_arguments(KernelArguments<Params>& arguments,
   arguments[p.image_step] = layout.input_image;
   arguments[p.row_step] = layout.input_step[0];
   arguments[p.pixel_step] = layout.input_step[1];
-  arguments[p.bands] = tasks.bands;
-  arguments[p.groups] = tasks.groups;
+  arguments[p.blocks] = tasks.blocks;
+  arguments[p.panel_groups] = tasks.panel_groups;
   arguments[p.is_parallel] = is_at_least(operations, tuning_of(target).parallel_operations + 1);
 }
 

@@ -31,10 +31,10 @@ LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
   const std::int64_t most = most_pixels(layout.width, target);
-  const std::int64_t band =
-      std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.band_pixels);
+  const std::int64_t block =
+      std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.block_pixels);
   const ConvolutionTasks tasks =
-      split_convolution(ceil_div(layout.pixels(), band), layout.panels, tuning.min_tasks, tuning);
+      split_convolution(ceil_div(layout.pixels(), block), layout.panels, tuning.min_tasks, tuning);
   KernelArguments<ConvolutionParams> arguments;
   set_convolution_arguments(arguments, arguments.params, layout, tasks, target);
   return {.operation = "packed_convolution",

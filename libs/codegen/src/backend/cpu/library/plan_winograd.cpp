@@ -22,12 +22,12 @@ Expr tiles_of(const ConvolutionLayout& layout) {
   return layout.images * ceil_div(layout.result_size[0], 2) * ceil_div(layout.result_size[1], 2);
 }
 
-// Tiles of a band: so many at once, and as many in each as there are bands for.
-Expr band_tiles(const ConvolutionLayout& layout,
-                std::int64_t at_once,
-                const ConvolutionTuning& tuning) {
+// Tiles of a block: so many at once, and as many in each as there are blocks for.
+Expr block_tiles(const ConvolutionLayout& layout,
+                 std::int64_t at_once,
+                 const ConvolutionTuning& tuning) {
   const std::int64_t most =
-      std::clamp(tuning.max_transformed / (16 * layout.channels), at_once, tuning.band_tiles);
+      std::clamp(tuning.max_transformed / (16 * layout.channels), at_once, tuning.block_tiles);
   return rounded_up(even_part(tiles_of(layout), most), at_once);
 }
 
@@ -47,11 +47,11 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target, const ir
 
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
-  const Expr band = band_tiles(layout, most_pixels(layout.width, target), tuning);
+  const Expr block = block_tiles(layout, most_pixels(layout.width, target), tuning);
   const ConvolutionTasks tasks = split_convolution(
-      ceil_div(tiles_of(layout), band), layout.panels, tuning.min_winograd_tasks, tuning);
-  const Expr threads = min(tasks.bands * tasks.groups, Expr(tuning_of(target).max_threads));
-  const Expr workspace = band * Expr(16 * (layout.channels + layout.width)) +
+      ceil_div(tiles_of(layout), block), layout.panels, tuning.min_winograd_tasks, tuning);
+  const Expr threads = min(tasks.blocks * tasks.panel_groups, Expr(tuning_of(target).max_threads));
+  const Expr workspace = block * Expr(16 * (layout.channels + layout.width)) +
                          Expr(16 * (layout.channels * layout.width + 3 * kGap));
   LibraryCall call{
       .operation = "winograd_convolution",
@@ -60,7 +60,7 @@ LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target)
   KernelArguments<WinogradParams> arguments;
   const WinogradParams& p = arguments.params;
   set_convolution_arguments(arguments, p.convolution, layout, tasks, target);
-  arguments[p.band] = band;
+  arguments[p.block_tiles] = block;
   arguments[p.threads] = threads;
   arguments[p.workspace] = workspace;
   call.parameters = std::move(arguments).take();
