@@ -134,7 +134,7 @@ TEST_CASE("gathering nothing, in other dims than there are, is libtorch's", "[co
   CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
 }
 
-TEST_CASE("a gradient of an embedding is added to what it is added to", "[codegen][kernel]") {
+TEST_CASE("an embedding gradient is accumulated into its addend", "[codegen][kernel]") {
   const std::string inputs =
       "  input %g: f32[6, 9] user\n  input %i: i64[6] user\n  input %a: f32[4, 9] user\n";
   const std::string gradient =
@@ -143,7 +143,7 @@ TEST_CASE("a gradient of an embedding is added to what it is added to", "[codege
       {graph(inputs,
              gradient + "  %y: f32[4, 9] = aten.add.Tensor(%a, %e, 1)\n",
              "  output %y user\n")},
-      // Wanted for itself as well; and twice.
+      // The gradient is also an output; it is added to itself.
       {graph(inputs,
              gradient + "  %y: f32[4, 9] = aten.add.Tensor(%e, %a, 1)\n",
              "  output %y user\n  output %e user\n")},
@@ -159,7 +159,7 @@ TEST_CASE("a gradient of an embedding is added to what it is added to", "[codege
   }
 }
 
-TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
+TEST_CASE("sums over the rows unroll the rows", "[codegen][kernel]") {
   const auto products = [](const std::string& rows, const std::string& columns) {
     return KernelCase{graph("  input %w: f32[" + rows + ", " + columns +
                                 "] user\n  input %g: f32[" + rows + ", 1] user\n",
@@ -169,7 +169,7 @@ TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
                                 ", " + columns + "] = aten.neg.default(%m)\n",
                             "  output %s user\n  output %y user\n")};
   };
-  // Rows that come out even, ones that do not, columns that fill no vector, and too few rows.
+  // A multiple of the unrolled rows, a remainder, columns that fill no vector, and too few rows.
   const std::vector<KernelCase> cases{
       products("256", "64"), products("67", "48"), products("131", "37"), products("3", "48")};
   const std::vector<KernelResult> results = run_cases(cases);
@@ -184,7 +184,7 @@ TEST_CASE("sums over the rows take some rows at a time", "[codegen][kernel]") {
   }
 }
 
-TEST_CASE("memory that one core is slow to read is read by more", "[codegen][kernel]") {
+TEST_CASE("kernels that move much memory are parallel", "[codegen][kernel]") {
   const auto is_parallel = [](const std::string& shape) {
     const std::vector<KernelSource> kernels = kernels_of(
         ir::parse(graph("  input %a: f32" + shape + " user\n  input %b: f32" + shape + " user\n",
@@ -197,18 +197,18 @@ TEST_CASE("memory that one core is slow to read is read by more", "[codegen][ker
   CHECK_FALSE(is_parallel("[100, 100]"));
 }
 
-TEST_CASE("what is dear and read again and again is computed once", "[codegen][kernel]") {
+TEST_CASE("an expensive value with many readers is materialized", "[codegen][kernel]") {
   const std::vector<KernelCase> cases{
       {graph("  input %x: f32[64, 128, 64] user\n  input %a: f32[128, 64] user\n",
              "  %c: f32[128, 64] = aten.cos.default(%a)\n"
              "  %y: f32[64, 128, 64] = aten.mul.Tensor(%x, %c)\n",
              "  output %y user\n")},
-      // One for each row is computed once for the row anyway.
+      // A value per row is computed once for the row anyway.
       {graph("  input %x: f32[512, 256] user\n  input %a: f32[512, 1] user\n",
              "  %c: f32[512, 1] = aten.cos.default(%a)\n"
              "  %y: f32[512, 256] = aten.mul.Tensor(%x, %c)\n",
              "  output %y user\n")},
-      // Places are found out once, not for each of what lies there.
+      // Positions are computed once, not for each element that is read there.
       {graph("  input %x: f32[256, 4, 4] user\n  input %i: i64[200] user\n",
              "  %y: f32[256, 200] = aten.index.Tensor(%x, [none, %i, %i])\n",
              "  output %y user\n")},

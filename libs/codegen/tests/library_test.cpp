@@ -58,7 +58,7 @@ TEST_CASE("attention to any number of queries has one of the shared texts", "[co
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
     const std::vector<std::string> texts = library_sources(target);
-    for (std::int64_t queries = kFewestQueries; queries < 200; ++queries) {
+    for (std::int64_t queries = kMinQueries; queries < 200; ++queries) {
       CAPTURE(isa, queries);
       AttentionLayout layout{.batches = 1, .heads = 2, .queries = queries, .keys = 9, .depth = 8};
       layout.columns = 8;

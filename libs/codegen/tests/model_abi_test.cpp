@@ -1,5 +1,5 @@
-// Generated code repeats the container's page (kiln/container_runtime/model.h) instead of including
-// it: the two must be one.
+// Generated code repeats the ABI of the container (kiln/container_runtime/model.h) instead of
+// including it: the two must be one.
 
 #include "program/model_text.hpp"
 

@@ -221,7 +221,7 @@ TEST_CASE("a transformer block has one kernel between two products", "[codegen][
   CHECK(kernel_count(results[2].schedule) == 1);
 }
 
-TEST_CASE("a transposed weight is a window, not a kernel", "[codegen][schedule]") {
+TEST_CASE("a transposed weight is a strided view, not a kernel", "[codegen][schedule]") {
   const ir::Graph graph = ir::parse(kForward);
   const Schedule plan = schedule(graph, CpuBackend({resolve_target("native")}), true);
 
@@ -236,7 +236,7 @@ TEST_CASE("a transposed weight is a window, not a kernel", "[codegen][schedule]"
   CHECK(location.strides == std::vector<ir::Expr>{1, 12});
 }
 
-TEST_CASE("outputs are fresh memory, passed-through inputs are not", "[codegen][schedule]") {
+TEST_CASE("outputs are allocated, except inputs that are returned", "[codegen][schedule]") {
   const ir::Graph graph = ir::parse(R"(graph g {
   input %x: f32[4] user
   %y: f32[4] = aten.neg.default(%x)

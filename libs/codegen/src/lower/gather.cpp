@@ -110,7 +110,7 @@ bool may_be_zero(const Lowering& l, const Expr& size) {
   return !size.is_constant() && size.bounds(l.graph().symbols()).low < 1;
 }
 
-// A piece is read within its bounds only: elsewhere its index is 0 and the value is not used.
+// A part is read within its bounds only: elsewhere its index is 0 and the value is not used.
 Formula guarded_read(
     Lowering& l, TensorId tensor, std::vector<Index> indices, std::size_t dim, Formula inside) {
   const Formula position = index_value(l, indices[dim]);
@@ -132,8 +132,8 @@ Formula converted(const Lowering& l, TensorId source, Formula element, DType typ
 }
 
 bool lower_cat(Lowering& l) {
-  constexpr std::size_t kFew = 8;
-  constexpr std::size_t kMost = 32;
+  constexpr std::size_t kMaxConditions = 8;  // More parts need a loop that can be cut.
+  constexpr std::size_t kMaxParts = 32;
   const std::vector<Expr>& sizes = l.meta(0).sizes;
   const DType type = l.meta(0).dtype;
   std::vector<TensorId> parts;
@@ -149,7 +149,8 @@ bool lower_cat(Lowering& l) {
     return true;
   }
   const std::size_t dim = *l.dim(1, sizes.size(), 0);
-  if (parts.empty() || parts.size() > kMost || (parts.size() > kFew && !is_cut(l, sizes, dim))) {
+  if (parts.empty() || parts.size() > kMaxParts ||
+      (parts.size() > kMaxConditions && !is_cut(l, sizes, dim))) {
     return false;
   }
   if (parts.size() > 1 && std::ranges::any_of(parts, [&](TensorId part) {
@@ -158,7 +159,7 @@ bool lower_cat(Lowering& l) {
     return false;
   }
   const auto body = [&](Indices i) {
-    // From the last to the first: each piece wins below its end.
+    // From the last to the first: each part replaces the result below its end.
     Formula result = l.constant(0, type);
     Expr end = sizes[dim];
     const Formula position = index_value(l, i[dim]);
@@ -182,7 +183,7 @@ bool lower_cat(Lowering& l) {
     }
     return result;
   };
-  if (parts.size() > kFew) {
+  if (parts.size() > kMaxConditions) {
     l.define_concatenation(0, body);
   } else {
     l.define(0, body);

@@ -16,7 +16,7 @@ using ir::Expr;
 namespace {
 
 // Larger windows are loops, and libtorch has those.
-constexpr std::int64_t kLargestWindow = 16;
+constexpr std::int64_t kMaxWindow = 16;
 
 // How a window of two dims moves over an image.
 struct Window2d {
@@ -48,7 +48,7 @@ std::optional<Window2d> window_of(const Lowering& l, std::size_t first) {
   window.stride_width = window.width;
   known = known && read_pair(l.integers(first + 1), window.stride_height, window.stride_width) &&
           read_pair(l.integers(first + 2), window.padding_height, window.padding_width);
-  return known && window.count() <= kLargestWindow ? std::optional(window) : std::nullopt;
+  return known && window.count() <= kMaxWindow ? std::optional(window) : std::nullopt;
 }
 
 // Combines the elements of the window over each place of result 0.
@@ -127,10 +127,10 @@ bool lower_max_pool2d(Lowering& l) {
   return true;
 }
 
-// Whether a pixel that ATen shows `factor` times is shown as often here. It multiplies the place of
-// the result by the reciprocal, in float: that of 41 times 41 is less than one.
+// Whether ATen repeats each pixel exactly `factor` times. It multiplies the position in the result
+// by the reciprocal of the factor in float, and 41 times the reciprocal of 41 is less than one.
 bool repeats_as_often(std::int64_t factor, std::int64_t pixels) {
-  constexpr std::int64_t kMost = 1 << 14;
+  constexpr std::int64_t kMaxPixels = 1 << 14;
   if (std::has_single_bit(static_cast<std::uint64_t>(factor))) {
     return true;
   }
@@ -138,12 +138,12 @@ bool repeats_as_often(std::int64_t factor, std::int64_t pixels) {
   const auto source = [&](std::int64_t place) {
     return static_cast<std::int64_t>(std::floor(static_cast<float>(place) * scale));
   };
-  for (std::int64_t pixel = 1; pixel < std::min(pixels, kMost); ++pixel) {
+  for (std::int64_t pixel = 1; pixel < std::min(pixels, kMaxPixels); ++pixel) {
     if (source(pixel * factor - 1) != pixel - 1 || source(pixel * factor) != pixel) {
       return false;
     }
   }
-  return pixels <= kMost;
+  return pixels <= kMaxPixels;
 }
 
 // upsample_nearest2d(self, output_size, scales_h, scales_w), by whole factors.

@@ -13,8 +13,8 @@ using ir::Expr;
 
 namespace {
 
-// Shorter sums do not fill a vector often enough.
-constexpr std::int64_t kShortestSum = 32;
+// Shorter sums do not fill enough vectors.
+constexpr std::int64_t kMinSumLength = 32;
 
 // left[m, k] * right[k, n] at an index of the result.
 struct Product {
@@ -39,14 +39,14 @@ bool define_product(Lowering& l,
   if (!ir::is_floating_point(l.meta(0).dtype)) {
     return false;
   }
-  // An outer product adds nothing up.
+  // An outer product sums nothing.
   if (left[1] == Expr(1)) {
     l.define(0, [&](Indices i) { return finish(product.term(l, i[0], Index(0), i[1]), i); });
     return true;
   }
   const std::optional<std::int64_t> length = left[1].constant();
   const bool is_row = left[0] == Expr(1);
-  if ((!is_row && !(right[1] == Expr(1))) || !length || *length < kShortestSum) {
+  if ((!is_row && !(right[1] == Expr(1))) || !length || *length < kMinSumLength) {
     return false;
   }
   const std::vector<Expr> domain = {is_row ? right[1] : left[0], left[1]};
@@ -83,15 +83,15 @@ bool lower_addmm(Lowering& l) {
   });
 }
 
-// bmm(self, mat2) of one column each, as where a few results are weighed: written out, along rows
-// of the left sides that lie side by side.
+// bmm(self, mat2) by matrices of one column, as in a weighted sum of a few results: unrolled over a
+// short k, along the contiguous dim of the lhs.
 bool lower_bmm(Lowering& l) {
-  constexpr std::int64_t kFew = 16;
+  constexpr std::int64_t kMaxUnrolledDepth = 16;
   const TensorId left = l.tensor(0);
   const TensorId right = l.tensor(1);
   const auto& given = l.graph().tensor(std::get<ir::ValueId>(l.node().arguments.at(0)));
   const std::optional<std::int64_t> depth = l.sizes(left)[2].constant();
-  if (!(l.sizes(right)[2] == Expr(1)) || !depth || *depth < 1 || *depth > kFew ||
+  if (!(l.sizes(right)[2] == Expr(1)) || !depth || *depth < 1 || *depth > kMaxUnrolledDepth ||
       !(given.strides[1] == Expr(1)) || !ir::is_floating_point(l.meta(0).dtype)) {
     return false;
   }

@@ -19,8 +19,8 @@ using ir::ValueId;
 namespace {
 
 // How much larger than its constants a folded value may be, unless it is small anyway.
-constexpr std::int64_t kLargestGrowth = 4;
-constexpr std::int64_t kSmall = 1 << 20;
+constexpr std::int64_t kMaxGrowth = 4;
+constexpr std::int64_t kSmallBytes = 1 << 20;
 
 std::int64_t bytes_of(const ir::TensorMeta& meta) {
   return ir::element_count(meta.sizes).constant().value_or(0) *
@@ -113,7 +113,7 @@ class Splitter {
   bool is_worth_it(ValueId value) const {
     const std::int64_t from = from_bytes_[value.index()];
     const std::int64_t bytes = bytes_of(graph_.tensor(value));
-    return from > 0 && bytes > 0 && bytes <= std::max(kSmall, from * kLargestGrowth);
+    return from > 0 && bytes > 0 && bytes <= std::max(kSmallBytes, from * kMaxGrowth);
   }
 
   // The run uses `value`: it is folded, or computed there after all.

@@ -22,7 +22,7 @@ using ir::ValueId;
 namespace {
 
 // Every step is code of its own.
-constexpr std::int64_t kMostSteps = 64;
+constexpr std::int64_t kMaxSteps = 64;
 constexpr std::int64_t kLstm = 2;  // As libtorch numbers the kinds of cells.
 constexpr std::size_t kGates = 4;
 
@@ -107,7 +107,7 @@ class RecurrentExpander {
     }
     const std::vector<Expr>& sizes = graph_.tensor(input).sizes;
     const std::optional<std::int64_t> steps = sizes[0].constant();
-    if (!steps || *steps < 1 || *steps > kMostSteps) {
+    if (!steps || *steps < 1 || *steps > kMaxSteps) {
       return std::nullopt;
     }
     return Layer{.steps = *steps,

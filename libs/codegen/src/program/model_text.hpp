@@ -1,13 +1,13 @@
-// The texts that models have in common, whatever they compute.
+// Source text that all models share.
 
 #pragma once
 
 namespace kiln::codegen {
 
-/// The version of the container's page that models are written for.
+/// The version of the ABI between a model and the container runtime (model.h).
 inline constexpr int kModelVersion = 4;
 
-/// Types, the page of the container, and how errors are passed on.
+/// Types, the ABI of the container runtime, and the macros that pass errors on.
 inline constexpr const char* kModelPreamble = R"(
 typedef long long Int64;
 typedef unsigned long long U64;
@@ -15,7 +15,7 @@ typedef __SIZE_TYPE__ Size;
 struct AtenTensorOpaque;
 typedef AtenTensorOpaque* Handle;
 
-// The page of the container (kiln/container_runtime/model.h), version 4.
+// The ABI of the container runtime (kiln/container_runtime/model.h), version 4.
 struct KilnTensor {
   const char* name;
   int dtype, device_type, rank;
@@ -56,7 +56,7 @@ struct KilnLifetime {
   int first, last;
 };
 
-// What runs when sizes change takes less time than it would take to compile it well.
+// Code that runs only when sizes change is not worth the time to optimize it.
 #if defined(__clang__)
 #define RARELY __attribute__((noinline, optnone))
 #else
@@ -67,8 +67,8 @@ struct KilnLifetime {
 #define TRY(...) if (int error = (__VA_ARGS__)) return error
 )";
 
-/// Tensors on memory of the model's own. Wants the shim's functions declared; `$DEVICE` stands for
-/// the device's type and index, here and below.
+/// Tensors on memory of the model's own. Needs the declarations of the shim's functions; `$DEVICE`
+/// stands for the device's type and index, here and below.
 inline constexpr const char* kModelViews = R"(
 // A tensor on memory of ours or of the caller, kept while that memory stays where it is.
 struct View {
@@ -86,7 +86,7 @@ static __attribute__((noinline)) int make_view(View& view, void* base, Int64 off
 }
 )";
 
-/// Handles, and what libtorch returned. Wants the shim's functions declared.
+/// Handles, and checks of what libtorch returned. Needs the declarations of the shim's functions.
 inline constexpr const char* kModelTensors = R"(static inline void release(Handle& tensor) {
   if (tensor) aoti_torch_delete_tensor_object(tensor);
   tensor = nullptr;
@@ -97,8 +97,8 @@ static __attribute__((noinline, unused)) int make(Handle& tensor, void*& at, Int
   TRY(aoti_torch_empty_strided(rank, sizes, strides, dtype, $DEVICE, &tensor));
   return aoti_torch_get_data_ptr(tensor, &at);
 }
-// What libtorch returned would be read as what it is not, were it of another type or, with a rank, of
-// other sizes. `refusal` then says so.
+// Fails with the message `refusal` if libtorch returned another type or, if `rank` is not negative,
+// other sizes than the program was planned for.
 static __attribute__((noinline, unused)) int expect(KilnCall& call, const char* refusal, Handle tensor,
                                                     int dtype, Int64 rank, const Int64* sizes) {
   int found_dtype;
@@ -112,7 +112,7 @@ static __attribute__((noinline, unused)) int expect(KilnCall& call, const char* 
   call.error = refusal;
   return 1;
 }
-// What libtorch returned, laid out as it was when the program was planned.
+// Copies what libtorch returned if its strides are not those that the program was planned for.
 static __attribute__((noinline, unused)) int ensure_strides(Handle& tensor, Int64 rank, const Int64* sizes,
                                                     const Int64* strides, int dtype) {
   Int64* found;
@@ -132,7 +132,7 @@ static __attribute__((noinline, unused)) int ensure_strides(Handle& tensor, Int6
 }
 )";
 
-/// How a run ends that is called with other sizes than its symbols allow.
+/// Refuses a call whose sizes its symbols do not allow.
 inline constexpr const char* kModelRefusal = R"(
 static __attribute__((unused)) bool is_empty(const Int64* sizes, Int64 rank) {
   for (Int64 i = 0; i < rank; ++i) {
@@ -143,7 +143,7 @@ static __attribute__((unused)) bool is_empty(const Int64* sizes, Int64 rank) {
 #define REFUSE(...) return snprintf(m.message, sizeof(m.message), __VA_ARGS__), call.error = m.message, 1
 )";
 
-/// What folds constants: an instance of the program in `folding`, used once.
+/// Folds constants: runs an instance of the program in `folding` once.
 inline constexpr const char* kModelFold = R"(
 static int fold(void*, KilnCall* call) {
   void* const instance = folding::create();

@@ -94,7 +94,7 @@ class Fuser {
         direct.insert(step_of_[source.index()]);
       }
     }
-    // Candidates: kernels that make what this reads, or that read the same memory.
+    // Candidates: kernels that compute an operand of it, or that read the same memory.
     std::map<int, std::int64_t> scores;
     for (const TensorId source : sources) {
       const int producer = step_of_[source.index()];
@@ -185,12 +185,12 @@ class Fuser {
 
   // The product of the trailing static dims, if it is long enough for a row; else of all dims.
   static Expr trailing_dims(const std::vector<Expr>& sizes) {
-    constexpr std::int64_t kShortestRow = 64;
+    constexpr std::int64_t kMinRow = 64;
     std::int64_t row = 1;
     for (std::size_t i = sizes.size(); i-- > 0 && sizes[i].is_constant();) {
       row *= *sizes[i].constant();
     }
-    return row >= kShortestRow ? Expr(row) : element_count(sizes);
+    return row >= kMinRow ? Expr(row) : element_count(sizes);
   }
 
   bool fits(const FusionGroup& group) {

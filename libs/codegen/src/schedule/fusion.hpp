@@ -14,7 +14,7 @@
 
 namespace kiln::codegen {
 
-/// One kernel or one node of libtorch's.
+/// A kernel, or a node that libtorch runs.
 struct PlannedStep {
   std::optional<ir::NodeId> node;
   FusionGroup group;
@@ -28,7 +28,7 @@ struct FusionPlan {
   std::unordered_set<TensorId> kept;          ///< Those of them that are written to memory.
 };
 
-/// What must be in memory: for outputs, and for the nodes that libtorch runs.
+/// The tensors that must be in memory: outputs, and operands of nodes that libtorch runs.
 struct Requirements {
   std::unordered_set<TensorId> tensors;
   std::vector<std::vector<TensorId>> of_node;  ///< By `NodeId`, for those left to libtorch.
@@ -37,19 +37,19 @@ struct Requirements {
   [[nodiscard]] bool is_ordered(ir::NodeId node) const { return ordered[node.index()]; }
 };
 
-/// Merges greedily, in program order, each tensor into the kernel with which it shares most memory
-/// traffic.
+/// Greedily merges each tensor, in program order, into the kernel with which it shares the most
+/// memory traffic.
 [[nodiscard]] FusionPlan fuse(LoopProgram& program,
                               const Requirements& requirements,
                               const FusionLimits& limits);
 
-/// Tensors that kernels must compute as such: reductions, required ones, and those that several
-/// tensors read and that are too expensive to recompute in each.
+/// Tensors that are not inlined: reductions, required ones, and those with several readers that are
+/// too expensive to recompute in each.
 [[nodiscard]] std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
                                                              const Requirements& requirements,
                                                              const FusionLimits& limits);
 
-/// For each tensor: the materialized tensors and the memory that computing it reads, in no order.
+/// For each tensor, the materialized tensors and the memory that it is computed from.
 class Sources {
  public:
   Sources(const LoopProgram& program, const std::unordered_set<TensorId>& materialized)

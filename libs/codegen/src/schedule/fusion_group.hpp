@@ -1,4 +1,4 @@
-// A set of tensors that one kernel is to compute, and the space they share.
+// Tensors that one kernel computes, and their common iteration space.
 
 #pragma once
 
@@ -20,15 +20,15 @@ struct FusionGroup {
   std::vector<TensorId> members;  ///< In the program's order.
 };
 
-/// How a tensor's own dims lie in the row-major order of its kernel: kept before reduced for a
-/// reduction over rows, the other way round for one over columns, memory order for the rest.
+/// The order of a tensor's dims in the loops of its kernel: kept dims before reduced ones for a
+/// reduction over rows, the reverse for one over columns, and memory order for other tensors.
 struct LoopOrder {
   IterationDomain result =
       IterationDomain::kFull;  ///< Where a reduction's results are; kFull for a pointwise tensor.
   std::vector<std::size_t> dims;  ///< Of `Tensor::domain()`, outermost first.
 };
 
-/// Decides how `tensor` is best visited.
+/// Chooses the order that reads the most memory contiguously.
 [[nodiscard]] LoopOrder choose_loop_order(const LoopProgram& program, TensorId tensor);
 
 /// The number of elements in `tensor`'s domain.

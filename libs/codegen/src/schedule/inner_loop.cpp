@@ -15,18 +15,19 @@ using ir::Expr;
 
 namespace {
 
-enum class Places { kFixed, kComputed };
+enum class Addresses { kAffine, kComputed };
 
-// Whether every load and store is at a fixed stride along the inner loop, or repeats what is. With
-// `Places::kComputed` strides may be read from memory, too: then at least no position is divided.
-bool is_even(const LoopProgram& program, const LoopNest& kernel, Places places) {
-  bool even = true;
+// Whether every load and store has a constant stride along the inner loop, or repeats elements that
+// have. With `Addresses::kComputed`, addresses may also depend on indices read from memory; at
+// least no index has to be divided then.
+bool has_constant_strides(const LoopProgram& program, const LoopNest& kernel, Addresses addresses) {
+  bool constant = true;
   LoopDepths depths(program.pool, kernel);
   const auto check = [&](const Index& address) {
-    even = even && address.factor_of(kInner).has_value();
-    if (places == Places::kFixed) {
-      for_each_computed(address,
-                        [&](ScalarId id) { even = even && depths.of(id) < LoopDepth::kInner; });
+    constant = constant && address.factor_of(kInner).has_value();
+    if (addresses == Addresses::kAffine) {
+      for_each_computed(
+          address, [&](ScalarId id) { constant = constant && depths.of(id) < LoopDepth::kInner; });
     }
   };
   for (const LoopNest::Store& store : kernel.stores) {
@@ -38,7 +39,7 @@ bool is_even(const LoopProgram& program, const LoopNest& kernel, Places places) 
       check(address);
     }
   }
-  return even;
+  return constant;
 }
 
 // Lengths that end where some member's dims do, longest first; each divides `row`.
@@ -46,7 +47,7 @@ std::vector<Expr> candidates(const LoopProgram& program,
                              const FusionPlan& plan,
                              const FusionGroup& group,
                              const Expr& row) {
-  constexpr std::size_t kMost = 16;
+  constexpr std::size_t kMaxCandidates = 16;
   std::vector<Expr> lengths;
   const auto add_suffixes = [&](const std::vector<Expr>& sizes) {
     Expr length = 1;
@@ -67,9 +68,9 @@ std::vector<Expr> candidates(const LoopProgram& program,
     }
     add_suffixes(ordered);
   }
-  // Dims of what is read may divide a row where the members' own do not.
+  // The dims of an operand may divide a row where the members' own do not.
   for (const Tensor& tensor : program.tensors) {
-    if (lengths.size() < kMost) {
+    if (lengths.size() < kMaxCandidates) {
       add_suffixes(tensor.sizes);
     }
   }
@@ -78,7 +79,7 @@ std::vector<Expr> candidates(const LoopProgram& program,
   return lengths;
 }
 
-// The dims around the scanned one.
+// The extents of the dims before the scanned one, of it, and of those after it.
 std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
   std::vector<Expr> extents{1, tensor.sizes[tensor.scanned], 1};
   std::size_t part = kOuter;
@@ -122,11 +123,12 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
                                    const FusionPlan& plan,
                                    const FusionGroup& group,
                                    const FusionLimits& limits) {
-  // Fewer elements than this are not worth a reduction's own loop. Elsewhere any even walk, as
-  // along the three channels of an image, costs less than dividing every element's index.
-  constexpr std::int64_t kShortest = 8;
-  // Where every element is loaded by itself: rows of whole vectors, or divisions cost less.
-  constexpr std::int64_t kShortestGather = 32;
+  // Fewer elements do not justify a separate loop of a reduction. Elsewhere any constant stride,
+  // such as along the three channels of an image, costs less than dividing the index of each
+  // element.
+  constexpr std::int64_t kMinLength = 8;
+  // Of a loop of gathers: below it, dividing the indices costs less.
+  constexpr std::int64_t kMinGatherLength = 32;
   const Expand expand = [&](const FusionGroup& shape, std::vector<Expr> extents) {
     Inliner inliner(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
     std::optional<LoopNest> kernel = inliner.expand(plan.kept);
@@ -141,16 +143,16 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
                   scan_loops(program[group.members[0]], plan.loop_orders.at(group.members[0])));
   }
   std::optional<LoopNest> whole = expand(group, {group.outer, 1, group.inner});
-  if (!whole || is_even(program, *whole, Places::kFixed)) {
+  if (!whole || has_constant_strides(program, *whole, Addresses::kAffine)) {
     return whole;
   }
   const std::vector<Expr> lengths = candidates(program, plan, group, group.inner);
-  std::optional<LoopNest> undivided;
+  std::optional<LoopNest> with_gathers;
   for (const Expr& length : lengths) {
-    if (program.hint.at_scale(length) < kShortest && group.fixed) {
+    if (program.hint.at_scale(length) < kMinLength && group.fixed) {
       break;
     }
-    // Without reductions the rest of a row becomes rows; with them it is a separate loop.
+    // Without reductions, the other dims of a row become rows; with them, a separate loop.
     const Expr rest = *exact_quotient(group.inner, length);
     std::vector<Expr> extents{group.outer, rest, length};
     FusionGroup reshaped = group;
@@ -160,15 +162,16 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
       reshaped.inner = length;
     }
     std::optional<LoopNest> kernel = expand(reshaped, extents);
-    if (kernel && is_even(program, *kernel, Places::kFixed)) {
+    if (kernel && has_constant_strides(program, *kernel, Addresses::kAffine)) {
       return tile_transposes(program, reshaped, std::move(*kernel), lengths, expand);
     }
-    if (kernel && !undivided && program.hint.at_scale(length) >= kShortestGather &&
-        is_even(program, *kernel, Places::kComputed)) {
-      undivided = std::move(kernel);
+    if (kernel && !with_gathers && program.hint.at_scale(length) >= kMinGatherLength &&
+        has_constant_strides(program, *kernel, Addresses::kComputed)) {
+      with_gathers = std::move(kernel);
     }
   }
-  return undivided && !is_even(program, *whole, Places::kComputed) ? undivided : whole;
+  return with_gathers && !has_constant_strides(program, *whole, Addresses::kComputed) ? with_gathers
+                                                                                      : whole;
 }
 
 }  // namespace kiln::codegen

@@ -24,7 +24,7 @@ Variables variables_of(IterationDomain domain) {
   return 0;
 }
 
-// Comparisons give bool, and indices are integers: what is left are copies and choices.
+// Comparisons are bools and indices integers, so only copies and selections need to be excluded.
 bool is_arithmetic(const Scalar& scalar) {
   switch (scalar.op) {
     case ScalarOp::kRead:
@@ -94,7 +94,7 @@ class Counter {
     return count;
   }
 
-  // A gather may come to few of its operand's elements, a window to the same ones again.
+  // A gather may access few of its operand's elements, and a window the same ones repeatedly.
   [[nodiscard]] Expr bytes(std::size_t operand, const Expr& accesses) const {
     const Tensor& tensor = program_[kernel_.operands[operand].tensor];
     return min(accesses, ir::element_count(tensor.sizes)) * Expr(ir::size_of(tensor.dtype));
@@ -109,7 +109,7 @@ class Counter {
     return variables;
   }
 
-  // What `id` changes with, after it and all that it is made of are counted.
+  // Counts `id` and its operands; returns the variables that it depends on.
   Variables visit(ScalarId id) {
     if (const auto found = known_.find(id); found != known_.end()) {
       return found->second;

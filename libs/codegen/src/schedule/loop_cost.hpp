@@ -1,4 +1,4 @@
-// What one run of a kernel has to move and compute.
+// The memory traffic and the operations of one run of a kernel.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace kiln::codegen {
 
-/// Counts each element of an operand once, however often the loops come back to it, and each value
-/// once for every point of the loops that it changes with. A function counts as the operations that
-/// it takes, roughly: an exponential as 14.
+/// Counts each element of an operand once, however often it is accessed, and each value once for
+/// every iteration of the loops that it depends on. A function counts as about as many operations
+/// as it takes: an exponential as 14.
 [[nodiscard]] Cost cost_of(const LoopProgram& program, const LoopNest& kernel);
 
 }  // namespace kiln::codegen

@@ -1,4 +1,4 @@
-// Which loops a tensor wants: along the dims in which memory is read.
+// The loop order of a tensor: along the dims in which its operands are contiguous.
 
 #include <algorithm>
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 // A reduction of everything up to this size is one row, which keeps it fusable with what uses its
 // result; a larger one is split among threads.
-constexpr std::int64_t kLargestSingleRow = 1 << 16;
+constexpr std::int64_t kMaxSingleRow = 1 << 16;
 
 // Counts, for each variable of `body`, the reads that are contiguous along it.
 void count_contiguous(const LoopProgram& program,
@@ -36,7 +36,7 @@ void count_contiguous(const LoopProgram& program,
       return;
     }
     const Index address = address_of(source, indices);
-    // What is read along more dims is larger and counts for more.
+    // An operand that varies along more dims is larger, and counts for more.
     int weight = 1;
     for (std::size_t i = 0; i < votes.size(); ++i) {
       weight *= address.mentions(static_cast<int>(i)) ? 16 : 1;
@@ -55,8 +55,8 @@ void count_contiguous(const LoopProgram& program,
 }
 
 // The dims from the one with the largest stride to the smallest. Those of size 1 have meaningless
-// strides and stay where they are. Of strides that vary the one to be expected counts: any order is
-// right.
+// strides and stay where they are. Symbolic strides are compared by their hints: any order is
+// correct.
 std::vector<std::size_t> memory_order(const LoopProgram& program, const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -93,7 +93,7 @@ LoopOrder choose_loop_order(const LoopProgram& program, TensorId id) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (element_count(tensor.sizes) == Expr(1)) {
     const auto size = element_count(tensor.reduced).constant();
-    return {size && *size <= kLargestSingleRow ? IterationDomain::kRow : IterationDomain::kSingle,
+    return {size && *size <= kMaxSingleRow ? IterationDomain::kRow : IterationDomain::kSingle,
             order};
   }
   if (element_count(tensor.reduced) == Expr(1)) {

@@ -40,21 +40,24 @@ int body_cost(const ScalarPool& pool, ScalarId id, std::unordered_set<ScalarId>&
   return cost;
 }
 
-// Operations that are worth a kernel of their own, if that saves them.
-constexpr std::int64_t kWorthKernel = 1 << 18;
+// Saving so many operations justifies a kernel of its own.
+constexpr std::int64_t kOperationsWorthKernel = 1 << 18;
 
 std::int64_t size_of(const LoopProgram& program, const Tensor& tensor) {
   return program.hint.at_scale(domain_size(tensor));
 }
 
-// Whether computing `tensor` anew for each of `uses` elements that need one of it is a waste. What
-// is the same along a row is computed once for the row, wherever it is.
-bool is_repeated(const LoopProgram& program, const Tensor& tensor, int cost, std::int64_t uses) {
-  constexpr int kDear = 12;
-  constexpr std::int64_t kOften = 4;
+// Whether a reader of `uses` elements would recompute each element of `tensor` too often. What is
+// constant along a row is computed once per row anyway.
+bool is_recomputed_too_often(const LoopProgram& program,
+                             const Tensor& tensor,
+                             int cost,
+                             std::int64_t uses) {
+  constexpr int kMinCost = 12;
+  constexpr std::int64_t kMinReuse = 4;
   const std::int64_t own = size_of(program, tensor);
-  return cost >= kDear && own > 0 && uses >= kOften * own && !tensor.sizes.empty() &&
-         !(tensor.sizes.back() == Expr(1)) && (uses - own) * cost >= kWorthKernel;
+  return cost >= kMinCost && own > 0 && uses >= kMinReuse * own && !tensor.sizes.empty() &&
+         !(tensor.sizes.back() == Expr(1)) && (uses - own) * cost >= kOperationsWorthKernel;
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
   // Cost of one element and distinct tensors read for it, down to the next materialized one.
   std::unordered_set<TensorId> materialized;
   std::vector<int> uses(count);
-  std::vector<std::int64_t> widest(count);  // Elements of the largest that reads it.
+  std::vector<std::int64_t> widest(count);  // Elements of its largest reader.
   for (std::size_t i = count; i-- > 0;) {
     if (!live[i]) {
       continue;
@@ -93,7 +96,7 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
     std::ranges::sort(reads[i]);
     const auto [first, last] = std::ranges::unique(reads[i]);
     reads[i].erase(first, last);
-    // Whoever uses a view uses what is behind it as often.
+    // A use of a view is a use of the tensor it views.
     for (const TensorId source : reads[i]) {
       const bool is_view = program.tensors[i].is_view;
       uses[source.index()] += is_view ? std::max(1, uses[i]) : 1;
@@ -119,13 +122,14 @@ std::unordered_set<TensorId> find_materialized(const LoopProgram& program,
       loads[i] += loads[source.index()];
     }
     const bool required = requirements.tensors.contains(TensorId(i));
-    const bool dear =
+    const bool expensive =
         !tensor.is_view && uses[i] > 1 && (cost[i] > limits.max_recompute_cost || loads[i] > 1);
-    // A long expression over much memory is cut, or its kernel would have no registers left.
+    // An expression with too many loads is split: its kernel would run out of registers.
     const bool large = !tensor.is_view && loads[i] > limits.max_loads;
-    const bool repeated = !tensor.is_view && is_repeated(program, tensor, cost[i], widest[i]);
+    const bool repeated =
+        !tensor.is_view && is_recomputed_too_often(program, tensor, cost[i], widest[i]);
     const bool looped = tensor.kind == Tensor::Kind::kReduction || tensor.is_sequential();
-    if (required || looped || dear || large || repeated || tensor.is_concatenation) {
+    if (required || looped || expensive || large || repeated || tensor.is_concatenation) {
       materialized.insert(TensorId(i));
       cost[i] = 0;
       loads[i] = 1;

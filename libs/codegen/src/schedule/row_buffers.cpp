@@ -9,8 +9,8 @@ using ir::Expr;
 
 namespace {
 
-// Above this many operations a value is kept: about what a store and two loads cost.
-constexpr int kWorthKeeping = 4;
+// A value that takes more operations is kept: a store and two loads cost about as much.
+constexpr int kMaxRecomputeCost = 4;
 // Bytes of scratch a row may have; it is on the stack and should stay in L1 and L2.
 constexpr std::int64_t kScratchBytes = 256 << 10;
 
@@ -91,14 +91,14 @@ class Chooser {
     if (depths_.of(id) < LoopDepth::kInner) {
       return;
     }
-    const auto [found, fresh] = first_.emplace(id, phase);
-    if (!fresh && found->second == phase) {
+    const auto [found, is_new] = first_.emplace(id, phase);
+    if (!is_new && found->second == phase) {
       return;
     }
-    if (!fresh && kept_.contains(id)) {
+    if (!is_new && kept_.contains(id)) {
       return;
     }
-    if (!fresh && cost(id) > kWorthKeeping) {
+    if (!is_new && cost(id) > kMaxRecomputeCost) {
       const int store = matching_store(id, found->second);
       const std::int64_t bytes = ir::size_of(pool_[id].dtype);
       if (store >= 0 || budget_ >= bytes) {

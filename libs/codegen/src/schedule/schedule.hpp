@@ -26,17 +26,17 @@ namespace kiln::codegen {
 struct Buffer {
   /// Whose memory it is.
   enum class Kind {
-    kInput,      ///< The caller's tensor.
+    kInput,      ///< A tensor of the caller.
     kConstant,   ///< A weight.
-    kTemporary,  ///< Ours, from its first write to its last use.
-    kOutput,     ///< Fresh memory that is handed to the caller.
+    kTemporary,  ///< The model's own, from its first write to its last use.
+    kOutput,     ///< Allocated by the model and handed to the caller.
   };
   Kind kind = Kind::kTemporary;           ///< Whose it is.
   std::uint32_t index = 0;                ///< Position among the model's inputs or constants.
   ir::DType dtype = ir::DType::kFloat32;  ///< Of its elements.
   ir::Device device = {};                 ///< Where it is allocated.
   std::vector<ir::Expr> sizes = {};       ///< As allocated.
-  std::vector<ir::Expr> strides = {};     ///< Dense for what we allocate.
+  std::vector<ir::Expr> strides = {};     ///< Dense, unless it is an input or a constant.
 };
 using BufferId = Id<Buffer>;
 
@@ -58,7 +58,7 @@ struct KernelCall {
   };
   std::variant<LoopNest, LibraryCall> computation = LoopNest();  ///< What it computes.
   std::vector<Operand> operands = {};  ///< In the order of the kernel, then workspace.
-  std::vector<ir::NodeId> nodes = {};  ///< What it computes, for people.
+  std::vector<ir::NodeId> nodes = {};  ///< The nodes that it computes, for reports.
   Cost cost = {};                      ///< Of this call.
 };
 

@@ -12,11 +12,11 @@ using ir::DType;
 
 namespace {
 
-constexpr std::size_t kMostSegments = 40;
+constexpr std::size_t kMaxSegments = 40;
 
-// What is compared with zero: `factor` times a step of the inner loop, plus `constant`. Step n is
-// where the loop's variable plus `shift` is from n to n + 1 times `width`.
-struct Line {
+// An operand of a comparison with zero: factor * step + constant, where step is
+// floor((j + shift) / width) for the inner loop's variable j.
+struct SteppedAffine {
   std::int64_t factor = 0;
   std::int64_t constant = 0;
   std::int64_t shift = 0;
@@ -33,13 +33,13 @@ std::optional<Index> index_of(const Scalar& scalar) {
   return std::nullopt;
 }
 
-// `factor` times the inner loop's variable plus `constant`.
+// factor * j + constant, where j is the inner loop's variable.
 struct Affine {
   std::int64_t factor = 0;
   std::int64_t constant = 0;
 };
 
-// What `index` is of the inner variable, if there is nothing else in it.
+// `index` as an affine function of the inner variable, if it depends on nothing else.
 std::optional<Affine> affine(const Index& index) {
   const std::optional<std::int64_t> constant = index.constant().constant();
   const std::span<const Index::Term> terms = index.terms();
@@ -50,8 +50,8 @@ std::optional<Affine> affine(const Index& index) {
   return Affine{*terms[0].factor.constant(), *constant};
 }
 
-// The difference of the operands of "less" or "less or equal", if only the inner variable is in it.
-std::optional<Line> compared(const ScalarPool& pool, const Scalar& scalar) {
+// The difference of the operands of `<` or `<=`, if it depends on the inner variable alone.
+std::optional<SteppedAffine> compared(const ScalarPool& pool, const Scalar& scalar) {
   if (scalar.op != ScalarOp::kLess && scalar.op != ScalarOp::kLessEqual) {
     return std::nullopt;
   }
@@ -62,7 +62,7 @@ std::optional<Line> compared(const ScalarPool& pool, const Scalar& scalar) {
   }
   const Index difference = *left + *right * ir::Expr(-1);
   if (const std::optional<Affine> whole = affine(difference)) {
-    return Line{whole->factor, whole->constant};
+    return SteppedAffine{whole->factor, whole->constant};
   }
   const std::optional<std::int64_t> constant = difference.constant().constant();
   const std::span<const Index::Term> terms = difference.terms();
@@ -75,15 +75,15 @@ std::optional<Line> compared(const ScalarPool& pool, const Scalar& scalar) {
   if (!divided || divided->factor != 1 || !factor || !width) {
     return std::nullopt;
   }
-  return Line{*factor, *constant, divided->constant, *width};
+  return SteppedAffine{*factor, *constant, divided->constant, *width};
 }
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// The first position whose answer differs from that of the one before it.
-std::int64_t turning_point(const Line& line, ScalarOp op) {
+// The first position at which the outcome of the comparison changes.
+std::int64_t first_change(const SteppedAffine& line, ScalarOp op) {
   // factor * n + constant < 0, or <= 0.
   const std::int64_t strict = op == ScalarOp::kLess ? 1 : 0;
   const std::int64_t step = line.factor > 0
@@ -109,8 +109,8 @@ class Simplifier {
 
  private:
   ScalarId simplified(Scalar scalar) {
-    if (const std::optional<Line> line = compared(pool_, scalar)) {
-      // The same everywhere in the segment: its first position tells.
+    if (const std::optional<SteppedAffine> line = compared(pool_, scalar)) {
+      // The outcome is the same throughout the segment, so its first position decides.
       const std::int64_t step = floor_divide(begin_ + line->shift, line->width);
       const std::int64_t value = line->factor * step + line->constant;
       return pool_.integer(scalar.op == ScalarOp::kLess ? value < 0 : value <= 0, DType::kBool);
@@ -137,8 +137,8 @@ class Simplifier {
     return pool_.add(std::move(scalar));
   }
 
-  // With every computed integer that turned out to be an index written out, and every quotient that
-  // is the same everywhere in the segment.
+  // Replaces computed integers that are now affine by their index, and quotients that do not change
+  // in the segment by numbers.
   Index simplified(const Index& index) {
     Index result = index.constant();
     for (const Index::Term& term : index.terms()) {
@@ -179,22 +179,24 @@ class Simplifier {
   std::unordered_map<ScalarId, ScalarId> known_;
 };
 
-void collect(const ScalarPool& pool,
-             ScalarId id,
-             std::int64_t length,
-             std::unordered_set<ScalarId>& seen,
-             std::set<std::int64_t>& points) {
+void collect_changes(const ScalarPool& pool,
+                     ScalarId id,
+                     std::int64_t length,
+                     std::unordered_set<ScalarId>& seen,
+                     std::set<std::int64_t>& points) {
   if (!seen.insert(id).second) {
     return;
   }
   const Scalar& scalar = pool[id];
-  if (const std::optional<Line> line = compared(pool, scalar)) {
-    const std::int64_t point = turning_point(*line, scalar.op);
+  if (const std::optional<SteppedAffine> line = compared(pool, scalar)) {
+    const std::int64_t point = first_change(*line, scalar.op);
     if (point > 0 && point < length) {
       points.insert(point);
     }
   }
-  const auto descend = [&](ScalarId operand) { collect(pool, operand, length, seen, points); };
+  const auto descend = [&](ScalarId operand) {
+    collect_changes(pool, operand, length, seen, points);
+  };
   std::ranges::for_each(scalar.operands, descend);
   for (const Index& index : scalar.indices) {
     for_each_computed(index, descend);
@@ -219,9 +221,9 @@ std::vector<Segment> find_segments(LoopProgram& program, const LoopNest& kernel)
     if (store.domain != IterationDomain::kFull) {
       return {};
     }
-    collect(pool, store.value, *length, seen, points);
+    collect_changes(pool, store.value, *length, seen, points);
   }
-  if (points.empty() || points.size() >= kMostSegments) {
+  if (points.empty() || points.size() >= kMaxSegments) {
     return {};
   }
   points.insert(*length);

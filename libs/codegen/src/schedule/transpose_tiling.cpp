@@ -12,10 +12,10 @@ using ir::Expr;
 namespace {
 
 // Shorter sides are not worth transposing.
-constexpr std::int64_t kShortestSide = 8;
-// Nor are so few elements: they are in the cache anyway.
-constexpr std::int64_t kFewElements = 1 << 12;
-// More tiles do not stay in L1 along with the output.
+constexpr std::int64_t kMinSide = 8;
+// Nor are fewer elements: they are in the cache anyway.
+constexpr std::int64_t kMinElements = 1 << 12;
+// More tiles than this do not stay in L1 along with the output.
 constexpr std::size_t kMaxTransposedLoads = 4;
 
 void collect_loads(const ScalarPool& pool,
@@ -36,14 +36,15 @@ void collect_loads(const ScalarPool& pool,
   }
 }
 
-bool walks(const Index& address, int variable) {
+bool is_contiguous_along(const Index& address, int variable) {
   const std::optional<Expr> factor = address.factor_of(variable);
   bool fixed = true;
   for_each_computed(address, [&](ScalarId) { fixed = false; });
   return fixed && factor && *factor == Expr(1);
 }
 
-bool leaps(const Index& address) {
+// Whether the inner loop reads with a stride other than 0 and 1.
+bool is_strided(const Index& address) {
   const std::optional<Expr> factor = address.factor_of(kInner);
   return factor && !(*factor == Expr(0)) && !(*factor == Expr(1));
 }
@@ -52,7 +53,8 @@ bool leaps(const Index& address) {
 bool only_writes_rows(const LoopNest& kernel) {
   return kernel.reduces.empty() && kernel.segments.empty() &&
          std::ranges::all_of(kernel.stores, [](const LoopNest::Store& store) {
-           return store.domain == IterationDomain::kFull && walks(store.address, kInner);
+           return store.domain == IterationDomain::kFull &&
+                  is_contiguous_along(store.address, kInner);
          });
 }
 
@@ -83,9 +85,9 @@ LoopNest tile_transposes(const LoopProgram& program,
   const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
   const Expr rows = kernel.extents[kOuter];
   const Expr row = kernel.extents[kInner];
-  if (program.hint.at_scale(rows * row) < kFewElements || !only_writes_rows(kernel) ||
+  if (program.hint.at_scale(rows * row) < kMinElements || !only_writes_rows(kernel) ||
       std::ranges::none_of(loads_of(program.pool, kernel),
-                           [&](ScalarId load) { return leaps(address(load)); })) {
+                           [&](ScalarId load) { return is_strided(address(load)); })) {
     return kernel;
   }
   std::vector<Expr> sides{rows};
@@ -96,24 +98,24 @@ LoopNest tile_transposes(const LoopProgram& program,
     }
   }
   for (const Expr& side : sides) {
-    if (program.hint(side) < kShortestSide) {
+    if (program.hint(side) < kMinSide) {
       continue;
     }
-    FusionGroup square = group;
-    square.outer = *exact_quotient(rows, side);
-    square.inner = side * row;
-    std::optional<LoopNest> tiled = expand(square, {square.outer, side, row});
+    FusionGroup tile_group = group;
+    tile_group.outer = *exact_quotient(rows, side);
+    tile_group.inner = side * row;
+    std::optional<LoopNest> tiled = expand(tile_group, {tile_group.outer, side, row});
     if (!tiled || !only_writes_rows(*tiled)) {
       continue;
     }
-    bool even = true;
+    bool has_strides = true;
     for (const ScalarId load : loads_of(program.pool, *tiled)) {
-      even = even && address(load).factor_of(kInner);
-      if (leaps(address(load)) && walks(address(load), kMiddle)) {
+      has_strides = has_strides && address(load).factor_of(kInner);
+      if (is_strided(address(load)) && is_contiguous_along(address(load), kMiddle)) {
         tiled->transposed_loads.push_back(load);
       }
     }
-    if (even && !tiled->transposed_loads.empty() &&
+    if (has_strides && !tiled->transposed_loads.empty() &&
         tiled->transposed_loads.size() <= kMaxTransposedLoads) {
       return std::move(*tiled);
     }

@@ -1,4 +1,4 @@
-// Transposes: two loops visited in square tiles that stay in L1.
+// Transposes are computed in square tiles, which stay in L1.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace kiln::codegen {
 
-/// Makes a kernel of a group with the loops' extents.
+/// Expands a group to a loop nest with these extents.
 using Expand = std::function<std::optional<LoopNest>(const FusionGroup&, std::vector<ir::Expr>)>;
 
-/// The loads that the kernel's inner loops do, each once.
+/// The loads of the kernel's inner loops, each once.
 [[nodiscard]] std::vector<ScalarId> loads_of(const ScalarPool& pool, const LoopNest& kernel);
 
-/// `kernel`, or the same with its rows in two loops and `LoopNest::transposed_loads`, if it reads
-/// across the rows. Rows may be grouped in any of `lengths` elements.
+/// `kernel`, or, if it reads across its rows, the same with the rows in two loops and
+/// `LoopNest::transposed_loads`. `lengths` are the row lengths to try.
 [[nodiscard]] LoopNest tile_transposes(const LoopProgram& program,
                                        const FusionGroup& group,
                                        LoopNest kernel,

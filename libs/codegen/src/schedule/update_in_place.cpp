@@ -8,11 +8,11 @@
 namespace kiln::codegen {
 namespace {
 
-// Whether `tensor` is memory of its own that a node has filled, and only `reader` reads.
-bool is_made_for(const ir::Graph& graph,
-                 const ir::Uses& uses,
-                 const Tensor& memory,
-                 ir::NodeId reader) {
+// Whether `memory` was allocated for the result of a node, and `reader` is its only use.
+bool is_used_only_by(const ir::Graph& graph,
+                     const ir::Uses& uses,
+                     const Tensor& memory,
+                     ir::NodeId reader) {
   if (memory.kind != Tensor::Kind::kMemory || !memory.node.valid() || !memory.value.valid() ||
       !aliases_of(graph, graph.node(memory.node)).empty() || uses.is_output(memory.value)) {
     return false;
@@ -59,7 +59,7 @@ std::optional<TensorId> find_in_place_update(const ir::Graph& graph,
   const TensorId from = kernel.operands[static_cast<std::size_t>(copied.integer)].tensor;
   const Tensor& to = program[kernel.operands[store.operand].tensor];
   const bool may = program[from].dtype == to.dtype &&
-                   is_made_for(graph, uses, program[from], to.node) &&
+                   is_used_only_by(graph, uses, program[from], to.node) &&
                    !loads(program.pool, *kernel.update, copied.integer);
   return may ? std::optional(from) : std::nullopt;
 }

@@ -91,13 +91,13 @@ std::string string_literal(std::string_view text) {
 }
 
 std::string comment_line(std::string_view text) {
-  constexpr std::size_t kLongest = 200;  // A kernel may come from hundreds of nodes.
+  constexpr std::size_t kMaxLength = 200;  // A kernel may come from hundreds of nodes.
   std::string result;
-  for (const char c : text.substr(0, kLongest)) {
+  for (const char c : text.substr(0, kMaxLength)) {
     const auto byte = static_cast<unsigned char>(c);
     result += byte < 0x20 || byte == 0x7f ? ' ' : (c == '\\' ? '/' : c);
   }
-  return text.size() > kLongest ? result + " …" : result;
+  return text.size() > kMaxLength ? result + " …" : result;
 }
 
 std::string double_literal(double value) {

@@ -45,7 +45,7 @@ class DeviceGraphs {
 /// library for them.
 [[nodiscard]] std::unique_ptr<DeviceGraphs> open_cuda_graphs(int device_index);
 
-/// The library's one entry, whose name changes with this page.
+/// The library's one entry. Its name changes with the declarations above.
 inline constexpr const char* kCudaGraphsEntry = "kiln_cuda_graphs_1";
 
 }  // namespace kiln::container_runtime

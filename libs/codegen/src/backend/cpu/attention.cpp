@@ -89,8 +89,8 @@ class AttentionMatcher : OperandMatcher {
   }
 
   [[nodiscard]] bool is_worth_it() const {
-    return largest(layout_.queries) >= kFewestQueries && largest(layout_.keys) <= kMostKeys &&
-           layout_.depth > 0 && layout_.depth <= kMostDepth && layout_.depth % 4 == 0 &&
+    return largest(layout_.queries) >= kMinQueries && largest(layout_.keys) <= kMaxKeys &&
+           layout_.depth > 0 && layout_.depth <= kMaxDepth && layout_.depth % 4 == 0 &&
            layout_.columns > 0;
   }
 

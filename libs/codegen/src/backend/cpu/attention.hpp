@@ -73,9 +73,9 @@ struct Attention {
 [[nodiscard]] bool has_attention(const Target& target);
 
 /// Rows of queries that are worth packing keys and values for.
-inline constexpr std::int64_t kFewestQueries = 4;
+inline constexpr std::int64_t kMinQueries = 4;
 /// Scores of a row that a thread has room for, and elements of a query.
-inline constexpr std::int64_t kMostKeys = 2048;
-inline constexpr std::int64_t kMostDepth = 256;
+inline constexpr std::int64_t kMaxKeys = 2048;
+inline constexpr std::int64_t kMaxDepth = 256;
 
 }  // namespace kiln::codegen

@@ -18,7 +18,7 @@ namespace {
 // little enough that the last unit does not keep the others waiting. Where there are very many,
 // they are larger.
 constexpr std::size_t kBytesPerUnit = 24'000;
-constexpr std::size_t kMostBytesPerUnit = 96'000;
+constexpr std::size_t kMaxBytesPerUnit = 96'000;
 constexpr std::size_t kManyUnits = 64;
 
 std::size_t bytes_per_unit(std::span<const KernelSource> kernels) {
@@ -26,7 +26,7 @@ std::size_t bytes_per_unit(std::span<const KernelSource> kernels) {
   for (const KernelSource& kernel : kernels) {
     total += kernel.source.size();
   }
-  return std::clamp(total / kManyUnits, kBytesPerUnit, kMostBytesPerUnit);
+  return std::clamp(total / kManyUnits, kBytesPerUnit, kMaxBytesPerUnit);
 }
 
 constexpr std::string_view kNameMark = "KILN_KERNEL";

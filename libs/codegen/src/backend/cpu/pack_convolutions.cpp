@@ -89,7 +89,7 @@ class Packer {
   [[nodiscard]] bool is_left_alone(const ir::Node& node) const {
     const std::vector<Expr>& weight = graph_.tensor(operand(node, 1)).sizes;
     const std::int64_t channels = weight[1].constant().value_or(0);
-    if (channels % 4 != 0 || channels > kMostConvolutionChannels) {
+    if (channels % 4 != 0 || channels > kMaxConvolutionChannels) {
       return true;
     }
     const auto* stride = std::get_if<std::vector<Expr>>(&node.arguments[3]);

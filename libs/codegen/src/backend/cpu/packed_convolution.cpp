@@ -70,7 +70,7 @@ class ConvolutionMatcher : OperandMatcher {
     layout_.result_size = {size(sizes[2]), size(sizes[3])};
     require(is_dense_image(tensor(result)) && sizes[1] == Expr(layout_.panels * layout_.width));
     require(layout_.channels > 0 && layout_.channels % 4 == 0 &&
-            layout_.channels <= kMostConvolutionChannels);
+            layout_.channels <= kMaxConvolutionChannels);
   }
 
   const ir::Node& node_;

@@ -21,7 +21,7 @@
 namespace kiln::codegen {
 
 /// Of an image: as many zeros stand for a pixel beside it.
-inline constexpr std::int64_t kMostConvolutionChannels = 8192;
+inline constexpr std::int64_t kMaxConvolutionChannels = 8192;
 
 /// What a convolution computes and where its image lies, in elements. Its result is dense and
 /// channels-last. Pairs are rows, columns.

@@ -32,8 +32,8 @@ static unsigned char* allocate(Size bytes) {
 }
 )";
 
-// libtorch would say so too, but only when the model runs.
-void refuse_operators_of_cpus(const ir::Graph& graph) {
+// libtorch would refuse them too, but only when the model runs.
+void refuse_cpu_operators(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     const std::string_view target = node.target;
     if (target.find("mkldnn") != std::string_view::npos || target.starts_with("onednn.") ||
@@ -52,9 +52,10 @@ bool has_half_convolutions(const ir::Graph& graph) {
   });
 }
 
-// Blocks scan rows. Elsewhere one thread walks along the scanned dim, which there must be many of.
+// A block scans a row. Along other dims each thread computes one running total, which is slow if
+// the totals are long and few.
 bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
-  constexpr std::int64_t kShort = 64, kMany = 1 << 15;
+  constexpr std::int64_t kMaxSerialLength = 64, kMinTotals = 1 << 15;
   const std::vector<ir::Expr>& sizes = graph.tensor(node.results[0]).sizes;
   const auto* dim = std::get_if<ir::Expr>(&node.arguments.at(1));
   if (sizes.empty() || dim == nullptr || !dim->constant()) {
@@ -64,11 +65,11 @@ bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t place = *dim->constant() + (*dim->constant() < 0 ? rank : 0);
   const auto length = sizes.at(static_cast<std::size_t>(place)).constant();
   const auto all = ir::element_count(sizes).constant();
-  return place + 1 == rank || length.value_or(kShort + 1) <= kShort ||
-         (length && all && *all / *length >= kMany);
+  return place + 1 == rank || length.value_or(kMaxSerialLength + 1) <= kMaxSerialLength ||
+         (length && all && *all / *length >= kMinTotals);
 }
 
-// libtorch sorts what these add up, where atomics would round at each step.
+// libtorch sorts the addends of these and sums them in float; atomics would round at each step.
 bool accumulates_halves_in_float(const ir::Graph& graph, const ir::Node& node) {
   const auto adds = [&] {
     const bool* flag = node.arguments.size() > 3 ? std::get_if<bool>(&node.arguments[3]) : nullptr;
@@ -94,7 +95,7 @@ CudaBackend::CudaBackend(std::vector<std::string> architectures, CudaOptions opt
 
 ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) const {
   ir::Graph prepared = bind_constants ? unroll_lstm(graph) : graph;
-  refuse_operators_of_cpus(prepared);
+  refuse_cpu_operators(prepared);
   if (has_half_convolutions(prepared)) {
     if (bind_constants) {
       prepared = cuda::space_to_depth(prepared);

@@ -12,10 +12,10 @@
 namespace kiln::codegen::cuda {
 namespace {
 
-// NVRTC takes about a tenth of a second for so much: the cores share the units.
+// NVRTC compiles this much in about a tenth of a second; units are compiled in parallel.
 constexpr std::size_t kBytesPerUnit = 12'000;
 
-// What every launcher needs. A process has at most so many GPUs.
+// What every launcher needs. `kMaxDevices` bounds the GPUs of a process.
 constexpr const char* kLauncherPreamble = R"(
 typedef unsigned U32;
 struct KilnCudaImage {
@@ -33,7 +33,7 @@ struct Arguments {
   void* buffers[buffer_count];
   long long sizes[size_count];
 };
-constexpr int kMostDevices = 64;
+constexpr int kMaxDevices = 64;
 static const char* launch(void* const* kernels, int kernel, long long x, long long y, U32 width,
                           U32 rows, void* stream, void* arguments) {
   if (x <= 0 || y <= 0) return nullptr;
@@ -51,7 +51,7 @@ std::string named(const std::string& text, const std::string& name) {
   return replace_all(text, "KILN_KERNEL", name);
 }
 
-// The kernels of one unit while they are gathered.
+// The kernels of one unit, while it is assembled.
 struct Group {
   std::string device;   // What runs on the device, without the prelude.
   std::string host;     // What launches it.
@@ -69,7 +69,7 @@ struct Group {
   }
 };
 
-// An image as bytes behind the label `label`. Behind PTX stands a zero.
+// The bytes of an image at the symbol `label`. A zero byte terminates PTX.
 std::string embedded(const std::string& label, const std::string& file) {
   return "asm(\".pushsection .rodata\\n.balign 64\\n.hidden " + label + "\\n.global " + label +
          "\\n" + label + ":\\n.incbin \\\"" + file + "\\\"\\n.byte 0\\n.popsection\\n\");\n" +
@@ -101,15 +101,14 @@ class UnitWriter {
                 (is_ptx(architecture) ? "1" : "0") + "},\n";
     }
     const std::string count = std::to_string(architectures_.size());
-    unit.source += "static const KilnCudaImage images[" + count + "] = {\n" + images +
-                   "};\nenum Kernel { " + group.entries + "kernel_count };\n" +
-                   "static const char* const names[] = {" + group.names + "};\n" +
-                   "static void* kernels[kMostDevices][kernel_count];\n" +
-                   "extern \"C\" HIDDEN int " + name + "_load(void) {\n" +
-                   "  const int device = kiln_cuda_device();\n" +
-                   "  if (device < 0 || device >= kMostDevices) return 1;\n" +
-                   "  return kiln_cuda_load(images, " + count +
-                   ", names, kernel_count, kernels[device]);\n}\n\n" + group.host;
+    unit.source +=
+        "static const KilnCudaImage images[" + count + "] = {\n" + images + "};\nenum Kernel { " +
+        group.entries + "kernel_count };\n" + "static const char* const names[] = {" + group.names +
+        "};\n" + "static void* kernels[kMaxDevices][kernel_count];\n" + "extern \"C\" HIDDEN int " +
+        name + "_load(void) {\n" + "  const int device = kiln_cuda_device();\n" +
+        "  if (device < 0 || device >= kMaxDevices) return 1;\n" +
+        "  return kiln_cuda_load(images, " + count +
+        ", names, kernel_count, kernels[device]);\n}\n\n" + group.host;
     result.loaders.push_back(name + "_load");
     result.units.push_back(std::move(unit));
   }

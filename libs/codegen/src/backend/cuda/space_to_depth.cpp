@@ -16,7 +16,7 @@ namespace {
 using ir::Expr;
 using ir::ValueId;
 
-constexpr std::int64_t kMostChannels = 4;
+constexpr std::int64_t kMaxChannels = 4;
 constexpr std::int64_t kChannelStep = 8;
 
 std::int64_t rounded_up(std::int64_t number, std::int64_t step) {
@@ -66,7 +66,7 @@ std::optional<Blocks> find_blocks(const ir::Graph& graph,
                                   const Convolution& convolution,
                                   const std::vector<bool>& fixed) {
   if (!convolution.is_half || !convolution.is_image || convolution.groups != 1 ||
-      !fixed[convolution.weight.index()] || convolution.channels > kMostChannels) {
+      !fixed[convolution.weight.index()] || convolution.channels > kMaxChannels) {
     return std::nullopt;
   }
   const std::optional<Extent> rows = extent_of(graph, convolution, 0);

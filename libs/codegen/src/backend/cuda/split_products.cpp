@@ -16,10 +16,10 @@ using ir::Expr;
 using ir::ValueId;
 
 constexpr std::int64_t kAlignedBytes = 16;
-// Elements of the result: less is over before the parts would have been put together.
-constexpr std::int64_t kLarge = 1 << 20;
+// Elements of the result: a smaller product finishes before its parts could be concatenated.
+constexpr std::int64_t kMinElements = 1 << 20;
 
-// How many columns of a product come first; nothing if it is not worth it.
+// How many leading columns of a product are aligned; nothing if a split does not pay.
 std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::Node& node) {
   if (node.target != "aten.mm.default" && node.target != "aten.addmm.default") {
     return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::No
   const std::int64_t elements = ir::element_count(result.sizes).constant().value_or(0);
   const std::int64_t columns = result.sizes.back().constant().value_or(0);
   const std::int64_t step = kAlignedBytes / ir::size_of(result.dtype);
-  if (!ir::is_half(result.dtype) || elements < kLarge || columns % step == 0 ||
+  if (!ir::is_half(result.dtype) || elements < kMinElements || columns % step == 0 ||
       columns < 16 * step) {
     return std::nullopt;
   }
@@ -40,7 +40,7 @@ ValueId columns_of(
     NodeWriter& writer, ir::Graph& graph, ValueId value, std::int64_t begin, std::int64_t end) {
   const ir::TensorMeta meta = graph.tensor(value);
   if (meta.sizes.empty() || meta.sizes.back() == Expr(1)) {
-    return value;  // A bias that is the same for all.
+    return value;  // A bias that is the same for all columns.
   }
   std::vector<Expr> sizes = meta.sizes;
   sizes.back() = end - begin;

@@ -1,9 +1,9 @@
 /* What a compiled model gives to the container that is linked into it.
  *
  * Generated code defines `kiln_model`; libkiln-container.a has the AOTInductor entries and finds it
- * by that name. Plain C, and nothing of Kiln beyond this page is inside a model. Generated code
- * repeats these declarations instead of including them: a change here is a change of
- * KILN_MODEL_VERSION and of the emitter. */
+ * by that name. Plain C, and nothing of Kiln beyond these declarations is inside a model. Generated
+ * code repeats them instead of including them: a change here is a change of KILN_MODEL_VERSION and of
+ * the emitter. */
 
 #ifndef KILN_CONTAINER_RUNTIME_MODEL_H
 #define KILN_CONTAINER_RUNTIME_MODEL_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** The version of this page, which the container compares. */
+/** The version of these declarations, which the container compares. */
 #define KILN_MODEL_VERSION 4
 
 /** libtorch's at::Tensor*, the handle of the AOTInductor C shim. */

@@ -50,10 +50,10 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
   if (!interleaves_) {
     return 1;
   }
-  // What is short overlaps by itself, from one round of the loop to the next. What is very long has
-  // no registers to spare.
-  constexpr int kLong = 14, kVeryLong = 64;
-  int cost = 0, dearest = 0;
+  // The iterations of a cheap loop overlap by themselves. An expensive one has no registers to
+  // spare.
+  constexpr int kMinFunctionCost = 14, kMaxCost = 64;
+  int cost = 0, function_cost = 0;
   std::set<ScalarId> seen;
   const auto visit = [&](auto&& self, ScalarId id) -> void {
     if (depths_.of(id) < LoopDepth::kInner || is_kept(id, phase) || !seen.insert(id).second) {
@@ -61,7 +61,7 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
     }
     const Scalar& scalar = context_.scalar(id);
     cost += operation_cost(scalar.op);
-    dearest = std::max(dearest, operation_cost(scalar.op));
+    function_cost = std::max(function_cost, operation_cost(scalar.op));
     for (const ScalarId operand : scalar.operands) {
       self(self, operand);
     }
@@ -69,7 +69,7 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
   for (const ScalarId value : values) {
     visit(visit, value);
   }
-  return dearest >= kLong && cost <= kVeryLong ? kInterleaveFactor : 1;
+  return function_cost >= kMinFunctionCost && cost <= kMaxCost ? kInterleaveFactor : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {

@@ -14,8 +14,8 @@ using ir::Expr;
 namespace {
 
 constexpr int kUnrolledRows = 4;
-// Operations of a row whose values still fit into registers so often.
-constexpr int kMostOperations = 6;
+// A row with more operations would need too many registers when it is unrolled.
+constexpr int kMaxOperations = 6;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool KernelEmitter::unrolls_rows() {
     std::ranges::for_each(scalar.operands, [&](ScalarId operand) { self(self, operand); });
   };
   std::ranges::for_each(roots(0), [&](ScalarId root) { visit(visit, root); });
-  return operations <= kMostOperations;
+  return operations <= kMaxOperations;
 }
 
 bool KernelEmitter::emit_unrolled_rows(const std::string& end) {

@@ -28,7 +28,7 @@ constexpr std::array<LibraryEntry, 4> kLibrary = {
 void add_convolutions(const Target& target, bool adds, std::vector<LibraryCall>& calls) {
   const std::int64_t width = target.panel_width;
   // A tile has as many pixels as there are, and those of large images have the most.
-  for (std::int64_t pixels = kFewestPixels; pixels <= most_pixels(width, target); ++pixels) {
+  for (std::int64_t pixels = kMinTilePixels; pixels <= max_tile_pixels(width, target); ++pixels) {
     calls.push_back(
         {.operation = "packed_convolution", .constants = {width, pixels, adds ? 1 : 0}});
   }

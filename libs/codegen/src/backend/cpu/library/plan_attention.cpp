@@ -15,17 +15,17 @@ using ir::Expr;
 
 namespace {
 
-// Rows of a tile, with a panel's vectors for each: what the registers hold. NEON's hold factors,
-// too.
-constexpr std::int64_t kLongTile = 14;
-constexpr std::int64_t kShortTile = 8;
+// Rows of a register tile, each with a panel's vectors of accumulators. NEON has to hold the
+// factors in registers, too; AVX-512 reads them from memory.
+constexpr std::int64_t kTileRowsAvx512 = 14;
+constexpr std::int64_t kTileRows = 8;
 
 std::int64_t lanes_of(const Target& target) {
   return target.vector_bytes / 4;
 }
 
-std::int64_t most_rows(const Target& target) {
-  return is_avx512(lanes_of(target)) ? kLongTile : kShortTile;
+std::int64_t max_tile_rows(const Target& target) {
+  return is_avx512(lanes_of(target)) ? kTileRowsAvx512 : kTileRows;
 }
 
 std::int64_t divided(std::int64_t n, std::int64_t by) {
@@ -38,7 +38,7 @@ std::int64_t tile_rows(const Expr& queries, std::int64_t most) {
     return most;
   }
   const std::int64_t rows = *queries.constant();
-  return rows > most / 2 ? divided(rows, divided(rows, most)) : kFewestQueries;
+  return rows > most / 2 ? divided(rows, divided(rows, most)) : kMinQueries;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ bool has_attention(const Target& target) {
 LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) {
   const AttentionTuning& tuning = tuning_of(target).attention;
   const std::int64_t width = target.panel_width;
-  const std::int64_t rows = tile_rows(layout.queries, most_rows(target));
+  const std::int64_t rows = tile_rows(layout.queries, max_tile_rows(target));
   const Expr heads = layout.batches * layout.heads;
   const Expr most_groups =
       max(Expr(1), floor_div(ceil_div(layout.queries, rows), tuning.tiles_of_task));
@@ -97,16 +97,16 @@ LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) 
 std::string attention_source(std::span<const std::int64_t> constants, const Target& target) {
   const std::array<KernelConstant, 4> macros{{{"KILN_TILE_ROWS", constants[0]},
                                               {"KILN_PANEL_WIDTH", constants[1]},
-                                              {"KILN_MAX_KEYS", kMostKeys},
-                                              {"KILN_MAX_DEPTH", kMostDepth}}};
+                                              {"KILN_MAX_KEYS", kMaxKeys},
+                                              {"KILN_MAX_DEPTH", kMaxDepth}}};
   return hand_written_kernel("attention", static_cast<int>(lanes_of(target)), macros);
 }
 
 std::vector<std::vector<std::int64_t>> attention_constants(const Target& target) {
   std::vector<std::vector<std::int64_t>> constants;
   if (has_attention(target)) {
-    const std::int64_t most = most_rows(target);
-    constants.push_back({kFewestQueries, target.panel_width});
+    const std::int64_t most = max_tile_rows(target);
+    constants.push_back({kMinQueries, target.panel_width});
     for (std::int64_t rows = most / 2 + 1; rows <= most; ++rows) {
       constants.push_back({rows, target.panel_width});
     }

@@ -10,15 +10,15 @@ using ir::Expr;
 
 namespace {
 
-// Of a tile, with two vectors of a panel for each. NEON holds what they are made of in registers,
-// too; AVX-512 does not have to.
-constexpr std::int64_t kFewPixels = 8;
-constexpr std::int64_t kManyPixels = 12;
+// Pixels of a register tile, each with two vectors of accumulators. NEON has to hold the factors in
+// registers, too; AVX-512 reads them from memory.
+constexpr std::int64_t kTilePixels = 8;
+constexpr std::int64_t kTilePixelsAvx512 = 12;
 
 }  // namespace
 
-std::int64_t most_pixels(std::int64_t width, const Target& target) {
-  return is_avx512(panel_lanes(target, width)) ? kManyPixels : kFewPixels;
+std::int64_t max_tile_pixels(std::int64_t width, const Target& target) {
+  return is_avx512(panel_lanes(target, width)) ? kTilePixelsAvx512 : kTilePixels;
 }
 
 ConvolutionTasks split_convolution(const Expr& blocks,
@@ -40,7 +40,7 @@ std::string convolution_source(std::string_view name,
                                std::initializer_list<KernelConstant> more) {
   std::vector<KernelConstant> macros{{"KILN_PANEL_WIDTH", variant.width},
                                      {"KILN_TILE_PIXELS", variant.pixels},
-                                     {"KILN_MAX_CHANNELS", kMostConvolutionChannels},
+                                     {"KILN_MAX_CHANNELS", kMaxConvolutionChannels},
                                      {"KILN_HAS_BIAS", variant.adds ? 1 : 0}};
   macros.insert(macros.end(), more);
   return hand_written_kernel(name, static_cast<int>(panel_lanes(target, variant.width)), macros);

@@ -23,10 +23,10 @@ struct ConvolutionTasks {
 };
 
 /// Pixels that are computed together, at least: fewer would not hide the latency of an addition.
-inline constexpr std::int64_t kFewestPixels = 4;
+inline constexpr std::int64_t kMinTilePixels = 4;
 
 /// Pixels that are computed together, at most, by panels of `width` channels.
-[[nodiscard]] std::int64_t most_pixels(std::int64_t width, const Target& target);
+[[nodiscard]] std::int64_t max_tile_pixels(std::int64_t width, const Target& target);
 
 /// As many groups of panels as it takes to have `enough` tasks, if groups do not get too small.
 [[nodiscard]] ConvolutionTasks split_convolution(const ir::Expr& blocks,

@@ -17,7 +17,7 @@ namespace {
 std::int64_t tile_pixels(std::int64_t all, std::int64_t most, const ConvolutionTuning& tuning) {
   const auto work = [&](std::int64_t pixels) { return (all + pixels - 1) / pixels * pixels; };
   std::int64_t best = most;
-  for (std::int64_t pixels = most - 1; pixels >= kFewestPixels; --pixels) {
+  for (std::int64_t pixels = most - 1; pixels >= kMinTilePixels; --pixels) {
     best = work(pixels) + work(best) / tuning.worth_another_source <= work(best) ? pixels : best;
   }
   return best;
@@ -30,7 +30,7 @@ LibraryCall plan_packed_convolution(const ConvolutionLayout& layout,
                                     const ir::SizeHints& hint) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   const std::int64_t taps = layout.kernel[0] * layout.kernel[1];
-  const std::int64_t most = most_pixels(layout.width, target);
+  const std::int64_t most = max_tile_pixels(layout.width, target);
   const std::int64_t block =
       std::clamp<std::int64_t>(tuning.max_places / taps, most, tuning.block_pixels);
   const ConvolutionTasks tasks =

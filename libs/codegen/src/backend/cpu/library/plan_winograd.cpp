@@ -16,7 +16,7 @@ namespace {
 // Between the sixteen planes of what is transformed: they would be in the same sets of the cache.
 constexpr std::int64_t kGap = 16;
 // Channels of the longest vector, which are transformed at once where they divide all of them.
-constexpr std::int64_t kMostChannelsTogether = 16;
+constexpr std::int64_t kMaxChannelsTogether = 16;
 
 Expr tiles_of(const ConvolutionLayout& layout) {
   return layout.images * ceil_div(layout.result_size[0], 2) * ceil_div(layout.result_size[1], 2);
@@ -37,7 +37,7 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target, const ir
   using Pair = ConvolutionLayout::Pair;
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
   // Where images are so small that tiles reach far beyond them, nothing is gained.
-  const std::int64_t at_once = most_pixels(layout.width, target);
+  const std::int64_t at_once = max_tile_pixels(layout.width, target);
   const std::int64_t tiles = hint(rounded_up(tiles_of(layout), at_once));
   return layout.kernel == Pair{3, 3} && layout.stride == Pair{1, 1} &&
          layout.dilation == Pair{1, 1} && layout.channels >= tuning.min_winograd_channels &&
@@ -47,7 +47,7 @@ bool is_winograd(const ConvolutionLayout& layout, const Target& target, const ir
 
 LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target) {
   const ConvolutionTuning& tuning = tuning_of(target).convolution;
-  const Expr block = block_tiles(layout, most_pixels(layout.width, target), tuning);
+  const Expr block = block_tiles(layout, max_tile_pixels(layout.width, target), tuning);
   const ConvolutionTasks tasks = split_convolution(
       ceil_div(tiles_of(layout), block), layout.panels, tuning.min_winograd_tasks, tuning);
   const Expr threads = min(tasks.blocks * tasks.panel_groups, Expr(tuning_of(target).max_threads));
@@ -56,7 +56,7 @@ LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target)
   LibraryCall call{
       .operation = "winograd_convolution",
       .constants = {
-          layout.width, layout.adds ? 1 : 0, std::gcd(layout.channels, kMostChannelsTogether)}};
+          layout.width, layout.adds ? 1 : 0, std::gcd(layout.channels, kMaxChannelsTogether)}};
   KernelArguments<WinogradParams> arguments;
   const WinogradParams& p = arguments.params;
   set_convolution_arguments(arguments, p.convolution, layout, tasks, target);
@@ -74,7 +74,7 @@ std::string winograd_source(std::span<const std::int64_t> constants, const Targe
   const std::int64_t together = constants[2] % lanes == 0 ? lanes : 4;
   return convolution_source("winograd_convolution",
                             {.width = constants[0],
-                             .pixels = most_pixels(constants[0], target),
+                             .pixels = max_tile_pixels(constants[0], target),
                              .adds = constants[1] != 0},
                             target,
                             {{"KILN_CHANNELS_TOGETHER", together}, {"KILN_PLANE_GAP", kGap}});

@@ -46,8 +46,8 @@ void NestEmitter::declare_totals(IterationDomain domain) {
   }
 }
 
-// What is the same along a row, and hangs on what earlier phases found, is computed once before the
-// row's elements are: a root or a quotient is not to be repeated by each visit of a thread.
+// Computes values that are constant along a row but depend on reductions of earlier phases once per
+// row, so that no thread repeats a root or a quotient for each of its elements.
 void NestEmitter::write_row_values(int phase, ScalarWriter& row) {
   LoopDepths depths(program_.pool, nest_);
   std::unordered_set<ScalarId> seen;
@@ -89,7 +89,7 @@ void NestEmitter::close_trips() {
   body_.close();
 }
 
-// Before anything waits for the first of them.
+// Issues the loads of a phase before anything waits for the first of them.
 void NestEmitter::fetch_kept(int phase) {
   if (kept_.empty() || !fetches_first()) {
     return;
@@ -111,7 +111,7 @@ void NestEmitter::fetch_kept(int phase) {
   close_trips();
 }
 
-// Several steps at a time, so that the loads of all are on their way before the first is needed.
+// Unrolls several steps, so that the loads of all are in flight before the first is needed.
 void NestEmitter::walk(const Walk& walk,
                        const std::string& trip,
                        const std::function<void()>& set_variables) {
@@ -219,7 +219,7 @@ void NestEmitter::emit_columns() {
              block_.rows);
 }
 
-// What the threads of a block have added up, as the block's part of each total.
+// Reduces the totals of a block's threads to the block's partial results.
 void NestEmitter::write_partials() {
   const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
   const std::string shape = ", " + width + ", " + rows + ">(";

@@ -9,27 +9,29 @@
 namespace kiln::codegen::cuda {
 
 void NestEmitter::emit_scan(const LoopNest::Scan& scan) {
-  constexpr std::int64_t kShort = 32;
+  constexpr std::int64_t kMaxSerialLength = 32;
   const bool is_row = nest_.extents[kInner] == ir::Expr(1);
-  if (is_row && nest_.extents[kMiddle].constant().value_or(kShort + 1) > kShort) {
+  if (is_row &&
+      nest_.extents[kMiddle].constant().value_or(kMaxSerialLength + 1) > kMaxSerialLength) {
     emit_row_scan(scan);
   } else {
-    emit_in_order(scan);
+    emit_serial_scan(scan);
   }
 }
 
-// A block for each row. A thread adds up a few elements, the block their totals, and then each
-// knows what stands before its first.
+// A block per row: each thread reduces a few elements, the block scans the threads' totals, and
+// each thread then adds the total of those before it.
 void NestEmitter::emit_row_scan(const LoopNest::Scan& scan) {
-  constexpr int kEach = 4;
+  constexpr int kElementsPerThread = 4;
   const std::int64_t length = nest_.extents[kMiddle].constant().value_or(1 << 10);
-  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((length + kEach - 1) / kEach));
+  const auto wanted = std::bit_ceil(
+      static_cast<std::uint64_t>((length + kElementsPerThread - 1) / kElementsPerThread));
   block_ = {};
   block_.width = static_cast<int>(std::clamp<std::uint64_t>(wanted, 32, 256));
   const LoopNest::Store& to = nest_.stores[0];
   const ir::DType dtype = text_.scalar(scan.body).dtype;
   const std::string type(compute_type(dtype)), combine(combiner(scan.reduction));
-  const std::string width = std::to_string(block_.width), each = std::to_string(kEach);
+  const std::string width = std::to_string(block_.width), each = std::to_string(kElementsPerThread);
   const std::string begin = neutral(scan.reduction, dtype);
   open_kernel("scan", block_.width);
   body_.line("const Int o = blockIdx.x, j = 0;");
@@ -70,8 +72,8 @@ void NestEmitter::emit_row_scan(const LoopNest::Scan& scan) {
   add_launch("scan", extent(kOuter), "1", block_.width, 1);
 }
 
-// One thread for each running total; threads side by side read what lies side by side.
-void NestEmitter::emit_in_order(const LoopNest::Scan& scan) {
+// A thread per running total; neighbouring threads read neighbouring elements.
+void NestEmitter::emit_serial_scan(const LoopNest::Scan& scan) {
   block_ = {};
   const LoopNest::Store& to = nest_.stores[0];
   const ir::DType dtype = text_.scalar(scan.body).dtype;

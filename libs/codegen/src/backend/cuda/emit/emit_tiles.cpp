@@ -1,4 +1,5 @@
-// Squares of the middle and the inner loop, for loads that lie along the middle one.
+// Square tiles of the middle and the inner loop, for loads that are contiguous along the middle
+// one.
 
 #include <algorithm>
 #include <string>
@@ -7,15 +8,15 @@
 
 namespace kiln::codegen::cuda {
 
-// Three channels of an image do not: most threads of a tile would have nothing to do.
+// The three channels of an image do not: most threads of a tile would be idle.
 bool NestEmitter::fills_tiles() const {
-  constexpr std::int64_t kFew = 16;
-  return nest_.extents[kMiddle].constant().value_or(kFew) >= kFew &&
-         nest_.extents[kInner].constant().value_or(kFew) >= kFew;
+  constexpr std::int64_t kMinExtent = 16;
+  return nest_.extents[kMiddle].constant().value_or(kMinExtent) >= kMinExtent &&
+         nest_.extents[kInner].constant().value_or(kMinExtent) >= kMinExtent;
 }
 
-// The side of a square, so that those of all transposed loads fit in shared memory. A smaller one
-// than 16 has fewer elements than a block has threads.
+// The side of a tile, such that the tiles of all transposed loads fit in shared memory. A smaller
+// one than 16 has fewer elements than a block has threads.
 int NestEmitter::choose_side() const {
   constexpr std::int64_t kSharedBytes = 48 << 10;
   std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
@@ -31,8 +32,8 @@ int NestEmitter::choose_side() const {
   return side;
 }
 
-// `body` for each row of a tile that a thread takes. No row waits for the one before it: a tile
-// that is always whole is read without a condition, and all loads are issued at once.
+// Runs `body` for each of a thread's rows of a tile. The rows are independent: if all tiles are
+// whole, they are read without a condition, and all loads are issued at once.
 void NestEmitter::for_each_tile_row(int side,
                                     const std::string& position,
                                     const std::function<void()>& body) {

@@ -1,4 +1,4 @@
-// Scatters: a thread for each vector of updates, wherever they go.
+// Scatters: a thread per vector of updates.
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace kiln::codegen::cuda {
 
-// Vectors are written whole, or added by the device's atomics on vectors.
+// Vectors are stored whole, or added by vector atomics.
 int NestEmitter::choose_update_vector(const LoopNest::Update& update) {
   const ir::DType dtype = text_.dtype(update.operand);
   const std::int64_t size = ir::size_of(dtype);
@@ -26,7 +26,7 @@ int NestEmitter::choose_update_vector(const LoopNest::Update& update) {
   return block_.vector;
 }
 
-// Only updates along the middle loop may come to one place: those are atomic.
+// Only updates along the middle loop may collide: those are atomic.
 void NestEmitter::emit_update(const LoopNest::Update& update) {
   block_ = {};
   block_.vector = choose_update_vector(update);

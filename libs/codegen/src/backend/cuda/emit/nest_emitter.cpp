@@ -224,9 +224,9 @@ BlockShape NestEmitter::choose_rows() const {
     return shape;
   }
   const auto vectors = static_cast<std::uint64_t>(std::max<std::int64_t>(*row / shape.vector, 1));
-  // Many rows keep the memory busy with 64 bytes a thread; few are over sooner with more threads.
-  constexpr std::int64_t kManyRows = 1 << 14;
-  const bool is_many = nest_.extents[kOuter].constant().value_or(kManyRows) >= kManyRows;
+  // Many rows saturate memory with 64 bytes per thread; few rows finish sooner with more threads.
+  constexpr std::int64_t kMinRows = 1 << 14;
+  const bool is_many = nest_.extents[kOuter].constant().value_or(kMinRows) >= kMinRows;
   const std::int64_t elements = is_many ? 64 / smallest_element() : 16;
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((*row + elements - 1) / elements));
   shape.width = static_cast<int>(

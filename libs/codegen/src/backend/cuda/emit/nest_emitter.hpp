@@ -1,18 +1,17 @@
 // Writes the kernels of one nest. What differs between them is how threads share the elements:
 //
-//   elements   each thread takes some, wherever they are; nothing but totals of everything is
-//              reduced
-//   flat       the same, where rows have no whole vectors: some that lie side by side in memory
-//   rows       a row is shared by a power of two of threads, which reduce it in phases; values that
-//              several phases read stay in registers if the row is short
-//   columns    a block takes a strip of columns through every so many-th row
-//   tiles      a block takes a square of the middle and the inner loop; what lies along the middle
-//              one is read along it, and transposed in shared memory
-//   scan       a block walks along a row of running totals, or a thread along a column
-//   update     a thread for each vector of a scatter; those that may meet are atomic
+//   elements   a grid-stride loop over the elements; at most everything is reduced to one element
+//   flat       the same over vectors of contiguous memory, where rows are not whole vectors
+//   rows       a power of two of threads shares a row and reduces it in phases; values that several
+//              phases read stay in registers if the row is short
+//   columns    a block takes a strip of columns, and every n-th row of it
+//   tiles      a block takes a square tile of the middle and the inner loop; operands that are
+//              contiguous along the middle loop are transposed in shared memory
+//   scan       a block computes the running totals of a row, or a thread those of a column
+//   update     a thread per vector of a scatter; updates that may collide are atomic
 //
-// Totals over the rows or over everything go through scratch memory, one for each chunk of rows,
-// and a second kernel adds the chunks up, always in the same order.
+// Reductions over the rows or over everything write a partial result per chunk of rows to scratch
+// memory; a second kernel combines them, always in the same order.
 
 #pragma once
 
@@ -36,12 +35,12 @@ struct BlockShape {
   int width = 256;  ///< Threads along a row, a power of two.
   int rows = 1;     ///< Rows that it takes at a time.
   int vector = 1;   ///< Elements that a thread takes at a time.
-  int trips = 0;    ///< How often, until the row is over; 0: unknown, or too often for registers.
+  int trips = 0;    ///< Iterations per row; 0: unknown, or too many for registers.
 };
 
-/// Up to so many bytes a thread keeps in registers between the phases of a row.
+/// Bytes that a thread may keep in registers between the phases of a row.
 inline constexpr std::int64_t kKeptRowBytes = 256;
-/// So many steps of a loop have their loads on the way at once.
+/// Steps of a loop whose loads are in flight at once.
 inline constexpr int kStepsAhead = 4;
 
 /// "(n + by - 1) / by"
@@ -57,7 +56,7 @@ class NestEmitter {
   KernelSource run();
 
  private:
-  // A load or store of elements that lie side by side along the inner loop.
+  // Whether a load or store is contiguous along the inner loop.
   [[nodiscard]] bool is_packed(const Index& address) const;
   [[nodiscard]] std::int64_t smallest_element() const;  // Of the operands, in bytes.
   [[nodiscard]] bool fills_tiles() const;
@@ -80,7 +79,7 @@ class NestEmitter {
   void for_each_tile_row(int side, const std::string& position, const std::function<void()>& body);
   void emit_scan(const LoopNest::Scan& scan);
   void emit_row_scan(const LoopNest::Scan& scan);
-  void emit_in_order(const LoopNest::Scan& scan);
+  void emit_serial_scan(const LoopNest::Scan& scan);
   void emit_update(const LoopNest::Update& update);
   void emit_totals();
 
@@ -92,10 +91,10 @@ class NestEmitter {
                   int width,
                   int rows);
 
-  // What of the nest happens at one visit of its elements.
+  // The part of the nest that is computed at one visit of its elements.
   struct Work {
     int phase = 0;
-    std::string trip = {};  // The number of the visit, if a row's columns have totals for each.
+    std::string trip = {};  // The index of the visit, if each has its own column totals.
     std::string slot = {};  // Which of a kept load's registers.
     const ScalarWriter* known = nullptr;  // What was computed before.
   };
@@ -107,7 +106,7 @@ class NestEmitter {
   void open_trips();
   void close_trips();
   void write_row_values(int phase, ScalarWriter& row);
-  // Packed loads of a row that is short are all on their way before the first is needed.
+  // The packed loads of a short row are all in flight before the first is needed.
   [[nodiscard]] bool fetches_first() const { return !text_.checks_indices; }
   void fetch_kept(int phase);
   // Writes what happens at `block_.vector` elements from the inner index `first` on.
