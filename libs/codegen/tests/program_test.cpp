@@ -132,6 +132,10 @@ TEST_CASE("CG-13 the spec of flat arguments is PyTorch's", "[codegen][program]")
 TEST_CASE("text from outside cannot leave its literal or comment", "[codegen][program]") {
   CHECK(string_literal("a\"b\\c\nd?") == R"("a\"b\\c\nd\077")");
   CHECK(comment_line("x\ny\\") == "x y/");
+  CHECK(integer_literal(5, "long long") == "5LL");
+  CHECK(integer_literal(-5, "signed char") == "(signed char)-5");
+  CHECK(integer_literal(INT64_MIN, "long long") == "(-0x7fffffffffffffffLL - 1)");
+  CHECK(integer_literal(1, "bool") == "true");
   CHECK(double_literal(1) == "1.0");
   CHECK(double_literal(1e-5) == "1.0000000000000001e-05");
 }

@@ -36,15 +36,6 @@ std::string print_atom(const ScalarPool& pool, const Atom& atom) {
   return "";
 }
 
-std::string print_constant(const Scalar& scalar) {
-  if (!ir::is_floating_point(scalar.dtype)) {
-    return std::to_string(scalar.integer);
-  }
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.9g", scalar.real);
-  return text.data();
-}
-
 std::string print_extents(const std::vector<ir::Expr>& extents) {
   std::string text;
   for (const ir::Expr& extent : extents) {
@@ -58,6 +49,15 @@ std::string place(const ScalarPool& pool, std::uint32_t operand, const Index& ad
 }
 
 }  // namespace
+
+std::string print_constant(const Scalar& constant, int digits) {
+  if (!ir::is_floating_point(constant.dtype)) {
+    return std::to_string(constant.integer);
+  }
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, constant.real);
+  return text.data();
+}
 
 std::string print(const ScalarPool& pool, const Index& index) {
   std::string text;
@@ -74,7 +74,7 @@ std::string print(const ScalarPool& pool, const Index& index) {
 std::string print(const ScalarPool& pool, ScalarId id) {
   const Scalar& scalar = pool[id];
   switch (scalar.op) {
-    case ScalarOp::kConstant: return print_constant(scalar);
+    case ScalarOp::kConstant: return print_constant(scalar, 9);
     case ScalarOp::kIndex: return "index(" + print(pool, scalar.indices[0]) + ")";
     case ScalarOp::kLoad:
       return place(pool, static_cast<std::uint32_t>(scalar.integer), scalar.indices[0]);

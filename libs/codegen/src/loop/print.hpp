@@ -9,6 +9,9 @@
 
 namespace kiln::codegen {
 
+/// A constant, with so many significant digits if it is real.
+[[nodiscard]] std::string print_constant(const Scalar& constant, int digits);
+
 /// An index as a sum, with the loops as o, m and j: "16*o + j".
 [[nodiscard]] std::string print(const ScalarPool& pool, const Index& index);
 

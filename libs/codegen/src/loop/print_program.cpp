@@ -1,9 +1,8 @@
-#include <array>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "kiln/base/error.hpp"
+#include "loop/print.hpp"
 #include "loop/program_text.hpp"
 
 namespace kiln::codegen {
@@ -112,7 +111,7 @@ class ProgramPrinter {
     const Scalar& scalar = program_.pool[id];
     const std::string type = std::string(ir::to_string(scalar.dtype));
     switch (scalar.op) {
-      case ScalarOp::kConstant: return constant(scalar) + ":" + type;
+      case ScalarOp::kConstant: return print_constant(scalar, 17) + ":" + type;
       case ScalarOp::kIndex: return "index(" + index(scalar.indices[0]) + ")";
       case ScalarOp::kRead:
         return "t" + std::to_string(scalar.tensor.index()) + "[" + indices(scalar.indices) + "]";
@@ -127,15 +126,6 @@ class ProgramPrinter {
     }
     return std::string(to_string(scalar.op)) + (scalar.op == ScalarOp::kCast ? "." + type : "") +
            "(" + arguments + ")";
-  }
-
-  [[nodiscard]] static std::string constant(const Scalar& scalar) {
-    if (!ir::is_floating_point(scalar.dtype)) {
-      return std::to_string(scalar.integer);
-    }
-    std::array<char, 40> text{};
-    std::snprintf(text.data(), text.size(), "%.17g", scalar.real);
-    return text.data();
   }
 
   const LoopProgram& program_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace kiln::codegen {
 namespace {
@@ -98,6 +99,17 @@ std::string comment_line(std::string_view text) {
     result += byte < 0x20 || byte == 0x7f ? ' ' : (c == '\\' ? '/' : c);
   }
   return text.size() > kMaxLength ? result + " …" : result;
+}
+
+std::string integer_literal(std::int64_t value, std::string_view type) {
+  if (type == "bool") {
+    return value != 0 ? "true" : "false";
+  }
+  if (value == std::numeric_limits<std::int64_t>::min()) {
+    return "(-0x7fffffffffffffffLL - 1)";  // The literal without its sign would not fit.
+  }
+  const std::string digits = std::to_string(value);
+  return type == "long long" ? digits + "LL" : "(" + std::string(type) + ")" + digits;
 }
 
 std::string double_literal(double value) {

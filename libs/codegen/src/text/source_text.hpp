@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,9 @@ class SourceText {
 
 /// `text` as one line that cannot end or continue a comment; the end of a long one is left out.
 [[nodiscard]] std::string comment_line(std::string_view text);
+
+/// A literal of the C++ integer type `type`, or of bool: "5LL", "(int)5", "true".
+[[nodiscard]] std::string integer_literal(std::int64_t value, std::string_view type);
 
 /// A literal that reads back as exactly `value`, NaN and the infinities included.
 [[nodiscard]] std::string double_literal(double value);

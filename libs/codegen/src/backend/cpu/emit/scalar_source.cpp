@@ -1,7 +1,6 @@
 #include "backend/cpu/emit/scalar_source.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "kiln/base/error.hpp"
 
@@ -29,15 +28,7 @@ std::string TextContext::operand(std::uint32_t number) const {
 
 std::string literal(const Scalar& constant) {
   if (!ir::is_floating_point(constant.dtype)) {
-    if (constant.dtype == DType::kBool) {
-      return constant.integer != 0 ? "true" : "false";
-    }
-    if (constant.integer == std::numeric_limits<std::int64_t>::min()) {
-      return "(-0x7fffffffffffffffLL - 1)";
-    }
-    return constant.dtype == DType::kInt64 ? std::to_string(constant.integer) + "LL"
-                                           : "(" + std::string(scalar_type(constant.dtype)) + ")" +
-                                                 std::to_string(constant.integer);
+    return integer_literal(constant.integer, scalar_type(constant.dtype));
   }
   return constant.dtype == DType::kFloat32 ? float_literal(static_cast<float>(constant.real))
                                            : double_literal(constant.real);

@@ -39,14 +39,6 @@ std::string_view memory_type(DType dtype) {
 
 namespace {
 
-std::string integer_literal(std::int64_t value, DType dtype) {
-  if (value == std::numeric_limits<std::int64_t>::min()) {
-    return "(-0x7fffffffffffffffLL - 1)";
-  }
-  const std::string digits = std::to_string(value) + "LL";
-  return dtype == DType::kInt64 ? digits : "(" + std::string(compute_type(dtype)) + ")" + digits;
-}
-
 // NVRTC knows no __builtin_inf.
 std::string real_literal(double value, DType dtype) {
   const bool is_double = dtype == DType::kFloat64;
@@ -66,13 +58,9 @@ std::string real_literal(double value, DType dtype) {
 }  // namespace
 
 std::string literal(const Scalar& constant) {
-  if (ir::is_floating_point(constant.dtype)) {
-    return real_literal(constant.real, constant.dtype);
-  }
-  if (constant.dtype == DType::kBool) {
-    return constant.integer != 0 ? "true" : "false";
-  }
-  return integer_literal(constant.integer, constant.dtype);
+  return ir::is_floating_point(constant.dtype)
+             ? real_literal(constant.real, constant.dtype)
+             : integer_literal(constant.integer, compute_type(constant.dtype));
 }
 
 std::string_view combiner(Reduction reduction) {
@@ -99,15 +87,16 @@ std::string neutral(Reduction reduction, DType dtype) {
   const std::int64_t largest = bits == 64 ? std::numeric_limits<std::int64_t>::max()
                                           : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
   const double infinity = std::numeric_limits<double>::infinity();
+  const std::string_view type = compute_type(dtype);
   switch (reduction) {
     case Reduction::kProduct:
-    case Reduction::kAll: return is_real ? real_literal(1, dtype) : integer_literal(1, dtype);
+    case Reduction::kAll: return is_real ? real_literal(1, dtype) : integer_literal(1, type);
     case Reduction::kMaximum:
       return is_real ? real_literal(-infinity, dtype)
-                     : integer_literal(is_signed ? -largest - 1 : 0, dtype);
+                     : integer_literal(is_signed ? -largest - 1 : 0, type);
     case Reduction::kMinimum:
-      return is_real ? real_literal(infinity, dtype) : integer_literal(largest, dtype);
-    default: return is_real ? real_literal(0, dtype) : integer_literal(0, dtype);
+      return is_real ? real_literal(infinity, dtype) : integer_literal(largest, type);
+    default: return is_real ? real_literal(0, dtype) : integer_literal(0, type);
   }
 }
 
