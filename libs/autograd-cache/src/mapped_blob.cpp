@@ -1,7 +1,6 @@
 #include "kiln/autograd_cache/mapped_blob.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -9,9 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "kiln/base/file_descriptor.hpp"
+#include "kiln/base/mapped_file.hpp"
 
 namespace kiln::autograd_cache {
 
@@ -54,20 +55,19 @@ std::optional<MappedBlob> MappedBlob::map(const std::filesystem::path& path) {
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) {
-    return MappedBlob(nullptr, {});  // mmap(2) refuses these.
+    return MappedBlob(nullptr, {});
   }
 
   if (can_vanish(file)) {
     return copy_of(file, size);
   }
 
-  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (address == MAP_FAILED) {
+  std::optional<MappedFile> mapped = MappedFile::map(file, size);
+  if (!mapped) {
     return std::nullopt;
   }
-  std::shared_ptr<const void> owner(
-      address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
-  return MappedBlob(std::move(owner), {static_cast<const std::byte*>(address), size});
+  const auto owner = std::make_shared<const MappedFile>(std::move(*mapped));
+  return MappedBlob(owner, owner->bytes());
 }
 
 }  // namespace kiln::autograd_cache

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
-#include "mapped_file.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -35,7 +34,11 @@ bool starts_with_local_header(const MappedFile& map, std::size_t offset) {
 }  // namespace
 
 ArchiveFile::ArchiveFile(const std::filesystem::path& path)
-    : path_(path), map_(std::make_shared<const MappedFile>(path)) {
+    : path_(path),
+      map_(std::make_shared<const MappedFile>(path, MappedFile::Access::kCopyOnWrite)) {
+  if (map_->size() == 0) {
+    throw Error(ErrorCode::kCorrupt, path.string() + " is empty");
+  }
   if (!starts_with_local_header(*map_, 0)) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " is not a zip archive, so it cannot be a .pt2");

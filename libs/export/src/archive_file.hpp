@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "kiln/base/mapped_file.hpp"
+
 namespace caffe2::serialize {
 class PyTorchStreamReader;
 }
 
 namespace kiln::exporter {
-
-class MappedFile;
 
 /// An open archive.
 class ArchiveFile {

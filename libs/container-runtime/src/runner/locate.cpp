@@ -4,8 +4,8 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/base/mapped_file.hpp"
 #include "kiln/container_runtime/package.hpp"
-#include "mapped_file.hpp"
 #include "model.hpp"
 #include "package_checksums.hpp"
 #include "package_layout.hpp"

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/base/mapped_file.hpp"
 #include "kiln/base/pending_file.hpp"
 #include "kiln/container_runtime/package.hpp"
-#include "mapped_file.hpp"
 #include "package_checksums.hpp"
 #include "package_layout.hpp"
 #include "stored_zip.hpp"

@@ -11,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mapped_file.hpp"
+#include "bytes.hpp"
+#include "kiln/base/mapped_file.hpp"
 
 namespace kiln::container_runtime {
 
