@@ -8,11 +8,10 @@
 #include "guards.hpp"
 #include "integer_history.hpp"
 #include "kiln/export/dynamic_dims.hpp"
+#include "kiln/jit/function.hpp"
 #include "kiln/jit/options.hpp"
 
 namespace kiln {
-
-using Tensors = std::vector<at::Tensor>;
 
 /// What of the inputs of a call may vary: what `options` declare; with `dynamic` every dimension of
 /// more than one element; and with `automatic_dynamic` those whose size was another in one of

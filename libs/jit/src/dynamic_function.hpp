@@ -11,11 +11,10 @@
 #include "integer_history.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/export/dynamic_trace.hpp"
+#include "kiln/jit/function.hpp"
 #include "symbolic_sizes.hpp"
 
 namespace kiln {
-
-using Tensors = std::vector<at::Tensor>;
 
 /// A function at sizes that it was not called with: traced there without computing, on inputs like
 /// those of a call. Neither they nor what the function captures are changed by it.

@@ -16,6 +16,7 @@
 #include "guards.hpp"
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/jit/function.hpp"
 #include "kiln/jit/options.hpp"
 #include "symbolic_sizes.hpp"
 
@@ -24,8 +25,6 @@ class Module;
 }
 
 namespace kiln {
-
-using Tensors = std::vector<at::Tensor>;
 
 /// Whether nothing in `options` is code that a cache cannot look into.
 [[nodiscard]] bool can_be_cached(const CompileOptions& options);

@@ -10,12 +10,12 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/export/flat_value.hpp"
+#include "kiln/jit/function.hpp"
 
 namespace kiln {
 namespace {
 
 using nlohmann::json;
-using Tensors = std::vector<at::Tensor>;
 
 constexpr const char* kList = "builtins.list";
 // Of leaves that are no tensors: what they are, or that they are integers.

@@ -10,6 +10,7 @@
 #include "guards.hpp"
 #include "input_names.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/jit/function.hpp"
 #include "kiln/jit/options.hpp"
 #include "module_state.hpp"
 #include "retrace_schedule.hpp"
@@ -18,8 +19,6 @@
 #include "visited_sizes.hpp"
 
 namespace kiln {
-
-using Tensors = std::vector<at::Tensor>;
 
 struct Version {
   /// For calls like this one; `module` may be null.
