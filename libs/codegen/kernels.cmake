@@ -41,7 +41,7 @@ function (kiln_embed_kernels target)
 endfunction ()
 
 # kiln_add_kernel_instances(<target>): adds the hand-written kernels to a test as ordinary code, for
-# vectors of 4 and of 16 floats (tests/support/kernel_instances.hpp).
+# vectors of 4 and of 16 floats (tests/support/kernel_instances.hpp), and the vectors' own test.
 function (kiln_add_kernel_instances target)
   set(all_lanes 4 16)
   set(all_tile_rows 8 14)
@@ -68,4 +68,13 @@ function (kiln_add_kernel_instances target)
     endforeach ()
   endforeach ()
   target_link_options(${target} PRIVATE -fopenmp)
+
+  # Among the sources of the suite it has the default of 4 lanes.
+  set(instance "${target}-vectors-16")
+  add_library(${instance} OBJECT tests/vectors_test.cpp)
+  target_include_directories(${instance} PRIVATE src)
+  target_compile_definitions(${instance} PRIVATE KILN_LANES=16)
+  target_link_libraries(${instance} PRIVATE kiln::testing)
+  _kiln_test_options(${instance})
+  target_link_libraries(${target} PRIVATE ${instance})
 endfunction ()
