@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <vector>
@@ -10,36 +13,112 @@
 namespace kiln::ir {
 namespace {
 
+// Symbols by number instead of by name, in the order in which the inputs mention them alone: an
+// expression of two symbols has its terms in the order of their names. Those that no input mentions
+// alone follow by range, and then by name.
+class SymbolNumbers {
+ public:
+  void add(const Graph& graph) {
+    for (const Input& input : graph.inputs()) {
+      const Value& value = graph.value(input.value);
+      if (!value.is_tensor()) {
+        add(std::get<SymIntMeta>(value.meta).expr);
+        continue;
+      }
+      for (const Expr& size : value.tensor().sizes) {
+        add(size);
+      }
+      for (const Expr& stride : value.tensor().strides) {
+        add(stride);
+      }
+      add(value.tensor().offset);
+    }
+    std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> others;
+    for (const auto& [name, range] : graph.symbols()) {
+      if (!numbers_.contains(name)) {
+        others.emplace_back(range.low, range.high, name);
+      }
+    }
+    std::sort(others.begin(), others.end());
+    for (const auto& [low, high, name] : others) {
+      of(name);
+    }
+  }
+
+  std::size_t of(const std::string& name) {
+    return numbers_.try_emplace(name, numbers_.size()).first->second;
+  }
+
+  // `expr`, an `Expr` or a `RealExpr`, as text.
+  template <class T>
+  std::string text_of(const T& expr) {
+    return expr
+        .substitute([this](const std::string& name) {
+          return Expr::symbol("s" + std::to_string(of(name)));
+        })
+        .to_string();
+  }
+
+  // The same for what a graph has many of.
+  const std::string& text_of(const Expr& expr) {
+    const auto [entry, fresh] = texts_.try_emplace(expr);
+    if (fresh) {
+      entry->second = text_of<Expr>(expr);
+    }
+    return entry->second;
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Expr& expr) const { return expr.hash(); }
+  };
+
+  void add(const Expr& expr) {
+    if (const std::vector<std::string> names = expr.symbols(); names.size() == 1) {
+      of(names.front());
+    }
+  }
+
+  std::unordered_map<std::string, std::size_t> numbers_;
+  std::unordered_map<Expr, std::string, Hash> texts_;
+};
+
 class Encoder {
  public:
-  Encoder(const Graph& graph, const CanonicalOptions& options)
-      : graph_(graph), options_(options), numbers_(graph.values().size(), 0) {}
+  Encoder(const Graph& graph, const CanonicalOptions& options, SymbolNumbers& symbols)
+      : graph_(graph), options_(options), symbols_(symbols), numbers_(graph.values().size(), 0) {
+    symbols_.add(graph);
+  }
 
   std::string run() {
     bytes_.reserve(graph_.nodes().size() * 64);
     const std::vector<NodeId> nodes = order();
     count_storages(nodes);
     // The first byte is the version of the format: keys of an older one never match.
-    number(2);
+    number(3);
     number(graph_.symbols().size());
-    for (const auto& [name, range] : graph_.symbols()) {
-      text(name);
+    for (const auto& [symbol, name] : numbered(graph_.symbols())) {
+      const Range& range = graph_.symbols().at(name);
+      number(symbol);
+      text(options_.symbol_names ? name : std::string());
       integer(range.low);
       integer(range.high);
     }
     const Bindings hints = options_.hints ? graph_.hints() : Bindings();
     number(hints.size());
-    for (const auto& [name, size] : hints) {
-      text(name);
-      integer(size);
+    for (const auto& [symbol, name] : numbered(hints)) {
+      number(symbol);
+      integer(hints.at(name));
     }
     number(graph_.guards().size());
     for (const Guard& guard : graph_.guards()) {
-      text(guard.to_string());
+      expr(guard.left);
+      number(static_cast<std::uint64_t>(guard.relation));
+      expr(guard.right);
     }
     number(graph_.subgraphs().size());
     for (const Graph& subgraph : graph_.subgraphs()) {
-      text(canonical_bytes(subgraph, options_));
+      text(Encoder(subgraph, options_, symbols_).run());
     }
     number(graph_.inputs().size());
     for (const Input& input : graph_.inputs()) {
@@ -92,8 +171,18 @@ class Encoder {
       integer(*constant);
     } else {
       bytes_ += '\1';
-      text(value.to_string());
+      text(symbols_.text_of(value));
     }
+  }
+
+  // The names that `map` has, by number.
+  template <class Map>
+  std::map<std::size_t, std::string> numbered(const Map& map) {
+    std::map<std::size_t, std::string> names;
+    for (const auto& [name, unused] : map) {
+      names.emplace(symbols_.of(name), name);
+    }
+    return names;
   }
 
   void value(ValueId id) { number(id.valid() ? numbers_[id.index()] : 0); }
@@ -157,7 +246,7 @@ class Encoder {
     } else if constexpr (std::is_same_v<T, double>) {
       real(argument);
     } else if constexpr (std::is_same_v<T, RealExpr>) {
-      text(argument.to_string());
+      text(symbols_.text_of<RealExpr>(argument));
     } else if constexpr (std::is_same_v<T, std::complex<double>>) {
       real(argument.real());
       real(argument.imag());
@@ -260,6 +349,7 @@ class Encoder {
 
   const Graph& graph_;
   const CanonicalOptions& options_;
+  SymbolNumbers& symbols_;
   std::string bytes_;
   std::vector<std::uint32_t> numbers_;  // By value, in the order of definition, from 1.
   std::uint32_t defined_ = 0;
@@ -270,7 +360,8 @@ class Encoder {
 }  // namespace
 
 std::string canonical_bytes(const Graph& graph, const CanonicalOptions& options) {
-  return Encoder(graph, options).run();
+  SymbolNumbers symbols;
+  return Encoder(graph, options, symbols).run();
 }
 
 Digest digest_of(const Graph& graph, const CanonicalOptions& options) {

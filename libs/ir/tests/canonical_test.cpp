@@ -1,5 +1,8 @@
 #include "kiln/ir/canonical.hpp"
 
+#include <string>
+#include <utility>
+
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -46,6 +49,68 @@ TEST_CASE("what a size was in the example counts, unless it is to be left out", 
   CHECK(bytes(" hint 2", true) != bytes("", true));
   CHECK(bytes(" hint 2", false) == bytes(" hint 3", false));
   CHECK(bytes(" hint 2", false) == bytes("", false));
+}
+
+// A graph of sizes `a` and `b`, in which whatever may mention them does.
+std::string of_two_sizes(const std::string& a, const std::string& b) {
+  const auto replaced = [&](std::string text) {
+    for (const auto& [from, to] : {std::pair("A", a), std::pair("B", b)}) {
+      for (std::size_t at = text.find(from); at != std::string::npos;
+           at = text.find(from, at + to.size())) {
+        text.replace(at, 1, to);
+      }
+    }
+    return text;
+  };
+  // Symbols are in the order of their names.
+  const std::string first = replaced("  symbol %A in [2, 64] hint 8\n");
+  const std::string second = replaced("  symbol %B in [2, 64] hint 8\n");
+  return "graph g {\n" + (a < b ? first + second : second + first) + replaced(R"(  guard "A < 2*B"
+  guard "Mod(A + B, 2) == 0"
+  input %x: f32[A] user
+  input %y: f32[B] user
+  %c: f32[A + B] = aten.cat.default([%x, %y], 0)
+  %d: f32[A + B] = aten.mul.Scalar(%c, divide(1.0, float(A + 3*B)))
+  %e: f32[A*B//2] = aten.slice.Tensor(%d, 0, 0, A*B//2, 1)
+  %f: f32[Min(A, B)] = aten.slice.Tensor(%e, 0, 0, Min(A, B), 1)
+  output %f user
+}
+)");
+}
+
+TEST_CASE("what symbols are called does not count, unless it is asked for", "[ir][canonical]") {
+  const Graph base = parse(of_two_sizes("m", "n"));
+
+  // The third has the names in another order, and with it the terms of every sum.
+  for (const auto& [a, b] : {std::pair("rows", "width"),
+                             std::pair("s0", "s77"),
+                             std::pair("z", "k"),
+                             std::pair("n", "m")}) {
+    const Graph renamed = parse(of_two_sizes(a, b));
+    CAPTURE(a, b);
+    CHECK(canonical_bytes(renamed) == canonical_bytes(base));
+    CHECK(canonical_bytes(renamed, {.symbol_names = true}) !=
+          canonical_bytes(base, {.symbol_names = true}));
+  }
+}
+
+TEST_CASE("which size is which counts, whatever they are called", "[ir][canonical]") {
+  const std::string good = of_two_sizes("m", "n");
+  const std::string base = canonical_bytes(parse(good));
+  const auto differs = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    INFO(text);
+    CHECK(canonical_bytes(parse(text)) != base);
+  };
+
+  differs("\"m < 2*n\"", "\"n < 2*m\"");
+  differs("\"m < 2*n\"", "\"m <= 2*n\"");
+  differs("Mod(m + n, 2)", "Mod(m + n, 3)");
+  differs("float(m + 3*n)", "float(3*m + n)");
+  differs("symbol %m in [2, 64]", "symbol %m in [2, 65]");
+  differs("symbol %n in [2, 64] hint 8", "symbol %n in [2, 64] hint 9");
+  differs("%y: f32[n]", "%y: f32[m]");
 }
 
 TEST_CASE("whatever changes the program changes the bytes", "[ir][canonical]") {

@@ -151,12 +151,15 @@ autograd_cache::Key key_of(const ir::Graph& graph,
   for (const std::uint64_t offset : codegen::weight_offsets(options.constants)) {
     constants += std::to_string(offset) + " ";
   }
-  // A package shows its inputs' names to its users; a function does not, and so equal layers of one
-  // model are one.
+  // A package shows the names of its inputs and sizes to its users; a function does not, and so
+  // equal layers of one model are one.
   return environment_key(options, identity, codegen::device_of(graph))
       .add("call", options.in_spec + "\n" + options.out_spec)
       .add("constants", constants)
-      .add("graph", ir::canonical_bytes(graph, {.user_names = options.bind_constants}))
+      .add("graph",
+           ir::canonical_bytes(
+               graph,
+               {.user_names = options.bind_constants, .symbol_names = options.bind_constants}))
       .build();
 }
 

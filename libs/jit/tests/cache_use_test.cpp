@@ -101,6 +101,17 @@ TEST_CASE("CA-05 names are no part of a key", "[jit][cache_use]") {
     renamed.graph = replaced(from, to);
     CHECK(renamed.key() == original.key());
   }
+  constexpr const char* kVarying =
+      "graph g {\n  symbol %n in [1, 64]\n  input %x: f32[n] user\n"
+      "  %y: f32[n] = aten.relu.default(%x)\n  output %y user\n}";
+  const auto key_with = [](const std::string& graph, bool is_package) {
+    Situation situation{.graph = graph};
+    situation.options.bind_constants = is_package;
+    return situation.key();
+  };
+  const std::string renamed = replaced("%n ", "%rows ", replaced("[n]", "[rows]", kVarying));
+  CHECK(key_with(kVarying, false) == key_with(renamed, false));
+  CHECK(key_with(kVarying, true) != key_with(renamed, true));  // A package says the name.
   Situation elsewhere;  // Where generated source is kept, and how long a compiler may take.
   elsewhere.options.keep_source = "/somewhere";
   elsewhere.options.compiler_timeout = std::chrono::seconds(1);

@@ -17,13 +17,15 @@ struct CanonicalOptions {
   /// Include what sizes were in the example. What is compiled from graphs that differ in nothing
   /// else computes the same, at other speeds.
   bool hints = true;
+  /// Include what symbols are called: a package that refuses a size says it.
+  bool symbol_names = false;
 };
 
 /// The content of `graph`.
 ///
-/// Left out: the graph's name, names of values, provenance, the numbers of storages (who shares one
-/// stays), and in a functional graph the order of independent pure nodes and the nodes that nothing
-/// needs. The format is private: compare it, digest it, do not read it.
+/// Left out: the graph's name, names of values and symbols, provenance, the numbers of storages
+/// (who shares one stays), and in a functional graph the order of independent pure nodes and the
+/// nodes that nothing needs. The format is private: compare it, digest it, do not read it.
 [[nodiscard]] std::string canonical_bytes(const Graph& graph, const CanonicalOptions& options = {});
 
 /// The digest of the canonical bytes.
