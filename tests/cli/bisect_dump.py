@@ -44,15 +44,23 @@ class Packed(torch.nn.Module):
         return self.linear(self.convolution(x).relu().mean((2, 3)))
 
 
+class Scores(torch.nn.Module):
+    """Sizes in products, in rows that are summed, in a view and as numbers."""
+
+    def forward(self, x):
+        scores = (x.t() @ x).softmax(-1) * x.size(0)
+        return scores.flatten() + 1, torch.cat([x, x * 2]).sum(1)
+
+
 def kiln(*arguments, folder, **more):
     environment = {**os.environ, "TMPDIR": folder, **more}
     return subprocess.run([KILN, *map(str, arguments)], env=environment, capture_output=True, text=True)
 
 
-def dump_of(folder, module, x):
+def dump_of(folder, module, x, dims=None):
     """Compiles it and gives the folder of its dump."""
     archive, dumps = f"{folder}/in.pt2", pathlib.Path(folder, "dumps")
-    torch.export.save(torch.export.export(module, (x,)), archive)
+    torch.export.save(torch.export.export(module, (x,), dynamic_shapes=dims), archive)
     done = kiln("compile", archive, "-o", f"{folder}/out.pt2", folder=folder, KILN_DUMP=str(dumps))
     assert done.returncode == 0, done.stderr
     [dump] = dumps.iterdir()
@@ -105,6 +113,35 @@ def test_packed_weights_are_interpreted(folder):
     found = kiln("bisect", dump, "--json", folder=folder)
     assert found.returncode == 0, found.stdout + found.stderr
     assert json.loads(found.stdout)["outputs_checked"] == 1, found.stdout
+
+
+def test_sizes_that_vary_are_those_of_the_inputs(folder):
+    rows, columns = torch.export.Dim("rows", min=2, max=64), torch.export.Dim("columns", min=2, max=64)
+    dump = dump_of(folder, Scores(), torch.randn(4, 6), ({0: rows, 1: columns},))
+    assert "symbol %" in (dump / "program.kir").read_text()
+    given = f"{folder}/given.pt"
+    for sizes in (None, (4, 6), (2, 2), (64, 64), (7, 33), (33, 2)):
+        inputs = []
+        if sizes:
+            torch.save((torch.randn(sizes),), given)
+            inputs = ["--inputs", given]
+        found = kiln("bisect", dump, *inputs, "--json", folder=folder)
+        assert found.returncode == 0, (sizes, found.stdout + found.stderr)
+        assert json.loads(found.stdout)["outputs_checked"] == 2, found.stdout
+    torch.save((torch.randn(65, 6),), given)
+    refused = kiln("bisect", dump, "--inputs", given, folder=folder)
+    assert refused.returncode == 1 and "is 65, must be 2 … 64" in refused.stderr, refused.stderr
+
+
+def test_a_wrong_kernel_is_found_at_a_size_that_it_was_not_dumped_with(folder):
+    dump = dump_of(folder, PlusOne(), torch.arange(16), ({0: torch.export.Dim("n", min=8, max=64)},))
+    add_one_to_element_7(dump / "source")
+    given = f"{folder}/given.pt"
+    torch.save((torch.arange(23),), given)
+    found = kiln("bisect", dump, "--inputs", given, "--json", folder=folder)
+    assert found.returncode == 3, found.stdout + found.stderr
+    [difference] = json.loads(found.stdout)["first_wrong"]["differences"]
+    assert (difference["count"], difference["first_element"], difference["largest"]) == (1, 7, 1), difference
 
 
 def test_a_tolerance_is_not_negative(folder):

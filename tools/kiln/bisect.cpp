@@ -14,6 +14,7 @@
 #include "kiln/codegen/compile.hpp"
 #include "kiln/container_runtime/runner.hpp"
 #include "kiln/ir/parse.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 #include "plan.hpp"
 
 namespace kiln::tool {
@@ -271,18 +272,34 @@ std::vector<at::Tensor> with_folded(std::vector<at::Tensor> inputs,
   return inputs;
 }
 
+// The values of the graph's symbols. Whether it takes them, the interpreter says.
+ir::Bindings sizes_in(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
+  ir::Bindings sizes;
+  for (const ir::SymbolSource& source : ir::find_symbol_sources(graph)) {
+    const at::Tensor& input = inputs.at(source.input);
+    if (input.dim() <= source.dimension) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input " + std::to_string(source.input) + " has no dimension " +
+                      std::to_string(source.dimension));
+    }
+    const std::int64_t found =
+        source.dimension < 0 ? input.item<std::int64_t>() : input.size(source.dimension);
+    sizes[source.symbol] = (found - source.shift) / source.scale;
+  }
+  return sizes;
+}
+
 // What is computed from constants once, if anything is, and what runs at each call.
 std::vector<Part> read_parts(const fs::path& source, const std::vector<at::Tensor>& inputs) {
   std::vector<Part> parts;
-  Part run{ir::parse(read_file(source / "graph.kir")),
-           read_plan(read_file(source / "plan.json")),
-           inputs};
+  Part run{ir::parse(read_file(source / "graph.kir")), {}, inputs};
   if (fs::exists(source / "fold.kir")) {
     parts.push_back({ir::parse(read_file(source / "fold.kir")),
                      read_plan(read_file(source / "fold-plan.json")),
                      constants_among(inputs, run.graph)});
     run.inputs = with_folded(inputs, run.graph, parts[0].graph);
   }
+  run.plan = read_plan(read_file(source / "plan.json"), sizes_in(run.graph, run.inputs));
   parts.push_back(std::move(run));
   return parts;
 }

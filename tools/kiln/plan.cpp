@@ -8,23 +8,39 @@
 namespace kiln::tool {
 namespace {
 
-std::int64_t integer(const nlohmann::json& value) {
-  if (!value.is_number_integer()) {
-    throw Error(ErrorCode::kUnsupported,
-                "the plan has the symbolic size " + value.dump() + "; sizes must be fixed");
-  }
-  return value.get<std::int64_t>();
-}
+class PlanReader {
+ public:
+  explicit PlanReader(const ir::Bindings& sizes) : sizes_(sizes) {}
 
-std::vector<std::int64_t> integers(const nlohmann::json& list) {
-  std::vector<std::int64_t> values;
-  for (const nlohmann::json& value : list) {
-    values.push_back(integer(value));
-  }
-  return values;
-}
+  Plan read(const nlohmann::json& root) const;
 
-Plan::Buffer read_buffer(const nlohmann::json& item) {
+ private:
+  [[nodiscard]] std::int64_t integer(const nlohmann::json& value) const {
+    if (value.is_number_integer()) {
+      return value.get<std::int64_t>();
+    }
+    if (sizes_.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the plan has the symbolic size " + value.dump() + "; sizes must be fixed");
+    }
+    return ir::Expr::parse(value.get<std::string>()).evaluate(sizes_);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> integers(const nlohmann::json& list) const {
+    std::vector<std::int64_t> values;
+    for (const nlohmann::json& value : list) {
+      values.push_back(integer(value));
+    }
+    return values;
+  }
+
+  [[nodiscard]] Plan::Buffer read_buffer(const nlohmann::json& item) const;
+  [[nodiscard]] Plan::Step read_step(const nlohmann::json& item) const;
+
+  const ir::Bindings& sizes_;
+};
+
+Plan::Buffer PlanReader::read_buffer(const nlohmann::json& item) const {
   return {.memory = item.at("memory"),
           .dtype = item.at("dtype"),
           .sizes = integers(item.at("sizes")),
@@ -36,7 +52,7 @@ Plan::Buffer read_buffer(const nlohmann::json& item) {
           .offset = item.at("offset")};
 }
 
-Plan::Step read_step(const nlohmann::json& item) {
+Plan::Step PlanReader::read_step(const nlohmann::json& item) const {
   Plan::Step step;
   step.is_kernel = item.contains("kernel");
   step.bytes_read = integer(item.at("bytes_read"));
@@ -58,7 +74,7 @@ Plan::Step read_step(const nlohmann::json& item) {
   return step;
 }
 
-Plan parse_plan(const nlohmann::json& root) {
+Plan PlanReader::read(const nlohmann::json& root) const {
   Plan plan{.graph = root.at("graph"),
             .arena_bytes = root.at("arena_bytes"),
             .compiler = root.at("compiler").get<std::vector<std::string>>(),
@@ -97,9 +113,9 @@ bool Plan::is_whole(const Location& location) const {
          location.strides == buffer.strides;
 }
 
-Plan read_plan(const std::string& text) {
+Plan read_plan(const std::string& text, const ir::Bindings& sizes) {
   try {
-    return parse_plan(nlohmann::json::parse(text));
+    return PlanReader(sizes).read(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorrupt, std::string("not a Kiln plan: ") + error.what());
   }

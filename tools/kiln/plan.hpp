@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "kiln/ir/expr.hpp"
+
 namespace kiln::tool {
 
-/// What became of a graph: memory, kernels and the steps of a run. Sizes are fixed.
+/// What became of a graph: memory, kernels and the steps of a run, at some sizes.
 struct Plan {
   struct Unit {
     std::string file;
@@ -64,9 +66,11 @@ struct Plan {
   [[nodiscard]] bool is_whole(const Location& location) const;
 };
 
-/// Reads the JSON. Throws `Error`: `kCorrupt` if it is not a plan, `kUnsupported` for symbolic
-/// sizes.
-[[nodiscard]] Plan read_plan(const std::string& text);
+/// Reads the JSON, with the values that symbols have in `sizes`.
+///
+/// Throws `Error`: `kCorrupt` if it is not a plan, `kUnsupported` for symbolic sizes where there
+/// are no values, `kInvalidArgument` for a symbol without one.
+[[nodiscard]] Plan read_plan(const std::string& text, const ir::Bindings& sizes = {});
 
 /// The text of the kernel `name` in the sources of `folder`, or nothing.
 [[nodiscard]] std::string kernel_source(const std::filesystem::path& folder,
