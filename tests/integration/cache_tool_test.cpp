@@ -56,6 +56,8 @@ TEST_CASE("CA-15 an unchanged archive is compiled without a trace, in strict mod
   CHECK_FALSE(cold.at("cache_hit").get<bool>());
   CHECK(warm.at("cache_hit").get<bool>());
   CHECK(warm.at("trace_ms") == 0);
+  CHECK(cold.at("traces") == 1);
+  CHECK(warm.at("traces") == 0);
   CHECK(
       torch::equal(load(tool.file("again.pt2")).run({torch::ones({5})})[0], torch::full({5}, 3.0)));
 }

@@ -96,6 +96,7 @@ int compile_archive(const CompileArguments& arguments, bool json) {
                                           {"cache_hit", report.cache_hit},
                                           {"specialisations", report.specialisations},
                                           {"trace_ms", report.trace_ms},
+                                          {"traces", report.traces},
                                           {"compile_ms", report.compile_ms},
                                           {"total_ms", total.count()}})
               << "\n";

@@ -111,6 +111,7 @@ void let_dims_vary(const TensorFunction& function,
   ExportOptions once = options;
   once.check_hidden_reads = false;  // The trace on the example has looked.
   const TraceProgram trace = [&](const Tensors& inputs) {
+    ++program->traces;
     return trace_function(function, named, inputs, once);
   };
   relate_automatic_dims(trace, function, *program, example, &shapes);
@@ -138,6 +139,7 @@ ExportedProgram export_program(const TensorFunction& function,
   check_options(options);
   check_kinds(example);
   ExportedProgram program = trace_function(function, named, example, options);
+  program.traces = 1;
   if (!options.dynamic_dims.empty()) {
     let_dims_vary(function, named, options, &program);
   }

@@ -91,12 +91,15 @@ std::vector<std::string> let_sizes_vary(const ArchivedProgram& archived, Exporte
   if (!archived.unread_result.empty()) {
     return {"sizes do not vary: the program returns the integer " + archived.unread_result};
   }
-  DynamicTrace dynamic =
-      trace_dynamic([&](const Tensors& inputs) { return trace_archive(archived, inputs); },
-                    [&](const Tensors& inputs) { return archived.run(inputs); },
-                    *program,
-                    archived.sample_inputs,
-                    shapes);
+  DynamicTrace dynamic = trace_dynamic(
+      [&](const Tensors& inputs) {
+        ++program->traces;
+        return trace_archive(archived, inputs);
+      },
+      [&](const Tensors& inputs) { return archived.run(inputs); },
+      *program,
+      archived.sample_inputs,
+      shapes);
   program->graph = std::move(dynamic.graph);
   remarks.insert(remarks.end(), dynamic.remarks.begin(), dynamic.remarks.end());
   return remarks;
@@ -144,6 +147,7 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   ExportedProgram program;
   try {
     program = trace_archive(archived, archived.sample_inputs);
+    program.traces = 1;
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());

@@ -74,6 +74,21 @@ TEST_CASE("programs that fool a few samples are refused, or right", "[export][dy
              contains("'n' is 9, and where 'n' is 10)"));
 }
 
+TEST_CASE("an export counts its traces", "[export][dynamic]") {
+  int calls = 0;
+  const auto function = [&](const Tensors& in) {
+    ++calls;
+    return Tensors{in[0].relu()};
+  };
+
+  const ExportedProgram fixed = export_program(function, {torch::randn({6, 4})});
+  CHECK(fixed.traces == 1);
+  CHECK(calls == 1);
+  const ExportedProgram varying = export_program(function, {torch::randn({6, 4})}, rows(1, 600));
+  CHECK(varying.traces == calls - 1);  // No end of the range had to be run.
+  CHECK(varying.traces > 12);
+}
+
 double rows_of(const Tensors& in) {
   return static_cast<double>(in[0].size(0));
 }

@@ -265,6 +265,7 @@ fs::path aot_compile(const fs::path& archive,
     const Stopwatch watch;
     const ExportedProgram program = load_program(archive);
     done.trace_ms = watch.milliseconds();
+    done.traces = program.traces;
     const Weights weights = weights_of(program);
     StreamingWeightsWriter ahead(out, weights.data);
     const Artifact artifact =

@@ -91,6 +91,8 @@ struct ExportedProgram {
   /// dimension 0: s0 in [2, 64], fixed at 4". Then why, and which symbols vary less than the
   /// archive says: "'s0' in [2, 512], not [1, 512]: …".
   std::vector<std::string> specialisations;
+  /// How often the program was traced, at whatever sizes.
+  int traces = 0;
   /// Position of the loss among the user's outputs, if it is a joint graph.
   std::optional<std::uint32_t> loss_index;
   /// Whether it was recorded above autograd.

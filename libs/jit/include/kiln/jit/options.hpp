@@ -134,6 +134,7 @@ struct GraphReport {
   std::string cache_miss_reason =
       {};                 ///< The first key component that differs from the nearest entry.
   double trace_ms = 0;    ///< To read and trace an archive; 0 if that was not needed.
+  int traces = 0;         ///< How often an archive was traced, at whatever sizes; 0 likewise.
   double compile_ms = 0;  ///< Code generation, compiler and linker; 0 on a hit.
   double load_ms = 0;     ///< To open the library.
   /// What an archive lets vary and is fixed here, in words (`ExportedProgram::specialisations`).
