@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kiln/base/error.hpp"
+#include "kiln/capture/record.hpp"
 #include "kiln/export/export.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "programs.hpp"
@@ -72,6 +73,32 @@ TEST_CASE("programs that fool a few samples are refused, or right", "[export][dy
                return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0].sigmoid()};
              }),
              contains("'n' is 9, and where 'n' is 10)"));
+}
+
+TEST_CASE("another path is named with its place in the source", "[export][dynamic]") {
+  const auto branch = [](const Tensors& in) {
+    if (in[0].size(0) < 10) {
+      const capture::SourceScope here("model.cpp:41");
+      return Tensors{in[0].relu()};
+    }
+    const capture::SourceScope here("model.cpp:44");
+    return Tensors{in[0].sigmoid()};
+  };
+  const auto by_number = [](const Tensors& in) {
+    const capture::SourceScope here("model.cpp:52");
+    return Tensors{in[0] * (in[0].size(0) < 10 ? 0.5 : 0.25)};
+  };
+  const auto beyond = [](const Tensors& in) {
+    const capture::SourceScope here("model.cpp:61");
+    return Tensors{in[0].slice(0, 0, std::min<std::int64_t>(in[0].size(0), 512))};
+  };
+
+  CHECK_THAT(refusal(branch),
+             contains("operator 0, aten.relu.default at model.cpp:41 is operator 0, "
+                      "aten.sigmoid.default at model.cpp:44 at other sizes (where 'n' is 9, and "
+                      "where 'n' is 10)"));
+  CHECK_THAT(refusal(by_number), contains("aten.mul.Scalar at model.cpp:52: the argument"));
+  CHECK_THAT(refusal(beyond), contains("at model.cpp:61"));
 }
 
 TEST_CASE("an export counts its traces", "[export][dynamic]") {
