@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -354,16 +355,48 @@ class DynamicTracer {
     });
   }
 
-  // Looks at the sizes that the caller wants to be looked at.
+  // Sizes at which a symbol is what another is, because a program may ask whether they are equal,
+  // and no two samples of a kind go together.
+  [[nodiscard]] std::vector<ir::Bindings> equal_sizes(const ir::Ranges& ranges) const {
+    constexpr std::int64_t kOrdinary = 7;
+    std::vector<ir::Bindings> equal;
+    if (ranges.size() > 1) {
+      std::int64_t size = kOrdinary;
+      for (const auto& [name, range] : ranges) {
+        size = std::max(size, range.low);
+      }
+      ir::Bindings& sizes = equal.emplace_back();
+      for (const auto& [name, range] : ranges) {
+        if (size <= range.high) {
+          sizes[name] = size;
+        }
+      }
+    }
+    // Those that do not vary have the example's sizes.
+    for (const auto& [other, size] : program_.hint()) {
+      for (const auto& [name, range] : ranges) {
+        if (!ranges.contains(other)) {
+          equal.push_back({{name, size}});
+        }
+      }
+    }
+    return equal;
+  }
+
+  // Looks at the sizes that the caller wants to be looked at, and where sizes are equal.
   // `inside` is a size where the graph is what the program does.
   bool is_confirmed(const ir::Graph& graph, const ir::Bindings& inside, std::string* reason) {
-    for (const ir::Bindings& wanted : shapes_.confirm) {
+    std::vector<ir::Bindings> all = equal_sizes(graph.symbols());
+    all.insert(all.end(), shapes_.confirm.begin(), shapes_.confirm.end());
+    std::set<ir::Bindings> seen = {inside};
+    for (const ir::Bindings& wanted : all) {
       ir::Bindings sizes = inside;
       for (auto& [name, size] : sizes) {
         const auto found = wanted.find(name);
         size = found == wanted.end() ? size : found->second;
       }
-      if (!is_inside(sizes, graph.symbols()) || !program_.is_affordable(sizes) ||
+      if (!seen.insert(sizes).second || !is_inside(sizes, graph.symbols()) ||
+          !program_.is_affordable(sizes) || !program_.keeps_guards(sizes) ||
           program_.holds_at(graph, sizes, reason)) {
         continue;
       }

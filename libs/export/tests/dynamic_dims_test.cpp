@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
@@ -73,6 +74,34 @@ TEST_CASE("programs that fool a few samples are refused, or right", "[export][dy
                return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0].sigmoid()};
              }),
              contains("'n' is 9, and where 'n' is 10)"));
+}
+
+TEST_CASE("a program that asks whether two sizes are equal is not exported for both",
+          "[export][dynamic]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor a = in[0].sum(), b = in[1].sum();
+    return Tensors{in[0].size(0) == in[1].size(0) ? a + b : a - b};
+  };
+  const auto refused = [&](std::int64_t n, std::int64_t m, std::int64_t low) {
+    try {
+      (void)export_program(
+          function,
+          {torch::randn({n, 4}), torch::randn({m})},
+          {.dynamic_dims = {
+               {.input = kFirst, .dim = 0, .name = "n", .min = 1, .max = 300},
+               {.input = std::size_t{1}, .dim = 0, .name = "m", .min = low, .max = 200}}});
+      return std::string("exported");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+
+  // Whichever it does in the example, and whether or not the corner of both ranges shows it.
+  for (const auto& [n, m, low] :
+       {std::tuple(6, 9, 3), std::tuple(6, 9, 1), std::tuple(40, 9, 8), std::tuple(9, 9, 3)}) {
+    CAPTURE(n, m, low);
+    CHECK_THAT(refused(n, m, low), contains("at other sizes"));
+  }
 }
 
 TEST_CASE("another path is named with its place in the source", "[export][dynamic]") {
