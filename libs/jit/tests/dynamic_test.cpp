@@ -187,6 +187,26 @@ TEST_CASE("dims that change apart from each other are symbols of their own", "[j
   CHECK(fast.report().versions == 2);
 }
 
+TEST_CASE("a function that asks whether two sizes are equal is right where they are",
+          "[jit][dynamic]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor a = in[0].sum(), b = in[1].sum();
+    return Tensors{in[0].size(0) == in[1].size(0) ? a + b : a - b};
+  };
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.error_at_max_versions = false;
+  const Function fast = compile(function, options);
+  for (const auto& [n, m] : {std::pair(5, 9),
+                             std::pair(6, 11),
+                             std::pair(8, 8),
+                             std::pair(8, 11),
+                             std::pair(11, 11),
+                             std::pair(7, 7),
+                             std::pair(30, 31)}) {
+    check_call(function, fast, {torch::randn({n, 4}), torch::randn({m})});
+  }
+}
+
 TEST_CASE("declared dims are one version, within their bounds", "[jit][dynamic]") {
   CompileOptions options = uncached(PastMaxVersions::kError);
   options.input_names = {"x", "y"};
