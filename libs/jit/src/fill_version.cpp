@@ -13,6 +13,18 @@
 #include "slow_notice.hpp"
 
 namespace kiln {
+namespace {
+
+// What varies in training varies in evaluation too, whatever else is another there.
+bool has_ranks_of(const std::vector<TensorGuard>& guards, const Tensors& tensors) {
+  return std::ranges::equal(
+      guards, tensors, [](const TensorGuard& guard, const at::Tensor& tensor) {
+        return guard.defined == tensor.defined() &&
+               (!guard.defined || guard.sizes.size() == tensor.sizes().size());
+      });
+}
+
+}  // namespace
 
 std::pair<ir::Graph, ir::Graph> Function::State::partition(const ir::Graph& joint) {
   dump_text(joint);
@@ -125,8 +137,10 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
     return;
   }
   std::vector<const std::vector<TensorGuard>*> seen;
-  for (const VersionPtr& other : family) {
-    seen.push_back(&other->inputs);
+  for (const VersionPtr& other : *versions_) {
+    if (has_ranks_of(other->inputs, inputs)) {
+      seen.push_back(&other->inputs);
+    }
   }
   exporter::DynamicShapes shapes;
   try {

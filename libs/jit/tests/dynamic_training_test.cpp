@@ -69,8 +69,7 @@ TEST_CASE("gradients at sizes that no trace has seen", "[jit][dynamic_training]"
         2);
 }
 
-TEST_CASE("AD-120 DS-35 DS-39 a size that nothing saved tells is saved itself",
-          "[jit][dynamic_training]") {
+TEST_CASE("AD-120 a size that nothing saved tells is saved itself", "[jit][dynamic_training]") {
   // The gradient of a sum is an expanded number: neither a saved tensor nor the tangent has n.
   const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40};
   CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
@@ -239,130 +238,6 @@ TEST_CASE("a parameter's gradient adds up over sizes", "[jit][dynamic_training]"
     CHECK(torch::allclose(linear->bias.grad(), reference->bias.grad(), 1e-4, 1e-4));
   }
   CHECK(fast.report().versions <= 3);
-}
-
-// Trains `eager` and a compiled copy of it on batches, and compares each loss.
-template <class Net, class MakeBatch>
-CompileReport train(Net eager, Net compiled, int steps, const MakeBatch& make_batch) {
-  const auto fast = compile(compiled, uncached(PastMaxVersions::kError));
-  torch::optim::SGD own(eager->parameters(), 0.05), other(compiled->parameters(), 0.05);
-  for (int step = 0; step < steps; ++step) {
-    const auto [x, y] = make_batch(step);
-    own.zero_grad();
-    other.zero_grad();
-    const torch::Tensor expected = torch::cross_entropy_loss(eager->forward(x), y);
-    const torch::Tensor found = torch::cross_entropy_loss(fast(x), y);
-    INFO("step " << step << ", batch " << x.sizes() << ": " << found.item<float>() << " and "
-                 << expected.item<float>());
-    REQUIRE(torch::allclose(found, expected, 1e-3, 1e-4));
-    expected.backward();
-    found.backward();
-    own.step();
-    other.step();
-  }
-  return fast.report();
-}
-
-TEST_CASE("PT-12 training with a smaller last batch is two versions", "[jit][dynamic_training]") {
-  torch::manual_seed(1);
-  torch::nn::Sequential net(torch::nn::Flatten(),
-                            torch::nn::Linear(64, 32),
-                            torch::nn::BatchNorm1d(32),
-                            torch::nn::ReLU(),
-                            torch::nn::Linear(32, 10));
-  const torch::nn::Sequential copy(
-      std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
-  const CompileReport report = train(net, copy, 24, [](int step) {
-    const std::int64_t batch = step % 6 == 5 ? 10 + step : 32;
-    return std::pair(torch::randn({batch, 1, 8, 8}), torch::randint(10, {batch}));
-  });
-  CHECK(report.versions == 2);
-  CHECK(report.compiles == 4);
-}
-
-TEST_CASE("text of random lengths trains with two versions", "[jit][dynamic_training]") {
-  torch::manual_seed(2);
-  struct TextImpl : torch::nn::Module {
-    TextImpl() {
-      register_module("words", words);
-      register_module("up", up);
-      register_module("norm", norm);
-      register_module("down", down);
-    }
-    torch::Tensor forward(const torch::Tensor& tokens) {
-      const torch::Tensor x = norm(words(tokens));
-      const torch::Tensor weights = x.matmul(x.transpose(1, 2)).softmax(-1);
-      return down(torch::gelu(up(weights.matmul(x)))).sum(1) * 0.05;
-    }
-    torch::nn::Embedding words{40, 16};
-    torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({16})};
-    torch::nn::Linear up{16, 32}, down{32, 5};
-  };
-  const auto net = std::make_shared<TextImpl>(), copy = std::make_shared<TextImpl>();
-  {
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
-      copy->parameters()[i].copy_(net->parameters()[i]);
-    }
-  }
-  const CompileReport report = train(net, copy, 60, [](int) {
-    const std::int64_t length = torch::randint(2, 50, {1}).item<std::int64_t>();
-    return std::pair(torch::randint(40, {4, length}), torch::randint(5, {4}));
-  });
-  CHECK(report.versions == 2);
-  CHECK(report.compiles == 4);
-}
-
-// Energies of pairs of atoms by a small network, and forces by their derivatives.
-struct PotentialImpl : torch::nn::Module {
-  PotentialImpl() { register_module("network", network); }
-
-  Tensors loss(const Tensors& in) {
-    const torch::Tensor positions = in[0].detach().requires_grad_();
-    const torch::Tensor difference = positions.index_select(0, in[1].select(0, 0)) -
-                                     positions.index_select(0, in[1].select(0, 1));
-    const torch::Tensor distance = (difference.square().sum(-1, true) + 0.1).sqrt();
-    const torch::Tensor total = network->forward(distance).sum();
-    const torch::Tensor forces = -torch::autograd::grad({total},
-                                                        {positions},
-                                                        /*grad_outputs=*/{},
-                                                        /*retain_graph=*/true,
-                                                        /*create_graph=*/true)[0];
-    return {(forces - in[2]).square().mean(), forces.detach()};
-  }
-
-  torch::nn::Sequential network{
-      torch::nn::Linear(1, 8), torch::nn::SiLU(), torch::nn::Linear(8, 1)};
-};
-
-TEST_CASE("a potential is trained on forces with atoms and edges that change at every step",
-          "[jit][dynamic_training]") {
-  torch::manual_seed(0);
-  PotentialImpl eager;
-  torch::manual_seed(0);
-  PotentialImpl compiled;
-  const Function fast = compile([&](const Tensors& in) { return compiled.loss(in); },
-                                uncached(PastMaxVersions::kError));
-  torch::optim::SGD own(eager.parameters(), 0.01), other(compiled.parameters(), 0.01);
-  torch::manual_seed(4);
-  for (int step = 0; step < 200; ++step) {
-    const std::int64_t atoms = torch::randint(3, 30, {1}).item<std::int64_t>();
-    const std::int64_t edges = torch::randint(2, 100, {1}).item<std::int64_t>();
-    const Tensors batch = {torch::rand({atoms, 3}) * 3,
-                           torch::randint(atoms, {2, edges}),
-                           torch::randn({atoms, 3}) * 0.1};
-    own.zero_grad();
-    other.zero_grad();
-    const Tensors expected = eager.loss(batch), found = fast(batch);
-    INFO("step " << step << ", " << atoms << " atoms, " << edges << " edges");
-    REQUIRE(torch::allclose(found[0], expected[0], 1e-3, 1e-5));
-    REQUIRE(torch::allclose(found[1], expected[1], 1e-3, 1e-4));
-    expected[0].backward();
-    found[0].backward();
-    own.step();
-    other.step();
-  }
-  CHECK(fast.report().versions == 2);
 }
 
 }  // namespace
