@@ -106,8 +106,27 @@ TEST_CASE("DS-32 a parameter that the size meets does not fix it", "[jit][dynami
   CHECK(versions_for(function, {1, 10, 11, 15, 15}) == 2);
 }
 
-TEST_CASE("DS-34 a flag that alternates has two versions for each of its values",
+TEST_CASE("DS-34 test_recompiles_true_false_flop: three versions for a flag and sizes",
           "[jit][dynamic]") {
+  const auto function = [](bool twice, const torch::Tensor& y) { return twice ? y * 2 : y * y; };
+  const auto versions_with = [&](bool automatic_dynamic) {
+    CompileOptions options = uncached(PastMaxVersions::kError);
+    options.automatic_dynamic = automatic_dynamic;
+    const auto fast = compile(function, options);
+    const std::vector<std::pair<bool, std::int64_t>> calls = {
+        {true, 2}, {false, 2}, {true, 3}, {true, 4}, {true, 5}};
+    for (const auto& [twice, size] : calls) {
+      const torch::Tensor y = torch::randn({size});
+      CHECK(torch::equal(fast(twice, y), function(twice, y)));
+    }
+    return fast.report().versions;
+  };
+
+  CHECK(versions_with(false) == 5);
+  CHECK(versions_with(true) == 3);
+}
+
+TEST_CASE("a flag that alternates has two versions for each of its values", "[jit][dynamic]") {
   const auto function = [](const torch::Tensor& x, bool negative) { return negative ? -x : x * 2; };
   const auto fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : {3, 4, 5, 6}) {
@@ -357,19 +376,33 @@ TEST_CASE("outputs that are views stay as they are in eager", "[jit][dynamic]") 
   CHECK_THAT(fast.report().details.back().specialisations.back(), contains("output 0 is a view"));
 }
 
-TEST_CASE("DS-33 arguments that share memory are a version for each size", "[jit][dynamic]") {
+TEST_CASE("DS-33 test_aliasing_guard_failures: a version for each way to share memory and size",
+          "[jit][dynamic]") {
   const auto function = [](const Tensors& in) {
     torch::Tensor x = in[0];
-    x.add_(1);
-    return Tensors{x + in[1]};
+    x.add_(in[1]);
+    return Tensors{in[2] + 1};
   };
   const Function fast = compile(function, uncached(PastMaxVersions::kError));
-  for (const std::int64_t size : {3, 4, 5}) {
-    const torch::Tensor x = torch::randn({size}), own = x.clone();
-    CHECK(torch::equal(fast({x, x})[0], function({own, own})[0]));
-    CHECK(torch::equal(x, own));
-    check_call(function, fast, {torch::randn({size}), torch::randn({size})});
-  }
+  const auto call = [&](std::int64_t size, bool is_shared) {
+    INFO("size " << size << ", shared: " << is_shared);
+    const torch::Tensor x = torch::randn({size}), y = torch::randn({size}),
+                        z = torch::randn({size});
+    const torch::Tensor own = x.clone();
+    CHECK(torch::equal(fast({x, is_shared ? x : y, z})[0], z + 1));
+    CHECK(torch::equal(x, own + (is_shared ? own : y)));
+    return fast.report().versions;
+  };
+
+  CHECK(call(3, false) == 1);
+  CHECK(call(3, false) == 1);
+  CHECK(call(3, true) == 2);
+  CHECK(call(3, false) == 2);
+  CHECK(call(4, false) == 3);  // For all sizes.
+  CHECK(call(5, false) == 3);
+  CHECK(call(4, true) == 4);
+  CHECK(call(5, true) == 5);
+  CHECK(call(6, false) == 5);
 }
 
 TEST_CASE("a number that a function returns is that of its size", "[jit][dynamic]") {

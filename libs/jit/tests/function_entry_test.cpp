@@ -41,7 +41,7 @@ TEST_CASE("CA-02 an inference function with an identity starts without a trace",
   CHECK(torch::allclose(found, function(inputs)[0], 1e-4, 1e-5));
 }
 
-TEST_CASE("CA-14 one entry serves a range of sizes in another process", "[jit][function_entry]") {
+TEST_CASE("CA-14 one entry serves a range of sizes", "[jit][function_entry]") {
   const Scratch scratch("rows and columns");
   int runs = 0;
   const auto function = [&](const Tensors& in) {
