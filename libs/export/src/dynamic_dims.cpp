@@ -39,12 +39,34 @@ ir::LinearForm form_of(const DynamicDim& dim) {
   try {
     form = ir::linear_form(ir::Expr::parse(dim.name));
   } catch (const Error& error) {
-    reject(dim, error.what());
+    const std::string_view message = error.what();  // With the kind of error in front of it.
+    reject(dim, std::string(message.substr(message.find(": ") + 2)));
   }
   if (!form) {
     reject(dim, "a size is a symbol, or a line in one, such as 2*n + 1");
   }
   return *form;
+}
+
+// The symbol's value where `form` is the example's `size`. `dimension` begins a message about it.
+std::int64_t value_in_example(const DynamicDim& dim,
+                              const ir::LinearForm& form,
+                              std::int64_t size,
+                              const std::string& dimension) {
+  const std::string place = dimension + std::to_string(size) + " in the example, ";
+  const std::int64_t distance = size - form.shift;
+  const std::int64_t value = distance / form.scale;
+  if (distance % form.scale != 0) {
+    reject(dim, place + "and no '" + form.symbol + "' makes it that");
+  }
+  if (value < dim.min || value > dim.max) {
+    reject(dim,
+           place + "but '" + form.symbol + "' must be " +
+               (dim.max == INT64_MAX
+                    ? "at least " + std::to_string(dim.min)
+                    : "in " + std::to_string(dim.min) + " … " + std::to_string(dim.max)));
+  }
+  return value;
 }
 
 constexpr std::string_view kAuto = "auto";
@@ -73,6 +95,14 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
   std::map<std::string, std::int64_t> values;
   for (const DynamicDim& dim : dims) {
     const std::size_t input = input_of(dim, example, names);
+    if (dim.min > dim.max) {
+      reject(dim,
+             "its least value is " + std::to_string(dim.min) + ", its largest " +
+                 std::to_string(dim.max));
+    }
+    if (!example[input].defined()) {
+      reject(dim, "input " + std::to_string(input) + " is undefined");
+    }
     const std::int64_t rank = example[input].dim();
     if (dim.dim < -rank || dim.dim >= rank) {
       reject(dim,
@@ -87,14 +117,14 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
     if (dim.name == kAuto) {
       shapes.automatic.insert(form.symbol);
     }
-    const std::int64_t distance = example[input].size(at) - form.shift;
-    const std::int64_t value = distance / form.scale;
+    const std::string dimension =
+        "dimension " + std::to_string(at) + " of input " + std::to_string(input) + " is ";
+    const std::int64_t value = value_in_example(dim, form, example[input].size(at), dimension);
     const auto [known, is_new] = values.try_emplace(form.symbol, value);
-    if (distance % form.scale != 0 || known->second != value || value < dim.min ||
-        value > dim.max) {
+    if (known->second != value) {
       reject(dim,
-             "dimension " + std::to_string(at) + " of input " + std::to_string(input) + " is " +
-                 std::to_string(example[input].size(at)) + " in the example");
+             dimension + std::to_string(example[input].size(at)) + " in the example, but '" +
+                 form.symbol + "' is " + std::to_string(known->second));
     }
     std::vector<ir::Expr>& sizes = shapes.input_sizes[input];
     if (sizes.empty()) {
@@ -102,8 +132,13 @@ DynamicShapes dynamic_shapes_of(std::span<const DynamicDim> dims,
         sizes.emplace_back(size);
       }
     }
-    sizes[static_cast<std::size_t>(at)] =
+    ir::Expr& size = sizes[static_cast<std::size_t>(at)];
+    const ir::Expr wanted =
         ir::Expr::symbol(form.symbol) * ir::Expr(form.scale) + ir::Expr(form.shift);
+    if (!size.is_constant() && !(size == wanted)) {
+      reject(dim, dimension + "'" + size.to_string() + "' already");
+    }
+    size = wanted;
     ir::Range& range =
         shapes.symbols.try_emplace(form.symbol, ir::Range{dim.min, dim.max}).first->second;
     range = {std::max(range.low, dim.min), std::min(range.high, dim.max)};
