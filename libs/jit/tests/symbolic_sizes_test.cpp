@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
-
 #include "kiln/base/error.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
@@ -91,33 +89,6 @@ TEST_CASE("an input whose elements are not dense cannot have sizes that vary",
 })");
   CHECK_THROWS_WITH(SymbolicSizes(graph, {{.argument = 0}}, graph.symbols()),
                     contains("not dense"));
-}
-
-TEST_CASE("the sizes of four symbolic inputs are compared within a microsecond",
-          "[jit][symbolic_sizes]") {
-  const ir::Graph graph = ir::parse(R"(graph g {
-  symbol %n in [0, 100]
-  symbol %m in [0, 100]
-  input %a: f32[n, m, 5] user
-  input %b: f32[m, n] user
-  input %c: f32[n, 4, m] user
-  input %d: f32[2*n, 3] user
-  output %a user
-})");
-  const SymbolicSizes sizes(
-      graph, {{.argument = 0}, {.argument = 1}, {.argument = 2}, {.argument = 3}}, graph.symbols());
-  const Inputs given = {
-      torch::ones({6, 7, 5}), torch::ones({7, 6}), torch::ones({6, 4, 7}), torch::ones({12, 3})};
-  constexpr int kTimes = 10000;
-  int held = 0;
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kTimes; ++i) {
-    held += sizes.holds(given) ? 1 : 0;
-  }
-  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-  CHECK(held == kTimes);
-  INFO("nanoseconds: " << took.count() / kTimes);
-  CHECK(took.count() / kTimes < 1000);
 }
 
 }  // namespace

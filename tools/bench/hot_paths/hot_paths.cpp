@@ -19,6 +19,7 @@
 #include "kiln/autograd_cache/cache.hpp"
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/base/temporary_directory.hpp"
+#include "kiln/ir/parse.hpp"
 #include "kiln/kiln.hpp"
 #include "version.hpp"
 
@@ -49,6 +50,28 @@ kiln::Version version_for(const Tensors& inputs) {
   kiln::Version version(inputs, kiln::ThreadGuard::now(), nullptr);
   kiln::autograd_dispatch::JointTrace trace = kiln::autograd_dispatch::trace_joint(sum, inputs);
   version.set_captured(trace.captured);
+  version.function = kiln::autograd_dispatch::dispatch(std::move(trace), {});
+  return version;
+}
+
+Tensors doubled(const Tensors& in) {
+  return {in[0].mul(2), in[1].mul(2), in[2].mul(2), in[3].mul(2)};
+}
+
+// Of inputs whose sizes are symbols, with a relation between two of them.
+kiln::Version symbolic_version_for(const Tensors& inputs) {
+  const kiln::ir::Graph graph = kiln::ir::parse(R"(graph g {
+  symbol %n in [0, 100]
+  symbol %m in [0, 100]
+  input %a: f32[n, m, 5] user
+  input %b: f32[m, n] user
+  input %c: f32[n, 4, m] user
+  input %d: f32[2*n, 3] user
+  output %a user
+})");
+  kiln::Version version(inputs, kiln::ThreadGuard::now(), nullptr);
+  kiln::autograd_dispatch::JointTrace trace = kiln::autograd_dispatch::trace_joint(doubled, inputs);
+  version.sizes.emplace(graph, trace.plan.inputs, graph.symbols());
   version.function = kiln::autograd_dispatch::dispatch(std::move(trace), {});
   return version;
 }
@@ -88,6 +111,16 @@ KILN_HOT_PATH void hot_guards(const kiln::Version& version, const Tensors& input
   }
 }
 
+KILN_HOT_PATH void hot_symbolic_guards(const kiln::Version& version,
+                                       const Tensors& inputs,
+                                       int times) {
+  for (int i = 0; i < times; ++i) {
+    if (!version.holds(inputs, kiln::ThreadGuard::now())) {
+      std::abort();
+    }
+  }
+}
+
 KILN_HOT_PATH void hot_hit(kiln::autograd_cache::Cache& cache,
                            const kiln::autograd_cache::Key& key,
                            int times) {
@@ -120,6 +153,11 @@ int main(int count, char** arguments) {
   }
 
   const kiln::Version version = version_for(inputs);
+  const Tensors like_example = {
+      at::ones({6, 7, 5}), at::ones({7, 6}), at::ones({6, 4, 7}), at::ones({12, 3})};
+  const Tensors in_other_sizes = {
+      at::ones({9, 8, 5}), at::ones({8, 9}), at::ones({9, 4, 8}), at::ones({18, 3})};
+  const kiln::Version symbolic = symbolic_version_for(like_example);
 
   const kiln::TemporaryDirectory directory("kiln-hot-paths");
   kiln::autograd_cache::CacheOptions options;
@@ -133,6 +171,7 @@ int main(int count, char** arguments) {
 
   in_child("hot_call", [&] { hot_call(model, inputs, times); });
   in_child("hot_guards", [&] { hot_guards(version, inputs, times); });
+  in_child("hot_symbolic_guards", [&] { hot_symbolic_guards(symbolic, in_other_sizes, times); });
   in_child("hot_hit", [&] { hot_hit(cache, key, times); });
   return 0;
 }

@@ -2,10 +2,10 @@
 
 usage: run.py [--record] [--json FILE]
 
-One call of a small model in the Runner, one check of the guards of a function of four tensors, one hit in the cache's memory. Callgrind counts
-instructions, so a busy or slow machine changes nothing; `recorded.json` has the numbers of each architecture. More than
-TOLERANCE above them fails; so does as much below, because a gain that is not recorded cannot be guarded. `--record` writes
-what was counted.
+One call of a small model in the Runner, one check of the guards of a function of four tensors, of fixed sizes and of
+sizes that are symbols, one hit in the cache's memory. Callgrind counts instructions, so a busy or slow machine changes
+nothing; `recorded.json` has the numbers of each architecture. More than TOLERANCE above them fails; so does as much
+below, because a gain that is not recorded cannot be guarded. `--record` writes what was counted.
 """
 
 import argparse
@@ -28,6 +28,7 @@ TOLERANCE = 0.04
 PATHS = {
     "hot_call": "a call of a small model in the Runner",
     "hot_guards": "guards of a function of four tensors",
+    "hot_symbolic_guards": "guards of four tensors whose sizes vary",
     "hot_hit": "a hit in the cache's memory",
 }
 
