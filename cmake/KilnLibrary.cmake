@@ -98,6 +98,22 @@ function (kiln_archive)
   kiln_installs(${target})
 endfunction ()
 
+# kiln_check_version_header(<file>): stops the configure step where the version that a public header
+# tells the preprocessor is not KILN_VERSION.
+function (kiln_check_version_header file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  set(stated "")
+  foreach (part IN ITEMS MAJOR MINOR PATCH)
+    file(STRINGS "${file}" line REGEX "^#define KILN_VERSION_${part} [0-9]+$")
+    string(REGEX REPLACE "^.* " "" number "${line}")
+    list(APPEND stated "${number}")
+  endforeach ()
+  list(JOIN stated "." stated)
+  if (NOT stated STREQUAL KILN_VERSION)
+    message(FATAL_ERROR "${file} says ${stated}; cmake/Kiln.cmake says ${KILN_VERSION}")
+  endif ()
+endfunction ()
+
 # The workspace is a DAG: in a workspace build only libraries declared before this one exist as
 # targets. A library configured alone takes its siblings from installed packages.
 macro (_kiln_require target)

@@ -105,6 +105,12 @@ def test_errors_are_one_sentence_and_an_exit_code(folder):
     assert plain("compile", "absent.pt2", "-o", "x.pt2", folder=folder).returncode == 2
 
 
+def test_the_version_is_told(folder):
+    result = plain("--version", folder=folder)
+    assert result.returncode == 0, result.stderr
+    assert re.fullmatch(r"kiln \d+\.\d+\.\d+, libtorch \d+\.\d+\.\S+\n", result.stdout), result.stdout
+
+
 def test_a_failure_before_the_command_begins_is_told(folder):
     result = plain("doctor", folder=folder, TMPDIR=f"{folder}/absent")
     assert result.returncode == 1, result

@@ -1,18 +1,21 @@
 // kiln: compiles programs of torch.export to model packages, and runs, measures and shows them.
 
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "commands.hpp"
 #include "console.hpp"
 #include "interrupt.hpp"
 #include "json_text.hpp"
 #include "kiln/jit/close_caches.hpp"
+#include "kiln/version.hpp"
 
 namespace {
 
@@ -56,6 +59,8 @@ int run(int argc, char** argv) {
   CLI::App app("Ahead-of-time compilation for libtorch, without Python.", "kiln");
   app.footer(kExamples);
   app.require_subcommand(1);
+  app.set_version_flag("--version",
+                       "kiln " + std::string(kiln::version()) + ", libtorch " TORCH_VERSION);
   kiln::tool::Session session;
   kiln::tool::add_compile(app, session);
   kiln::tool::add_run(app, session);

@@ -19,6 +19,7 @@
 #include "kiln/model.hpp"
 #include "kiln/program.hpp"
 #include "kiln/structured.hpp"
+#include "kiln/version.hpp"
 
 namespace kiln {
 
