@@ -28,5 +28,17 @@ TEST_CASE("$KILN_RUNTIME_DIR comes first, what was built last", "[base][runtime_
   ::unsetenv("KILN_RUNTIME_DIR");
 }
 
+TEST_CASE("a directory that was added is searched before what was built", "[base][runtime_file]") {
+  const TemporaryDirectory added, built;
+  write_file_atomically(added.path() / "four.a", "added");
+  write_file_atomically(built.path() / "four.a", "built");
+  CHECK(find_runtime_file("four.a", built.path()) == built.path() / "four.a");
+
+  CHECK(add_runtime_directory(added.path()));
+
+  CHECK(find_runtime_file("four.a", built.path()) == added.path() / "four.a");
+  CHECK(find_runtime_file("four.a") == added.path() / "four.a");
+}
+
 }  // namespace
 }  // namespace kiln

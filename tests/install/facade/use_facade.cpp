@@ -1,12 +1,21 @@
 // The ten lines of the README: a module compiled, called and trained, and equal to eager.
+//
+// use-facade [ARCHIVE]: also whether ARCHIVE is what Kiln links into models.
 
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <filesystem>
 
+#include "kiln/codegen/compile.hpp"
 #include "kiln/kiln.hpp"
 
-int main() {
+int main(int argc, char** argv) {
+  const std::filesystem::path archive = kiln::codegen::find_runtime_archive();
+  if (argc > 1 && !std::filesystem::equivalent(archive, argv[1])) {
+    std::printf("%s instead of %s\n", archive.c_str(), argv[1]);
+    return 1;
+  }
   torch::manual_seed(0);
   torch::nn::Sequential model(torch::nn::Linear(16, 32),
                               torch::nn::ReLU(),

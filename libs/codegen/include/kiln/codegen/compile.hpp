@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kiln/base/digest.hpp"
+#include "kiln/base/runtime_file.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::codegen {
@@ -207,7 +208,7 @@ void remove_kept_source(const std::filesystem::path& folder);
 [[nodiscard]] std::optional<std::string> compiler_stamp(const Options& options);
 
 /// The archive that is linked into models for a device (libkiln-container.a,
-/// libkiln-container-cuda.a): in $KILN_RUNTIME_DIR, beside the running program, or in its ../lib.
+/// libkiln-container-cuda.a), wherever `find_runtime_file` finds it.
 [[nodiscard]] std::filesystem::path find_runtime_archive(
     ir::DeviceType device = ir::DeviceType::kCpu);
 

@@ -16,6 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kiln/base/runtime_file.hpp"
+
 namespace kiln::container_runtime {
 
 /// Tensors in the order of a model's inputs or outputs.
