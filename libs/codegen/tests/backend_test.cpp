@@ -176,10 +176,12 @@ TEST_CASE("one schedule is written for every target", "[codegen][backend]") {
   CHECK(table.by_target[1][1].source == "fancy mm");
   CHECK(table.by_target[1][0].source.substr(5) == table.by_target[0][0].source.substr(5));
   CHECK(table.uses[1].sizes == std::vector<ir::Expr>{4, 6, 3});
-  CHECK(table.kernels()[0].source == R"(plain nest 1 x 1 x 24 {
+  CHECK(table.kernels()[0].source == R"(plain nest relu {
   read b0: f32
   write b1: f32
-  b1[j] = full phase 0 maximum(b0[j], 0)
+  for j < 24 {
+    b1[j] = maximum(b0[j], 0)
+  }
 }
 )");
 }

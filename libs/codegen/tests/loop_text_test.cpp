@@ -31,6 +31,34 @@ t3 = pointwise f32[{s0}]{1} t2[i0]
 )");
 }
 
+TEST_CASE("nodes stand above what they became", "[codegen][loop]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[4, 6] user
+    input %w: f32[6, 3] user
+    %p: f32[4, 3] = aten.mm.default(%x, %w)
+    %v: f32[12] = aten.view.default(%p, [12]) view(0:0)
+    %y: f32[12] = aten.neg.default(%v)
+    output %y user
+  })");
+  const LoopProgram program =
+      lower(graph, [](const ir::Node& node) { return node.target != "aten.mm.default"; });
+
+  const std::string text = print(graph, program);
+
+  CHECK(text == R"(# %x
+t0 = memory f32[4, 6]{6, 1}
+# %w
+t1 = memory f32[6, 3]{3, 1}
+# %p: f32[4, 3] = aten.mm.default(%x, %w) (no loops)
+t2 = memory f32[4, 3]{3, 1}
+# %v: f32[12] = aten.view.default(%p, [12]) view(0:0)
+t3 = pointwise f32[12]{1} view t2[(i0) / 3, (i0) % 3]
+# %y: f32[12] = aten.neg.default(%v)
+t4 = pointwise f32[12]{1} negate(t3[i0])
+)");
+  CHECK(print(parse_loop_program(text)) == print(program));
+}
+
 TEST_CASE("loop programs survive their text", "[codegen][loop]") {
   const std::vector<std::pair<const char*, std::string>> graphs = {
       {"casts, comparisons and constants", R"(graph g {

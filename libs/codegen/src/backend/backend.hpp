@@ -23,11 +23,18 @@
 
 namespace kiln::codegen {
 
+/// What an argument of a kernel is called.
+struct LibraryField {
+  std::string name = {};
+  bool is_real = false;  ///< The argument is the bits of a double.
+};
+
 /// A call of a kernel that a backend brings for an operator. Its source is the same for all shapes.
 struct LibraryCall {
-  std::string operation = {};                ///< "packed_gemm": one of the backend's.
-  std::vector<std::int64_t> constants = {};  ///< Compile-time parameters of its source.
-  std::vector<ir::Expr> parameters = {};     ///< Run-time arguments.
+  std::string operation = {};                 ///< "packed_gemm": one of the backend's.
+  std::vector<std::int64_t> constants = {};   ///< Compile-time parameters of its source.
+  std::vector<ir::Expr> parameters = {};      ///< Run-time arguments.
+  std::span<const LibraryField> fields = {};  ///< Their names, for people; none, or as many.
   ir::Expr scratch = 0;  ///< float32 elements of workspace, passed after the operands.
 };
 

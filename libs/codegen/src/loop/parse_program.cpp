@@ -357,8 +357,9 @@ LoopProgram parse_loop_program(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     ++line;
-    if (const std::string_view words = text.substr(0, end);
-        words.find_first_not_of(' ') != std::string_view::npos) {
+    const std::string_view words = text.substr(0, end);
+    const std::size_t first = words.find_first_not_of(' ');
+    if (first != std::string_view::npos && words[first] != '#') {
       LineParser(words, line, program).run();
     }
     text.remove_prefix(std::min(end + 1, text.size()));

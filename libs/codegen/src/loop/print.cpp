@@ -1,137 +1,323 @@
 #include "loop/print.hpp"
 
+#include <algorithm>
 #include <array>
-#include <cstdio>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <utility>
 
 #include "kiln/ir/types.hpp"
+#include "loop/scalar_printer.hpp"
 
 namespace kiln::codegen {
 namespace {
 
-std::string name_of_variable(int variable) {
-  constexpr std::array<const char*, 3> kNames = {"o", "m", "j"};
-  return variable >= 0 && variable < 3 ? kNames[static_cast<std::size_t>(variable)]
-                                       : "i" + std::to_string(variable);
-}
+using ir::Expr;
 
-const char* name_of_domain(IterationDomain domain) {
+constexpr std::array<const char*, 3> kVariables = {"o", "m", "j"};
+
+const char* word_for(IterationDomain domain) {
   switch (domain) {
-    case IterationDomain::kFull: return "full";
     case IterationDomain::kRow: return "row";
     case IterationDomain::kColumn: return "column";
-    case IterationDomain::kSingle: return "single";
+    case IterationDomain::kFull:
+    case IterationDomain::kSingle: return "all";
   }
   return "";
 }
 
-std::string print_atom(const ScalarPool& pool, const Atom& atom) {
-  switch (atom.kind) {
-    case Atom::Kind::kVariable: return name_of_variable(atom.variable);
-    case Atom::Kind::kComputed: return print(pool, atom.scalar);
-    case Atom::Kind::kQuotient:
-      return "(" + print(pool, atom.operand) + ") / " + atom.divisor.to_string();
-    case Atom::Kind::kRemainder:
-      return "(" + print(pool, atom.operand) + ") % " + atom.divisor.to_string();
-  }
-  return "";
-}
+class NestPrinter final : public ScalarPrinter {
+ public:
+  NestPrinter(const LoopProgram& program, const LoopNest& nest, const NestContext& context)
+      : ScalarPrinter(program.pool), program_(program), nest_(nest), context_(context) {}
 
-std::string print_extents(const std::vector<ir::Expr>& extents) {
-  std::string text;
-  for (const ir::Expr& extent : extents) {
-    text += (text.empty() ? "" : " x ") + extent.to_string();
+  std::string run() {
+    std::string header = "nest";
+    for (const std::string& op : nest_.ops) {
+      header += (header == "nest" ? " " : ", ") + op;
+    }
+    open(header);
+    if (context_.operands.empty()) {
+      print_operands();
+    }
+    if (nest_.scan) {
+      print_scan();
+    } else if (!nest_.stores.empty() || !nest_.reduces.empty()) {
+      print_rows();
+      print_epilogue();
+    }
+    if (nest_.update) {
+      print_update();
+    }
+    close();
+    return std::move(text_);
   }
-  return text;
-}
 
-std::string place(const ScalarPool& pool, std::uint32_t operand, const Index& address) {
-  return "b" + std::to_string(operand) + "[" + print(pool, address) + "]";
-}
+  [[nodiscard]] std::string scalar(ScalarId id) const override {
+    const auto found = names_.find(id);
+    return found == names_.end() ? ScalarPrinter::scalar(id) : found->second;
+  }
+
+ private:
+  void line(const std::string& words) { text_ += std::string(2 * depth_, ' ') + words + "\n"; }
+
+  void open(const std::string& header) {
+    line(header + " {");
+    ++depth_;
+  }
+
+  void close() {
+    --depth_;
+    line("}");
+  }
+
+  // The header of a loop over `ranges`; empty if there is one iteration.
+  static std::string loop(std::span<const std::string> ranges) {
+    std::string text;
+    for (const std::string& range : ranges) {
+      text += range.empty() ? "" : (text.empty() ? "for " : ", ") + range;
+    }
+    return text;
+  }
+
+  static std::string range(const std::vector<Expr>& extents, LoopVariable variable) {
+    return extents[variable] == Expr(1)
+               ? ""
+               : std::string(kVariables[variable]) + " < " + extents[variable].to_string();
+  }
+
+  // Calls `body` in a loop over `ranges`.
+  template <class Body>
+  void print_loop(std::initializer_list<std::string> ranges, const Body& body) {
+    const std::string header = loop(std::span(ranges.begin(), ranges.size()));
+    if (!header.empty()) {
+      open(header);
+    }
+    body();
+    if (!header.empty()) {
+      close();
+    }
+  }
+
+  void print_operands() {
+    for (std::size_t i = 0; i < nest_.operands.size(); ++i) {
+      const LoopNest::Operand& operand = nest_.operands[i];
+      line(std::string(operand.written ? "write " : "read ") + name_of(i) + ": " +
+           std::string(ir::to_string(program_[operand.tensor].dtype)));
+    }
+  }
+
+  void print_scan() {
+    const LoopNest::Store& to = nest_.stores[0];
+    const std::string in_order = range(nest_.extents, kMiddle);
+    print_loop({range(nest_.extents, kOuter),
+                in_order.empty() ? "" : in_order + " in order",
+                range(nest_.extents, kInner)},
+               [&] {
+                 define_shared({nest_.scan->body});
+                 line(place(to.operand, to.address) + " = scan " +
+                      std::string(to_string(nest_.scan->reduction)) + "(" +
+                      scalar(nest_.scan->body) + ")");
+                 forget();
+               });
+  }
+
+  void print_rows() {
+    std::string rows = range(nest_.extents, kOuter);
+    if (nest_.reduction_splits > 1 && nest_.has_epilogue()) {
+      rows += rows.empty() ? "o < 1 in " : " in ";
+      rows += std::to_string(nest_.reduction_splits) + " parts";
+    }
+    print_loop({rows}, [&] {
+      int phases = 1;
+      for (const LoopNest::Reduce& reduce : nest_.reduces) {
+        phases = std::max(phases, reduce.phase + 1);
+      }
+      for (const LoopNest::Store& store : nest_.stores) {
+        phases = std::max(phases, store.domain == IterationDomain::kFull ? store.phase + 1 : 1);
+      }
+      for (int phase = 0; phase < phases; ++phase) {
+        print_phase(phase);
+        print_stores(IterationDomain::kRow, [&](const LoopNest::Store& store) {
+          return std::max(store.phase, 1) == phase + 1;
+        });
+      }
+    });
+    names_.clear();
+  }
+
+  void print_phase(int phase) {
+    const std::string middle = range(nest_.extents, kMiddle);
+    if (nest_.segments.empty()) {
+      std::string inner = range(nest_.extents, kInner);
+      inner += nest_.transposed_loads.empty() ? "" : " in tiles";
+      print_body(phase, {middle, inner}, nullptr);
+      return;
+    }
+    for (const Segment& segment : nest_.segments) {
+      const std::string inner =
+          "j in [" + std::to_string(segment.begin) + ", " + std::to_string(segment.end) + ")";
+      print_body(phase, {middle, inner}, &segment);
+    }
+  }
+
+  void print_body(int phase, std::initializer_list<std::string> ranges, const Segment* segment) {
+    std::vector<std::pair<std::string, ScalarId>> lines;
+    for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
+      const LoopNest::Reduce& reduce = nest_.reduces[i];
+      if (reduce.phase == phase) {
+        lines.emplace_back(std::string(word_for(reduce.result)) + " r" + std::to_string(i) + " = " +
+                               std::string(to_string(reduce.reduction)),
+                           reduce.body);
+      }
+    }
+    const std::size_t reduces = lines.size();
+    for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+      const LoopNest::Store& store = nest_.stores[i];
+      if (store.domain == IterationDomain::kFull && store.phase == phase) {
+        lines.emplace_back(place(store.operand, store.address) + " = ",
+                           segment == nullptr ? store.value : segment->values[i]);
+      }
+    }
+    if (lines.empty()) {
+      return;
+    }
+    print_loop(ranges, [&] {
+      for (const ScalarId load : nest_.transposed_loads) {
+        line("transpose " + ScalarPrinter::scalar(load));
+      }
+      std::vector<ScalarId> roots;
+      for (const auto& [start, value] : lines) {
+        roots.push_back(value);
+      }
+      define_shared(roots);
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        const std::string value = scalar(lines[i].second);
+        line(lines[i].first + (i < reduces ? "(" + value + ")" : value));
+      }
+      forget();
+    });
+  }
+
+  template <class Wanted>
+  void print_stores(IterationDomain domain, const Wanted& is_wanted) {
+    for (const LoopNest::Store& store : nest_.stores) {
+      if (store.domain == domain && is_wanted(store)) {
+        line(place(store.operand, store.address) + " = " + scalar(store.value));
+      }
+    }
+  }
+
+  void print_epilogue() {
+    const auto all = [](const LoopNest::Store&) { return true; };
+    print_stores(IterationDomain::kSingle, all);
+    if (std::ranges::find(nest_.stores, IterationDomain::kColumn, &LoopNest::Store::domain) !=
+        nest_.stores.end()) {
+      print_loop({range(nest_.extents, kMiddle), range(nest_.extents, kInner)},
+                 [&] { print_stores(IterationDomain::kColumn, all); });
+    }
+  }
+
+  void print_update() {
+    const LoopNest::Update& update = *nest_.update;
+    const std::string in_order = range(update.extents, kMiddle);
+    print_loop({range(update.extents, kOuter),
+                in_order.empty() ? "" : in_order + " in order",
+                range(update.extents, kInner)},
+               [&] {
+                 define_shared({update.value});
+                 const std::string value = scalar(update.value);
+                 line("update " + place(update.operand, update.address) + " = " +
+                      (update.reduction
+                           ? std::string(to_string(*update.reduction)) + "(old, " + value + ")"
+                           : value));
+                 forget();
+               });
+  }
+
+  // Names what is used more than once among `roots`, and what is kept for later phases.
+  void define_shared(const std::vector<ScalarId>& roots) {
+    std::unordered_map<ScalarId, int> uses;
+    std::vector<ScalarId> in_order;  // Operands before what they are operands of.
+    const std::function<void(ScalarId)> visit = [&](ScalarId id) {
+      if (names_.contains(id) || ++uses[id] > 1) {
+        return;
+      }
+      for (const ScalarId operand : pool_[id].operands) {
+        visit(operand);
+      }
+      for (const Index& index : pool_[id].indices) {
+        for_each_computed(index, visit);
+      }
+      in_order.push_back(id);
+    };
+    std::ranges::for_each(roots, visit);
+    for (const ScalarId id : in_order) {
+      const bool is_kept = std::ranges::find(context_.kept, id) != context_.kept.end();
+      const ScalarOp op = pool_[id].op;
+      const bool is_short = op == ScalarOp::kConstant || op == ScalarOp::kIndex ||
+                            op == ScalarOp::kLoad || op == ScalarOp::kReduced;
+      if (is_kept || (uses[id] > 1 && !is_short)) {
+        const std::string name = "v" + std::to_string(next_name_++);
+        line((is_kept ? "keep " : "") + name + " = " + scalar(id));
+        names_.emplace(id, name);
+      }
+    }
+  }
+
+  // At the end of a loop, the names of what is not kept.
+  void forget() {
+    std::erase_if(names_, [&](const auto& named) {
+      return std::ranges::find(context_.kept, named.first) == context_.kept.end();
+    });
+  }
+
+  [[nodiscard]] std::string name_of(std::size_t operand) const {
+    return context_.operands.empty() ? "b" + std::to_string(operand) : context_.operands[operand];
+  }
+
+  [[nodiscard]] std::string place(std::size_t operand, const Index& address) const {
+    return name_of(operand) + "[" + index(address) + "]";
+  }
+
+  [[nodiscard]] std::string number(const Expr& number) const override {
+    return print_number(number);
+  }
+
+  [[nodiscard]] std::string variable(int variable) const override {
+    return kVariables[static_cast<std::size_t>(variable)];
+  }
+
+  [[nodiscard]] std::string constant(const Scalar& scalar) const override {
+    return digits_of(scalar);
+  }
+
+  [[nodiscard]] std::string memory(const Scalar& scalar) const override {
+    if (scalar.op == ScalarOp::kReduced) {
+      return "r" + std::to_string(scalar.integer);
+    }
+    return place(static_cast<std::size_t>(scalar.integer), scalar.indices[0]);
+  }
+
+  const LoopProgram& program_;
+  const LoopNest& nest_;
+  const NestContext& context_;
+  std::string text_;
+  std::size_t depth_ = 0;
+  std::unordered_map<ScalarId, std::string> names_;
+  int next_name_ = 0;
+};
 
 }  // namespace
 
-std::string print_constant(const Scalar& constant, int digits) {
-  if (!ir::is_floating_point(constant.dtype)) {
-    return std::to_string(constant.integer);
-  }
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.*g", digits, constant.real);
-  return text.data();
+std::string print(const LoopProgram& program, const LoopNest& nest, const NestContext& context) {
+  return NestPrinter(program, nest, context).run();
 }
 
-std::string print(const ScalarPool& pool, const Index& index) {
-  std::string text;
-  for (const Index::Term& term : index.terms()) {
-    const std::string factor = term.factor == ir::Expr(1) ? "" : term.factor.to_string() + "*";
-    text += (text.empty() ? "" : " + ") + factor + print_atom(pool, *term.atom);
-  }
-  if (text.empty() || !(index.constant() == ir::Expr(0))) {
-    text += (text.empty() ? "" : " + ") + index.constant().to_string();
-  }
-  return text;
-}
-
-std::string print(const ScalarPool& pool, ScalarId id) {
-  const Scalar& scalar = pool[id];
-  switch (scalar.op) {
-    case ScalarOp::kConstant: return print_constant(scalar, 9);
-    case ScalarOp::kIndex: return "index(" + print(pool, scalar.indices[0]) + ")";
-    case ScalarOp::kLoad:
-      return place(pool, static_cast<std::uint32_t>(scalar.integer), scalar.indices[0]);
-    case ScalarOp::kReduced: return "r" + std::to_string(scalar.integer);
-    default: break;
-  }
-  std::string arguments =
-      scalar.op == ScalarOp::kRead ? "t" + std::to_string(scalar.tensor.index()) : "";
-  for (const Index& index : scalar.indices) {
-    arguments += (arguments.empty() ? "" : ", ") + print(pool, index);
-  }
-  for (const ScalarId operand : scalar.operands) {
-    arguments += (arguments.empty() ? "" : ", ") + print(pool, operand);
-  }
-  const std::string type =
-      scalar.op == ScalarOp::kCast ? "." + std::string(ir::to_string(scalar.dtype)) : "";
-  return std::string(to_string(scalar.op)) + type + "(" + arguments + ")";
-}
-
-std::string print(const LoopProgram& program, const LoopNest& nest) {
-  const ScalarPool& pool = program.pool;
-  std::string text = "nest " + print_extents(nest.extents) + " {\n";
-  const auto line = [&](const std::string& words) { text += "  " + words + "\n"; };
-  for (std::size_t i = 0; i < nest.operands.size(); ++i) {
-    line(std::string(nest.operands[i].written ? "write" : "read") + " b" + std::to_string(i) +
-         ": " + std::string(ir::to_string(program[nest.operands[i].tensor].dtype)));
-  }
-  for (std::size_t i = 0; i < nest.reduces.size(); ++i) {
-    const LoopNest::Reduce& reduce = nest.reduces[i];
-    line("r" + std::to_string(i) + " = " + std::string(to_string(reduce.reduction)) + " " +
-         name_of_domain(reduce.result) + " phase " + std::to_string(reduce.phase) + " " +
-         print(pool, reduce.body));
-  }
-  if (nest.scan) {
-    line("scan " + std::string(to_string(nest.scan->reduction)) + " " +
-         print(pool, nest.scan->body));
-  }
-  for (const LoopNest::Store& store : nest.stores) {
-    line(place(pool, store.operand, store.address) + " = " + name_of_domain(store.domain) +
-         " phase " + std::to_string(store.phase) + " " + print(pool, store.value));
-  }
-  for (const Segment& segment : nest.segments) {
-    line("segment " + std::to_string(segment.begin) + " to " + std::to_string(segment.end));
-    for (const ScalarId value : segment.values) {
-      line("  " + print(pool, value));
-    }
-  }
-  for (const ScalarId load : nest.transposed_loads) {
-    line("transposed " + print(pool, load));
-  }
-  if (nest.update) {
-    line("update " + print_extents(nest.update->extents) + " " +
-         std::string(nest.update->reduction ? to_string(*nest.update->reduction) : "set") + " " +
-         place(pool, nest.update->operand, nest.update->address) + " = " +
-         print(pool, nest.update->value));
-  }
-  return text + "}\n";
+std::string print_number(const Expr& number) {
+  const std::string text = number.to_string();
+  return text.find_first_of(" *") == std::string::npos ? text : "{" + text + "}";
 }
 
 }  // namespace kiln::codegen

@@ -1,9 +1,9 @@
 #include <string>
-#include <vector>
 
 #include "kiln/base/error.hpp"
-#include "loop/print.hpp"
+#include "kiln/ir/print.hpp"
 #include "loop/program_text.hpp"
+#include "loop/scalar_printer.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -21,27 +21,16 @@ const char* word_for(Tensor::Kind kind) {
   return "";
 }
 
-// "16" or "{2*s0 + 1}".
-std::string number_text(const Expr& expr) {
-  return expr.is_constant() ? expr.to_string() : "{" + expr.to_string() + "}";
-}
-
-std::string numbers_text(const std::vector<Expr>& values) {
-  std::string text;
-  for (const Expr& value : values) {
-    text += (text.empty() ? "" : ", ") + number_text(value);
-  }
-  return text;
-}
-
-class ProgramPrinter {
+class ProgramPrinter final : public ScalarPrinter {
  public:
-  explicit ProgramPrinter(const LoopProgram& program) : program_(program) {}
+  explicit ProgramPrinter(const LoopProgram& program)
+      : ScalarPrinter(program.pool), program_(program) {}
 
-  std::string run() {
+  // Those of `end` that come after the last ones.
+  std::string lines_before(std::size_t end) {
     std::string text;
-    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
-      text += "t" + std::to_string(i) + " = " + tensor(program_.tensors[i]) + "\n";
+    for (; next_ < end; ++next_) {
+      text += "t" + std::to_string(next_) + " = " + tensor(program_.tensors[next_]) + "\n";
     }
     return text;
   }
@@ -49,8 +38,8 @@ class ProgramPrinter {
  private:
   [[nodiscard]] std::string tensor(const Tensor& tensor) const {
     std::string text = std::string(word_for(tensor.kind)) + " " +
-                       std::string(ir::to_string(tensor.dtype)) + "[" + numbers_text(tensor.sizes) +
-                       "]{" + numbers_text(tensor.strides) + "}";
+                       std::string(ir::to_string(tensor.dtype)) + "[" + numbers(tensor.sizes) +
+                       "]{" + numbers(tensor.strides) + "}";
     text += tensor.is_view ? " view" : "";
     text += tensor.is_concatenation ? " concatenation" : "";
     text += tensor.reread.valid() ? " rereads t" + std::to_string(tensor.reread.index()) : "";
@@ -58,8 +47,8 @@ class ProgramPrinter {
       return text;
     }
     if (tensor.kind == Tensor::Kind::kReduction) {
-      text += " " + std::string(to_string(tensor.reduction)) + " over [" +
-              numbers_text(tensor.reduced) + "]";
+      text += " " + std::string(to_string(tensor.reduction)) + " over [" + numbers(tensor.reduced) +
+              "]";
     } else if (tensor.kind == Tensor::Kind::kScan) {
       text += " " + std::string(to_string(tensor.reduction)) + " along " +
               std::to_string(tensor.scanned);
@@ -69,72 +58,61 @@ class ProgramPrinter {
   }
 
   [[nodiscard]] std::string updates(const Updates& updates) const {
-    return " updates [" + numbers_text(updates.sizes) + "] from " + std::to_string(updates.first) +
+    return " updates [" + numbers(updates.sizes) + "] from " + std::to_string(updates.first) +
            " to " + std::to_string(updates.last) + " at [" + indices(updates.place) + "] " +
            std::string(updates.reduction ? to_string(*updates.reduction) : "set") + " " +
            scalar(updates.value);
   }
 
-  [[nodiscard]] std::string indices(const std::vector<Index>& list) const {
-    std::string text;
-    for (const Index& each : list) {
-      text += (text.empty() ? "" : ", ") + index(each);
-    }
-    return text;
+  // "16" or "{2*s0 + 1}".
+  [[nodiscard]] std::string number(const Expr& expr) const override {
+    return expr.is_constant() ? expr.to_string() : "{" + expr.to_string() + "}";
   }
 
-  [[nodiscard]] std::string index(const Index& index) const {
-    std::string text;
-    for (const Index::Term& term : index.terms()) {
-      const std::string factor = term.factor == Expr(1) ? "" : number_text(term.factor) + "*";
-      text += (text.empty() ? "" : " + ") + factor + atom(*term.atom);
-    }
-    const bool is_zero = index.constant() == Expr(0);
-    return text.empty() || !is_zero
-               ? text + (text.empty() ? "" : " + ") + number_text(index.constant())
-               : text;
+  [[nodiscard]] std::string variable(int variable) const override {
+    return "i" + std::to_string(variable);
   }
 
-  [[nodiscard]] std::string atom(const Atom& atom) const {
-    switch (atom.kind) {
-      case Atom::Kind::kVariable: return "i" + std::to_string(atom.variable);
-      case Atom::Kind::kComputed: return "<" + scalar(atom.scalar) + ">";
-      case Atom::Kind::kQuotient:
-        return "(" + index(atom.operand) + ") / " + number_text(atom.divisor);
-      case Atom::Kind::kRemainder:
-        return "(" + index(atom.operand) + ") % " + number_text(atom.divisor);
-    }
-    return "";
+  [[nodiscard]] std::string constant(const Scalar& scalar) const override {
+    return digits_of(scalar) + ":" + std::string(ir::to_string(scalar.dtype));
   }
 
-  [[nodiscard]] std::string scalar(ScalarId id) const {
-    const Scalar& scalar = program_.pool[id];
-    const std::string type = std::string(ir::to_string(scalar.dtype));
-    switch (scalar.op) {
-      case ScalarOp::kConstant: return print_constant(scalar, 17) + ":" + type;
-      case ScalarOp::kIndex: return "index(" + index(scalar.indices[0]) + ")";
-      case ScalarOp::kRead:
-        return "t" + std::to_string(scalar.tensor.index()) + "[" + indices(scalar.indices) + "]";
-      case ScalarOp::kLoad:
-      case ScalarOp::kReduced:
-        throw Error(ErrorCode::kInvalidArgument, "a loop program has no loads of a nest");
-      default: break;
+  [[nodiscard]] std::string memory(const Scalar& scalar) const override {
+    if (scalar.op != ScalarOp::kRead) {
+      throw Error(ErrorCode::kInvalidArgument, "a loop program has no loads of a nest");
     }
-    std::string arguments;
-    for (const ScalarId operand : scalar.operands) {
-      arguments += (arguments.empty() ? "" : ", ") + this->scalar(operand);
-    }
-    return std::string(to_string(scalar.op)) + (scalar.op == ScalarOp::kCast ? "." + type : "") +
-           "(" + arguments + ")";
+    return "t" + std::to_string(scalar.tensor.index()) + "[" + indices(scalar.indices) + "]";
   }
 
   const LoopProgram& program_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace
 
 std::string print(const LoopProgram& program) {
-  return ProgramPrinter(program).run();
+  return ProgramPrinter(program).lines_before(program.tensors.size());
+}
+
+std::string print(const ir::Graph& graph, const LoopProgram& program) {
+  ProgramPrinter printer(program);
+  std::string text;
+  std::size_t end = 0;
+  const auto is_input = [&] {
+    return end < program.tensors.size() && !program.tensors[end].node.valid();
+  };
+  while (is_input()) {
+    text += "# %" + graph.value(program.tensors[end].value).name + "\n";
+    text += printer.lines_before(++end);
+  }
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    while (end < program.tensors.size() && program.tensors[end].node.index() == i) {
+      ++end;
+    }
+    text += "# " + ir::print_node(graph, ir::NodeId(i)) +
+            (program.extern_at[i] ? " (no loops)\n" : "\n") + printer.lines_before(end);
+  }
+  return text;
 }
 
 }  // namespace kiln::codegen

@@ -6,7 +6,7 @@
 //
 // Variables of a body are i0, i1, …: the dims of the tensor, then those that are reduced. Numbers
 // with symbols in them stand in braces. What ties a program to a graph (nodes, values, devices) is
-// left out.
+// left out, or written in comments: lines that begin with #.
 
 #pragma once
 
@@ -19,6 +19,9 @@ namespace kiln::codegen {
 
 /// A line for each tensor.
 [[nodiscard]] std::string print(const LoopProgram& program);
+
+/// The same for what `graph` was lowered to: each node as a comment above what it became.
+[[nodiscard]] std::string print(const ir::Graph& graph, const LoopProgram& program);
 
 /// The program that `text` describes. Throws `Error` with `kInvalidArgument` that names the line
 /// and what is expected there.

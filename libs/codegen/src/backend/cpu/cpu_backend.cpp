@@ -70,7 +70,12 @@ ir::Graph CpuBackend::prepare(const ir::Graph& graph, bool bind_constants) const
 
 std::optional<LibraryMatch> CpuBackend::match(const MatchContext& context,
                                               const ir::Node& node) const {
-  return match_library_call(context, node, targets_[0], policy_.winograd);
+  std::optional<LibraryMatch> match =
+      match_library_call(context, node, targets_[0], policy_.winograd);
+  if (match) {
+    match->call.fields = argument_fields_of(match->call);
+  }
+  return match;
 }
 
 FusionLimits CpuBackend::fusion_limits() const {

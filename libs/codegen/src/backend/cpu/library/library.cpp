@@ -1,11 +1,13 @@
 #include "backend/cpu/library/library.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "backend/cpu/attention.hpp"
+#include "backend/cpu/library/argument_fields.hpp"
 #include "backend/cpu/library/plan_convolution.hpp"
 #include "backend/cpu/packed_gemm.hpp"
 #include "kiln/base/error.hpp"
@@ -18,12 +20,21 @@ using Constants = std::span<const std::int64_t>;
 struct LibraryEntry {
   std::string_view operation;
   std::string (*source)(Constants constants, const Target& target);
+  std::string_view params;  ///< The struct of its run-time arguments.
 };
 constexpr std::array<LibraryEntry, 4> kLibrary = {
-    {{"packed_gemm", packed_gemm_source},
-     {"packed_convolution", packed_convolution_source},
-     {"winograd_convolution", winograd_source},
-     {"attention", attention_source}}};
+    {{"packed_gemm", packed_gemm_source, "GemmParams"},
+     {"packed_convolution", packed_convolution_source, "ConvolutionParams"},
+     {"winograd_convolution", winograd_source, "WinogradParams"},
+     {"attention", attention_source, "AttentionParams"}}};
+
+const LibraryEntry& entry_of(const LibraryCall& call) {
+  const auto found = std::ranges::find(kLibrary, call.operation, &LibraryEntry::operation);
+  if (found == kLibrary.end()) {
+    throw Error(ErrorCode::kInternal, "the CPU has no kernel \"" + call.operation + "\"");
+  }
+  return *found;
+}
 
 void add_convolutions(const Target& target, bool adds, std::vector<LibraryCall>& calls) {
   const std::int64_t width = target.panel_width;
@@ -41,12 +52,11 @@ void add_convolutions(const Target& target, bool adds, std::vector<LibraryCall>&
 }  // namespace
 
 std::string library_source(const LibraryCall& call, const Target& target) {
-  for (const LibraryEntry& entry : kLibrary) {
-    if (entry.operation == call.operation) {
-      return entry.source(call.constants, target);
-    }
-  }
-  throw Error(ErrorCode::kInternal, "the CPU has no kernel \"" + call.operation + "\"");
+  return entry_of(call).source(call.constants, target);
+}
+
+std::span<const LibraryField> argument_fields_of(const LibraryCall& call) {
+  return argument_fields(entry_of(call).params);
 }
 
 std::vector<std::string> library_sources(const Target& target) {

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace kiln::codegen {
 
 /// The source of `call`'s kernel for `target`, as `KernelSource::source` is.
 [[nodiscard]] std::string library_source(const LibraryCall& call, const Target& target);
+
+/// The names of its run-time arguments.
+[[nodiscard]] std::span<const LibraryField> argument_fields_of(const LibraryCall& call);
 
 /// Every source that a model for `target` may ask for.
 [[nodiscard]] std::vector<std::string> library_sources(const Target& target);
