@@ -38,7 +38,8 @@ LIBRARIES = {
         Suite(["kiln-partitioner-tests"],
               r"^partitioner\.(cost_model|explain|file|knapsack|memory|min_cut|partition|property)_test$")]),
     "codegen/lower": ("libs/codegen/src/lower/*.cpp", [
-        Suite(["kiln-codegen-tests"], r"^codegen\.(program|schedule|passes|index)_test$"),
+        Suite(["kiln-codegen-tests", "kiln-opt"],
+              r"^(codegen\.(program|schedule|passes|index)_test|filetests\.codegen)$"),
         Suite(["kiln-differential-tests"], r"^differential\.")]),
     "capture": ("libs/capture/src/*.cpp", [
         Suite(["kiln-capture-tests"], r"^capture\."),

@@ -76,10 +76,13 @@ int run(int argc, char** argv) {
   std::vector<std::string> paths = {"-"};
   std::string list;
   std::string form = "text";
+  std::string isa = "native";
   bool checks = false;
   bool update = false;
   app.add_option("file", paths, "What to read; - is standard input");
   app.add_option("-p,--passes", list, "Passes to run, separated by commas");
+  app.add_option("--isa", isa, "The instruction set that prepare, lower and schedule plan for")
+      ->capture_default_str();
   app.add_option("-e,--emit", form, "What to write")
       ->check(CLI::IsMember({"text", "json", "dot", "digest"}));
   app.add_flag(
@@ -88,6 +91,9 @@ int run(int argc, char** argv) {
   std::string footer = "Passes:\n";
   for (const Pass& pass : passes()) {
     footer += "  " + pass.name + ": " + pass.summary + "\n";
+  }
+  for (const Stage& stage : stages()) {
+    footer += "  " + stage.name + ": " + stage.summary + "\n";
   }
   app.footer(footer);
   CLI11_PARSE(app, argc, argv);
@@ -101,7 +107,8 @@ int run(int argc, char** argv) {
     const bool json = first != std::string::npos && text[first] == '{';
     ir::Graph graph = json ? ir::from_json(text) : ir::parse(text);
     ir::verify(graph);
-    std::cout << emitted(run_passes(std::move(graph), list), form);
+    const PassResult result = run_passes(std::move(graph), list, isa);
+    std::cout << (result.text.empty() ? emitted(result.graph, form) : result.text);
   }
   return 0;
 }

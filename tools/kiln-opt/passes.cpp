@@ -1,8 +1,11 @@
 #include "passes.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kiln/base/error.hpp"
+#include "kiln/codegen/stages.hpp"
 #include "kiln/ir/common_subexpressions.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/ir/decompose.hpp"
@@ -44,7 +47,14 @@ const std::vector<Pass>& passes() {
   return all;
 }
 
-ir::Graph run_passes(ir::Graph graph, const std::string& list) {
+namespace {
+
+codegen::Options options_for(const std::string& isa) {
+  return {.isa = isa, .bind_constants = true};
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::size_t first = std::min(list.find_first_not_of(' ', begin), end);
@@ -52,21 +62,79 @@ ir::Graph run_passes(ir::Graph graph, const std::string& list) {
     while (last > first && list[last - 1] == ' ') {
       --last;
     }
-    const std::string name = list.substr(first, last - first);
+    names.push_back(list.substr(first, last - first));
     begin = end + 1;
-    bool found = false;
-    for (const Pass& pass : passes()) {
-      if (pass.name == name) {
-        graph = pass.run(std::move(graph));
-        ir::verify(graph);
-        found = true;
-      }
-    }
-    if (!found) {
+  }
+  return names;
+}
+
+void run_stage(const Stage& stage, const std::string& isa, PassResult& result) {
+  if (isa.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "'" + stage.name + "' needs an instruction set, such as neon");
+  }
+  if (stage.print) {
+    result.text = stage.print(result.graph, isa);
+  } else {
+    result.graph = stage.run(result.graph, isa);
+  }
+}
+
+}  // namespace
+
+const std::vector<Stage>& stages() {
+  static const std::vector<Stage> all = {
+      {"prepare",
+       "what codegen schedules: layouts, packed weights, constants folded",
+       [](const ir::Graph& graph, const std::string& isa) {
+         return codegen::prepare(graph, options_for(isa)).graph;
+       },
+       nullptr},
+      {"fold",
+       "what computes the constants that `prepare` splits off",
+       [](const ir::Graph& graph, const std::string& isa) {
+         std::optional<ir::Graph> folding = codegen::prepare(graph, options_for(isa)).folding;
+         if (!folding) {
+           throw Error(ErrorCode::kInvalidArgument, "no constants are folded");
+         }
+         return *std::move(folding);
+       },
+       nullptr},
+      {"lower",
+       "print the loop program of each node",
+       nullptr,
+       [](const ir::Graph& graph, const std::string& isa) {
+         return codegen::print_loops(graph, options_for(isa));
+       }},
+      {"schedule",
+       "print the buffers and steps of the schedule",
+       nullptr,
+       [](const ir::Graph& graph, const std::string& isa) {
+         return codegen::print_schedule(graph, options_for(isa));
+       }},
+  };
+  return all;
+}
+
+PassResult run_passes(ir::Graph graph, const std::string& list, const std::string& isa) {
+  PassResult result{std::move(graph), ""};
+  for (const std::string& name : names_in(list)) {
+    const auto pass = std::ranges::find(passes(), name, &Pass::name);
+    const auto stage = std::ranges::find(stages(), name, &Stage::name);
+    if (pass == passes().end() && stage == stages().end()) {
       throw Error(ErrorCode::kInvalidArgument, "there is no pass '" + name + "'");
     }
+    if (!result.text.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "'" + name + "' comes after what prints");
+    }
+    if (pass != passes().end()) {
+      result.graph = pass->run(std::move(result.graph));
+    } else {
+      run_stage(*stage, isa, result);
+    }
+    ir::verify(result.graph);
   }
-  return graph;
+  return result;
 }
 
 }  // namespace kiln::opt

