@@ -30,8 +30,41 @@ def test_the_page_of_an_archive_has_the_kernels_of_its_package(folder):
     assert compiled and compiled <= shown, (compiled, shown)
 
 
+def stage(name, *options, folder):
+    done = kiln("inspect", MODEL, "--stage", name, *options, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_stage_of_an_archive_is_printed(folder):
+    graph, loops, schedule, source = (stage(name, "--isa", "x86-64-v3", folder=folder)
+                                      for name in ("graph", "loops", "schedule", "source"))
+    assert graph.startswith("graph ") and "aten." in graph, graph
+    nodes = re.findall(r" = (aten\.\S+)\(", graph)
+    assert nodes == re.findall(r"^# .* = (aten\.\S+)\(", loops, re.M), loops
+    assert re.search(r"^t0 = memory f32\[", loops, re.M), loops
+    assert schedule.startswith("schedule ") and re.search(r"^  nest .* {$", schedule, re.M), schedule
+    assert re.search(r"^    for . < ", schedule, re.M), schedule
+    assert source.startswith("// model.cpp\n") and "// kernels0.cpp\n" in source, source
+
+
+def test_the_source_is_that_of_the_package(folder):
+    kept = pathlib.Path(folder) / "source"
+    assert kiln("compile", MODEL, "-o", f"{folder}/out.pt2", "--keep-source", kept, folder=folder).returncode == 0
+    kernels = set(re.findall(r"kiln_[0-9a-f]{16}", (kept / "model.cpp").read_text()))
+    assert kernels and kernels == set(re.findall(r"kiln_[0-9a-f]{16}", stage("source", folder=folder)))
+
+
+def test_only_an_archive_has_stages(folder):
+    assert kiln("compile", MODEL, "-o", f"{folder}/out.pt2", folder=folder).returncode == 0
+    done = kiln("inspect", f"{folder}/out.pt2", "--stage", "graph", folder=folder)
+    assert done.returncode != 0 and "keeps no graph" in done.stderr, done.stderr
+
+
 def test_options_of_inspect_that_would_do_nothing_are_refused(folder):
-    for options in (["--partition", "--html", f"{folder}/page.html"], ["--unfused"], ["--budget", "0.5"]):
+    for options in (["--partition", "--html", f"{folder}/page.html"], ["--unfused"], ["--budget", "0.5"],
+                    ["--isa", "neon"], ["--stage", "source", "--json"],
+                    ["--stage", "loops", "--html", f"{folder}/page.html"]):
         assert kiln("inspect", MODEL, *options, folder=folder).returncode == 2, options
 
 

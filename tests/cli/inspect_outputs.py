@@ -91,6 +91,25 @@ def test_a_weight_that_overlaps_itself_is_on_the_page(folder):
     check_page(archive(Expanded(), (torch.randn(3, 4),), folder), folder)
 
 
+def stage(model, name, isa, folder):
+    done = kiln("inspect", model, "--stage", name, "--isa", isa, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_stage_is_planned_for_an_instruction_set(folder):
+    model = archive(torch.nn.Linear(64, 32), (torch.randn(16, 64),), folder)
+    assert "kernel packed_gemm<8>" in stage(model, "schedule", "neon", folder)
+    assert "call " in stage(model, "schedule", "x86-64-v3", folder)
+
+
+def test_what_is_computed_from_constants_is_a_graph_of_its_own(folder):
+    model = archive(torch.nn.Linear(64, 32), (torch.randn(16, 64),), folder)
+    for name, count in (("graph", 2), ("schedule", 2)):
+        assert len(re.findall(f"^{name} ", stage(model, name, "neon", folder), re.M)) == count
+    assert "computed from constants" not in stage(model, "graph", "x86-64-v3", folder)
+
+
 def test_what_compile_refuses_is_refused_with_the_same_words(folder):
     model = archive(ExpandedTwice(), (torch.randn(300, 4),), folder)
     compiled = kiln("compile", model, "-o", f"{folder}/out.pt2", folder=folder)

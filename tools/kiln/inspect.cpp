@@ -20,7 +20,7 @@ namespace kiln::tool {
 namespace {
 
 struct InspectArguments {
-  std::string file, svg, html;
+  std::string file, svg, html, stage, isa = "native";
   bool partition = false, unfused = false;
   double budget = 1.0;
 };
@@ -81,7 +81,19 @@ int inspect_file(const InspectArguments& arguments, bool json) {
   if (arguments.partition) {
     return show_partition({arguments.file, arguments.svg, arguments.budget, json});
   }
-  const ProgramArguments pictures{arguments.file, arguments.svg, arguments.html, arguments.unfused};
+  const ProgramArguments pictures{arguments.file,
+                                  arguments.svg,
+                                  arguments.html,
+                                  arguments.unfused,
+                                  arguments.stage,
+                                  arguments.isa};
+  if (!arguments.stage.empty()) {
+    if (!arguments.file.ends_with(".pt2") || is_package(arguments.file)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "only an archive has stages; a compiled package keeps no graph");
+    }
+    return show_stage(pictures);
+  }
   if (std::filesystem::is_directory(arguments.file)) {
     return show_dump(pictures, json);
   }
@@ -122,6 +134,17 @@ void add_inspect(CLI::App& app, Session& session) {
                           "kernels and their source, memory plan and times");
   CLI::Option* unfused = command->add_flag(
       "--unfused", arguments->unfused, "With --svg: the operators as exported, not the kernels");
+  CLI::Option* stage =
+      command
+          ->add_option("--stage",
+                       arguments->stage,
+                       "Print what an archive is at a stage of a compile: the graph that is "
+                       "scheduled, the loops of each node, the schedule, or the source")
+          ->check(CLI::IsMember({"graph", "loops", "schedule", "source"}));
+  command
+      ->add_option("--isa", arguments->isa, "With --stage: the instruction set that is planned for")
+      ->capture_default_str()
+      ->needs(stage);
   CLI::Option* partition = command->add_flag(
       "--partition",
       arguments->partition,
@@ -132,12 +155,14 @@ void add_inspect(CLI::App& app, Session& session) {
       ->needs(partition);
   html->excludes(partition);
   unfused->needs(svg)->excludes(partition);
+  stage->excludes(svg)->excludes(html)->excludes(partition);
   command->footer(R"(Examples:
   kiln inspect compiled.pt2                          inputs, outputs, constants
   kiln inspect model.pt2 --svg steps.svg             fused kernels as boxes
   kiln inspect model.pt2 --html model.html           everything on one page
+  kiln inspect model.pt2 --stage schedule            kernels and their loops
   kiln inspect model.pt2 --partition --svg step.svg  what training would save)");
-  command->add_flag("--json", session.json, "Print a JSON object");
+  command->add_flag("--json", session.json, "Print a JSON object")->excludes(stage);
   command->callback([arguments, &session] {
     session.action = [arguments, &session] { return inspect_file(*arguments, session.json); };
   });

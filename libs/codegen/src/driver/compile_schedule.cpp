@@ -1,10 +1,6 @@
 #include "driver/compile_schedule.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,18 +8,15 @@
 #include <vector>
 
 #include "driver/describe_plan.hpp"
+#include "driver/generate_source.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/ir/print.hpp"
-#include "program/emit.hpp"
 #include "program/program.hpp"
-#include "program/treespec.hpp"
-#include "program/weights.hpp"
 #include "toolchain/build.hpp"
 #include "toolchain/clock.hpp"
-#include "toolchain/compile_flags.hpp"
 #include "toolchain/precompiled_kernels.hpp"
 
 namespace kiln::codegen {
@@ -96,47 +89,6 @@ fs::path write_extern_nodes(const std::string& json, const fs::path& library) {
   return path;
 }
 
-void require_device(const Schedule& schedule, const Backend& backend) {
-  for (const Buffer& buffer : schedule.buffers) {
-    if (buffer.device.type != backend.device()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "code for " + ir::to_string(buffer.device) + " cannot be generated");
-    }
-  }
-}
-
-// The kernels of the program for one target, and then those of what folds its constants.
-std::vector<KernelSource> kernels_for(std::size_t target,
-                                      const ScheduledProgram& program,
-                                      const ScheduledProgram* folding) {
-  std::vector<KernelSource> kernels = program.kernels.by_target[target];
-  if (folding != nullptr) {
-    std::ranges::copy(folding->kernels.by_target[target], std::back_inserter(kernels));
-  }
-  return kernels;
-}
-
-// What the model says of itself, with its constants in their places.
-ModelDescription describe_model(const Program& program,
-                                std::size_t folded,
-                                const Backend& backend,
-                                const Options& options) {
-  ModelDescription description{
-      .in_spec = options.in_spec.empty() ? flat_input_spec(program.inputs.size()) : options.in_spec,
-      .out_spec =
-          options.out_spec.empty() ? flat_output_spec(program.outputs.size()) : options.out_spec,
-      .cpu_features = backend.features(0),
-      .check_inputs = options.check_inputs,
-      .record_kernels = options.record_kernels,
-      .waits_for_indices = options.check_indices_now,
-      .libtorch = options.libtorch,
-      .constants = {},
-      .weights_bytes = 0};
-  description.folded = folded;
-  place_constants(program, options.constants, options.store_folded, &description);
-  return description;
-}
-
 void count_calls(const Schedule& schedule, Report& report) {
   for (const Step& step : schedule.steps) {
     ++(std::holds_alternative<KernelCall>(step) ? report.kernel_calls : report.extern_calls);
@@ -182,55 +134,34 @@ Report compile_schedule(const ScheduledProgram& scheduled,
                         const Options& options) {
   Report report;
   const Clock::time_point start = Clock::now();
-  const auto& [graph, schedule, table] = scheduled;
-  require_device(schedule, backend);
-  const Program program = plan_program(graph, schedule, table, options.bind_constants);
-  std::optional<Program> fold;
-  if (folding != nullptr) {
-    fold = plan_program(folding->graph, folding->schedule, folding->kernels, true);
-  }
-  const ModelDescription description =
-      describe_model(program, fold ? fold->outputs.size() : 0, backend, options);
-  BuildPlan build;
-  std::vector<KernelSet> sets;
-  std::size_t described_units = 1;  // The program's, and those of the first target.
-  const std::size_t run_kernels = table.kernels().size();
-  for (std::size_t target = 0; target < backend.target_count(); ++target) {
-    const std::vector<KernelSource> kernels = kernels_for(target, scheduled, folding);
-    KernelUnits units = backend.units(kernels, target, run_kernels);
-    described_units += target == 0 ? units.units.size() : 0;
-    std::ranges::move(units.units, std::back_inserter(build.units));
-    sets.push_back({backend.features(target), std::move(units.names), std::move(units.loaders)});
-    build.openmp = build.openmp || std::ranges::any_of(kernels, &KernelSource::uses_openmp);
-    report.kernels = target == 0 ? units.distinct : report.kernels;
-  }
-  const std::vector<std::string>& names = sets[0].names;
-  ProgramText text =
-      emit_program(program, fold ? &*fold : nullptr, sets, backend.operations(), description);
-  build.units.insert(build.units.begin(), {"model", text.source, program_compile_flags()});
+  GeneratedSource source = generate_source(scheduled, folding, backend, options);
+  report.kernels = source.distinct_kernels;
+  report.emit_ms = milliseconds_since(start);
+  BuildPlan& build = source.build;
   build.archive = options.runtime_archive.empty() ? find_runtime_archive(backend.device())
                                                   : options.runtime_archive;
   build.ready = precompiled_kernels_beside(build.archive);
   build.torch_library_dir = options.torch_library_dir;
-  report.emit_ms = milliseconds_since(start);
 
   const Compiler& compiler = find_compiler(options.compiler, options.compiler_timeout);
   Workspace workspace(options.keep_source);
   workspace.keep(build.units);
-  const auto described = std::span<const Unit>(build.units).first(described_units);
   if (!options.keep_source.empty() || options.record_kernels) {
-    report.plan = describe_plan(program, names, described, compiler.command);
+    report.plan =
+        describe_plan(source.program, source.names, source.of_first_target(), compiler.command);
   }
   if (!options.keep_source.empty()) {
-    keep_graph(options.keep_source, "graph.kir", graph, "plan.json", report.plan);
-    if (fold) {
+    keep_graph(options.keep_source, "graph.kir", scheduled.graph, "plan.json", report.plan);
+    if (source.fold) {
       const std::vector<std::string> fold_names(
-          names.begin() + static_cast<std::ptrdiff_t>(run_kernels), names.end());
-      keep_graph(options.keep_source,
-                 "fold.kir",
-                 folding->graph,
-                 "fold-plan.json",
-                 describe_plan(*fold, fold_names, described, compiler.command));
+          source.names.begin() + static_cast<std::ptrdiff_t>(scheduled.kernels.kernels().size()),
+          source.names.end());
+      keep_graph(
+          options.keep_source,
+          "fold.kir",
+          folding->graph,
+          "fold-plan.json",
+          describe_plan(*source.fold, fold_names, source.of_first_target(), compiler.command));
     }
   }
   build.directory = workspace.path();
@@ -243,13 +174,13 @@ Report compile_schedule(const ScheduledProgram& scheduled,
     workspace.keep_sources_if_named(error.what());
     throw;
   }
-  report.extern_nodes = write_extern_nodes(text.extern_nodes, library);
-  report.source = std::move(text.source);
+  report.extern_nodes = write_extern_nodes(source.extern_nodes, library);
+  report.source = std::move(build.units[0].source);
 
-  count_calls(schedule, report);
-  report.arena_bytes = program.arena_bytes;
+  count_calls(scheduled.schedule, report);
+  report.arena_bytes = source.program.arena_bytes;
   report.library_bytes = fs::file_size(library);
-  log_compiled(graph, report);
+  log_compiled(scheduled.graph, report);
   return report;
 }
 

@@ -29,4 +29,8 @@ struct PreparedGraphs {
 /// The buffers and steps that a prepared graph is planned as, with the loops of each step.
 [[nodiscard]] std::string print_schedule(const ir::Graph& prepared, const Options& options);
 
+/// The source of `graphs`: the program, and then its kernels for the first instruction set. Wants
+/// `Options::constants` as `compile` does.
+[[nodiscard]] std::string print_source(PreparedGraphs graphs, const Options& options);
+
 }  // namespace kiln::codegen

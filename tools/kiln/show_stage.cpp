@@ -1,0 +1,42 @@
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "kiln/codegen/stages.hpp"
+#include "kiln/generator_input.hpp"
+#include "kiln/ir/print.hpp"
+#include "kiln/program.hpp"
+#include "show_program.hpp"
+
+namespace kiln::tool {
+namespace {
+
+std::string text_of(const ir::Graph& graph,
+                    const std::string& stage,
+                    const codegen::Options& options) {
+  return stage == "loops"      ? codegen::print_loops(graph, options)
+         : stage == "schedule" ? codegen::print_schedule(graph, options)
+                               : ir::print(graph);
+}
+
+}  // namespace
+
+int show_stage(const ProgramArguments& arguments) {
+  const ExportedProgram program = load_program(arguments.file);
+  const Weights weights = weights_of(program);
+  const codegen::Options options{
+      .isa = arguments.isa, .bind_constants = true, .constants = weights.data};
+  codegen::PreparedGraphs graphs = codegen::prepare(with_all_outputs(program), options);
+  if (arguments.stage == "source") {
+    std::cout << codegen::print_source(std::move(graphs), options);
+    return 0;
+  }
+  std::cout << text_of(graphs.graph, arguments.stage, options);
+  if (graphs.folding) {
+    std::cout << "\n# What is computed from constants, once:\n"
+              << text_of(*graphs.folding, arguments.stage, options);
+  }
+  return 0;
+}
+
+}  // namespace kiln::tool
