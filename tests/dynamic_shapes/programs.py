@@ -65,13 +65,21 @@ class Recommender(nn.Module):
 
 
 class Tagger(nn.Module):
+    """An LSTM, length first, of the operator that nn.LSTM calls on a CPU: PyTorch exports nn.LSTM itself
+    for one length only."""
+
     def __init__(self):
         super().__init__()
-        self.lstm = nn.LSTM(8, 6, batch_first=True)
+        self.lstm = nn.LSTM(8, 6)
         self.out = nn.Linear(6, 4)
 
     def forward(self, x):
-        return self.out(self.lstm(x)[0])
+        lstm, state = self.lstm, x.new_zeros(1, x.size(1), 6)
+        weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+        kind, layers, has_bias = 2, 1, True
+        hidden, *_ = torch.ops.aten.mkldnn_rnn_layer.default(
+            x, *weights, state, state, False, [], kind, 6, layers, has_bias, False, False, False)
+        return self.out(hidden)
 
 
 class Keywords(nn.Module):
@@ -85,7 +93,10 @@ class Keywords(nn.Module):
         return self.model(**dict(zip(self.names, inputs)), return_dict=False)[0]
 
 
-def text(name):
+BATCH = (1, 512)
+
+
+def text(name, is_automatic=False):
     """A model of the zoo on token numbers (and a mask), batch and length varying."""
     module, _, given = zoo.MODELS[name][1]()
     names = [keyword for keyword in given if torch.is_tensor(given[keyword])]
@@ -95,61 +106,80 @@ def text(name):
         masks = torch.ones(batch, length, dtype=torch.long)
         return tuple(masks if "mask" in keyword else ids for keyword in names)
 
-    batch, length = Dim("batch", min=1, max=16), Dim("length", min=2, max=48)
-    return Case(Keywords(module, *names), inputs, (tuple({0: batch, 1: length} for _ in names),),
-                {"batch": (1, 16), "length": (2, 48)}, {"batch": 3, "length": 11})
+    batch, length = Dim("batch", min=1, max=512), Dim("length", min=2, max=48)
+    if is_automatic:
+        batch = length = Dim.AUTO
+    ranges = {"batch": (2 if is_automatic else 1, 512), "length": (2, 48)}  # PyTorch's begin at 2.
+    return Case(Keywords(module, *names), inputs, (tuple({0: batch, 1: length} for _ in names),), ranges,
+                {"batch": 3, "length": 11}, most=2048)
 
 
-def images(module, low, high, multiple=1):
-    batch = Dim("batch", min=1, max=8)
+def images(module, low, high, multiple=1, most=512 * 16 * 16):
+    batch = Dim("batch", min=1, max=512)
     height, width = Dim("height", min=low, max=high), Dim("width", min=low, max=high)
     dims = ({0: batch, 2: multiple * height, 3: multiple * width},)
     return Case(module, lambda n, h, w: (torch.randn(n, 3, multiple * h, multiple * w),),
                 (dims,) if isinstance(module, Keywords) else dims,
-                {"n": (1, 8), "h": (low, high), "w": (low, high)},
-                {"n": 2, "h": low + 9, "w": low + 14})
+                {"n": BATCH, "h": (low, high), "w": (low, high)},
+                {"n": 2, "h": low + 9, "w": low + 14}, most=most)
+
+
+def resnet():
+    """ResNet-18 with all of its layers and widths, on images of which more than one pixel is left."""
+    module, _, _ = zoo.vision("ResNet", "ForImageClassification", layer_type="basic", embedding_size=64,
+                              hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])()
+    return images(Keywords(module, "pixel_values"), 33, 64, most=512 * 33 * 33)
 
 
 def vit():
     module, _, _ = zoo.MODELS["vit"][1]()
-    return Case(Keywords(module, "pixel_values"), lambda n: (zoo.image(batch=n),),
-                (({0: Dim("batch", min=1, max=32)},),), {"n": (1, 32)}, {"n": 3})
+    return Case(Keywords(module, "pixel_values"), lambda n: (zoo.image(batch=n),), (({0: Dim.AUTO},),),
+                {"n": (2, 512)}, {"n": 3})
 
 
 def t5():
     module, _, _ = zoo.MODELS["t5"][1]()
-    batch, length, target = Dim("batch", min=1, max=8), Dim("length", min=2, max=40), Dim("target", min=2, max=40)
+    batch, length, target = Dim("batch", min=1, max=512), Dim("length", min=2, max=40), Dim("target", min=2, max=40)
     return Case(Keywords(module, "input_ids", "decoder_input_ids"),
                 lambda n, s, t: (zoo.tokens(n, s), zoo.tokens(n, t)),
                 (({0: batch, 1: length}, {0: batch, 1: target}),),
-                {"n": (1, 8), "s": (2, 40), "t": (2, 40)}, {"n": 2, "s": 11, "t": 7})
+                {"n": BATCH, "s": (2, 40), "t": (2, 40)}, {"n": 2, "s": 11, "t": 7}, most=12800)
+
+
+def transformer():
+    return Case(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), lambda n, s: (torch.randn(n, s, 32),),
+                ({0: Dim.AUTO, 1: Dim.AUTO},), {"n": (2, 512), "s": (2, 128)}, {"n": 3, "s": 7}, most=8192)
+
+
+def lstm():
+    length, batch = Dim("length", min=1, max=64), Dim("batch", min=1, max=512)
+    return Case(Tagger(), lambda s, n: (torch.randn(s, n, 8),), ({0: length, 1: batch},),
+                {"s": (1, 64), "n": BATCH}, {"s": 9, "n": 4})
+
+
+# What ./dev test runs.
+QUICK = ("mlp", "convolutions", "lstm", "gpt2", "transformer", "t5")
 
 
 def programs():
     batch = Dim("batch", min=1, max=512)
     return {
-        "mlp": lambda: Case(Mlp(), lambda n: (torch.randn(n, 16),), ({0: batch},), {"n": (1, 512)},
-                            {"n": 4}, at=tuple({"n": n} for n in range(1, 513, 7))),
-        "transformer": lambda: Case(
-            nn.TransformerEncoderLayer(32, 4, 64, batch_first=True),
-            lambda n, s: (torch.randn(n, s, 32),),
-            ({0: Dim("batch", min=1, max=64), 1: Dim("length", min=1, max=128)},),
-            {"n": (1, 64), "s": (1, 128)}, {"n": 3, "s": 7}),
+        "mlp": lambda: Case(Mlp(), lambda n: (torch.randn(n, 16),), ({0: batch},), {"n": BATCH},
+                            {"n": 4}, at=tuple({"n": n} for n in range(1, 513))),
+        "transformer": transformer,
         "convolutions": lambda: images(ConvNet(), 16, 120),
         "unet": lambda: images(UNet(), 4, 40, multiple=2),
         "recommender": lambda: Case(
             Recommender(), lambda n: (torch.randn(n, 13), torch.randint(0, 40, (n, 3))),
-            ({0: batch}, {0: batch}), {"n": (1, 512)}, {"n": 6}),
-        "lstm": lambda: Case(
-            Tagger(), lambda n: (torch.randn(n, 9, 8),), ({0: Dim("batch", min=1, max=64)},),
-            {"n": (1, 64)}, {"n": 4}),
+            ({0: batch}, {0: batch}), {"n": BATCH}, {"n": 6}),
+        "lstm": lstm,
         "gpt2": lambda: text("gpt2"),
-        "llama": lambda: text("llama"),
+        "llama": lambda: text("llama", is_automatic=True),
         "bert": lambda: text("bert"),
         "opt": lambda: text("opt"),
         "gpt_neox": lambda: text("gpt_neox"),
         "distilbert": lambda: text("distilbert"),
         "t5": t5,
         "vit": vit,
-        "resnet": lambda: images(Keywords(zoo.MODELS["resnet"][1]()[0], "pixel_values"), 16, 100),
+        "resnet": resnet,
     }
