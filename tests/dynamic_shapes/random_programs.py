@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from cases import Case
 
-LOW, HIGH = 5, 40
+LOW, HIGH = 5, 56  # More than 50 sizes.
 
 
 def product(first, second):
@@ -203,4 +203,5 @@ def random_case(seed):
         return tuple(torch.randn([size_at(size, sizes) for size in shape]) for shape in builder.inputs)
 
     example = dict(zip(symbols, (7, 12, 9)))
-    return Case(Program(builder), inputs, shapes, {name: (LOW, HIGH) for name in symbols}, example)
+    return Case(Program(builder), inputs, shapes, {name: (LOW, HIGH) for name in symbols}, example,
+                may_be_fixed=True, most=40**3)
