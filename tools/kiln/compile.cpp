@@ -7,6 +7,8 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "commands.hpp"
 #include "console.hpp"
@@ -36,6 +38,15 @@ bool is_true(const std::string& name, const std::string& value) {
               "the option '" + name + "' is true or false, not '" + value + "'");
 }
 
+std::vector<std::string> split_at_commas(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) {
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 // name=value pairs that the command line does not have switches for.
 void apply_option(const std::string& pair, CompileOptions& options) {
   const std::size_t equals = pair.find('=');
@@ -44,7 +55,7 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   if (name == "isa") {
     options.isa = value;
   } else if (name == "arch") {
-    options.arch = value;
+    options.arch = split_at_commas(value);
   } else if (name == "check_indices") {
     if (value != "sync" && value != "later") {
       throw Error(ErrorCode::kInvalidArgument,

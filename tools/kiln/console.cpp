@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "kiln/ir/types.hpp"
@@ -29,21 +30,22 @@ std::string bar(int done, int total) {
 
 std::function<void(const Progress&)> progress_reporter() {
   const auto start = std::chrono::steady_clock::now();
-  const auto last_stage = std::make_shared<std::string>();
+  const auto last_stage = std::make_shared<std::optional<Stage>>();
   return [=](const Progress& step) {
+    const std::string stage(to_string(step.stage));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (is_terminal()) {
       std::fprintf(stderr,
                    "\r%-10s %s %d/%d  %.1f s\033[K",
-                   step.stage.c_str(),
+                   stage.c_str(),
                    bar(step.done, step.total).c_str(),
                    step.done,
                    step.total,
                    seconds);
       std::fflush(stderr);
     } else if (*last_stage != step.stage) {
-      std::fprintf(stderr, "%.1f s  %s\n", seconds, step.stage.c_str());
+      std::fprintf(stderr, "%.1f s  %s\n", seconds, stage.c_str());
       *last_stage = step.stage;
     }
   };

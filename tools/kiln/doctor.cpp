@@ -58,7 +58,7 @@ std::vector<Finding> examine() {
     findings.push_back(std::move(finding));
   };
   add_optional(find("NVRTC", [] { return codegen::nvrtc_version({}); }));
-  add_optional(find("GPU", [] { return codegen::resolve_architectures("native").front(); }));
+  add_optional(find("GPU", [] { return codegen::resolve_architectures({"native"}).front(); }));
   add_optional(
       {"libtorch's CUDA",
        at::hasCUDA(),

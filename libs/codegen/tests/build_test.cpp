@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <tuple>
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "driver/compile_schedule.hpp"
@@ -122,16 +123,18 @@ TEST_CASE("flags in the compiler's command make other objects", "[codegen][build
 
 TEST_CASE("progress counts the units and the link", "[codegen][build]") {
   const TemporaryDirectory directory;
-  std::vector<std::string> seen;
+  std::vector<std::tuple<Stage, int, int>> seen;
   Options options = test_options();
   options.progress = [&](const Progress& progress) {
-    seen.push_back(progress.stage + std::to_string(progress.done) + "/" +
-                   std::to_string(progress.total));
+    seen.emplace_back(progress.stage, progress.done, progress.total);
   };
 
   (void)build(directory.path() / "model.so", options);
 
-  CHECK(seen == std::vector<std::string>{"kernels1/2", "kernels2/2", "link0/1", "link1/1"});
+  CHECK(seen == std::vector<std::tuple<Stage, int, int>>{{Stage::kKernels, 1, 2},
+                                                         {Stage::kKernels, 2, 2},
+                                                         {Stage::kLink, 0, 1},
+                                                         {Stage::kLink, 1, 1}});
 }
 
 TEST_CASE("a failing compiler is quoted and its source kept", "[codegen][build]") {

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/cuda/architectures.hpp"
 #include "backend/cuda/split_products.hpp"
@@ -46,9 +48,9 @@ int occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-Options for_architectures(const char* list) {
+Options for_architectures(std::vector<std::string> names) {
   Options options;
-  options.arch = list;
+  options.arch = std::move(names);
   options.nvrtc = KILN_TEST_NVRTC;
   return options;
 }
@@ -58,7 +60,7 @@ TEST_CASE("a library for CUDA has an image for each architecture, and PTX for th
   const TemporaryDirectory folder("kiln-test");
   const auto library = folder.path() / "model.so";
 
-  const Report report = compile(on_cuda(kGather), library, for_architectures("sm_80,sm_90"));
+  const Report report = compile(on_cuda(kGather), library, for_architectures({"sm_80", "sm_90"}));
 
   CHECK(report.kernels == 2);
   CHECK(report.extern_calls == 1);
@@ -77,7 +79,7 @@ TEST_CASE("indices are looked at when the next run begins, or when this one ends
           "[codegen][cuda]") {
   const TemporaryDirectory folder("kiln-test");
   const auto library = folder.path() / "model.so";
-  Options options = for_architectures("sm_90");
+  Options options = for_architectures({"sm_90"});
 
   const std::string later = compile(on_cuda(kGather), library, options).source;
   options.check_indices_now = true;
@@ -91,7 +93,7 @@ TEST_CASE("indices are looked at when the next run begins, or when this one ends
 
 TEST_CASE("kernels that were compiled before need no NVRTC", "[codegen][cuda]") {
   std::map<Digest, std::string> store;
-  Options options = for_architectures("sm_90");
+  Options options = for_architectures({"sm_90"});
   options.objects.find = [&](const Digest& key) -> std::optional<std::string> {
     const auto found = store.find(key);
     return found == store.end() ? std::nullopt : std::optional(found->second);
@@ -103,13 +105,13 @@ TEST_CASE("kernels that were compiled before need no NVRTC", "[codegen][cuda]") 
   CHECK(compile(on_cuda(kGather), library, options).objects_reused == 0);
   CHECK(compile(on_cuda(kGather), library, options).objects_reused ==
         static_cast<int>(store.size()));
-  options.arch = "sm_80";
+  options.arch = {"sm_80"};
   CHECK(compile(on_cuda(kGather), library, options).objects_reused == 1);  // What calls them.
 }
 
 TEST_CASE("without NVRTC a compile for CUDA says how to get it", "[codegen][cuda]") {
   const TemporaryDirectory folder("kiln-test");
-  Options options = for_architectures("sm_90");
+  Options options = for_architectures({"sm_90"});
   options.nvrtc = "/nowhere/libnvrtc.so.13";
 
   CHECK_THROWS_WITH(
@@ -119,14 +121,15 @@ TEST_CASE("without NVRTC a compile for CUDA says how to get it", "[codegen][cuda
 }
 
 TEST_CASE("architectures are named as NVRTC does", "[codegen][cuda]") {
-  CHECK(resolve_architectures("sm_80,sm_90,sm_80") == std::vector<std::string>{"sm_80", "sm_90"});
-  CHECK(cuda::ptx_architecture(resolve_architectures("sm_100,sm_90")) == "compute_100");
-  CHECK(resolve_architectures("sm_90,") == std::vector<std::string>{"sm_90"});
-  for (const char* wrong : {"sm_9", "90", "hopper", "sm_9x", "sm_1000", "sm_90,,sm_80"}) {
+  CHECK(resolve_architectures({"sm_80", "sm_90", "sm_80"}) ==
+        std::vector<std::string>{"sm_80", "sm_90"});
+  CHECK(cuda::ptx_architecture(resolve_architectures({"sm_100", "sm_90"})) == "compute_100");
+  for (const char* wrong : {"sm_9", "90", "hopper", "sm_9x", "sm_1000", "", "sm_90,sm_80"}) {
     INFO(wrong);
-    CHECK_THROWS_WITH(resolve_architectures(wrong), contains("is not a GPU architecture"));
+    CHECK_THROWS_WITH(resolve_architectures({"sm_80", wrong}),
+                      contains("is not a GPU architecture"));
   }
-  CHECK_THROWS_WITH(resolve_architectures(""), contains("such as arch=sm_90"));
+  CHECK_THROWS_WITH(resolve_architectures({}), contains("such as arch=sm_90"));
 }
 
 TEST_CASE("large products of half types with odd columns are split", "[codegen][cuda]") {
@@ -154,7 +157,7 @@ TEST_CASE("what only CPUs have is refused by name", "[codegen][cuda]") {
     output %y user
   })");
 
-  CHECK_THROWS_WITH(compile(graph, folder.path() / "model.so", for_architectures("sm_90")),
+  CHECK_THROWS_WITH(compile(graph, folder.path() / "model.so", for_architectures({"sm_90"})),
                     contains("aten._to_dense_for_cpu.default runs on CPUs only"));
 }
 
@@ -167,7 +170,7 @@ TEST_CASE("a program on two devices is refused with the input's name", "[codegen
     output %z user
   })");
 
-  CHECK_THROWS_WITH(compile(graph, folder.path() / "model.so", for_architectures("sm_90")),
+  CHECK_THROWS_WITH(compile(graph, folder.path() / "model.so", for_architectures({"sm_90"})),
                     contains("input %y is on cpu, and the program is compiled for cuda"));
 }
 

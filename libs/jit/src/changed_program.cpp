@@ -250,7 +250,7 @@ void Function::State::demote_to_eager(const VersionPtr& version, const std::stri
   eager.graph = nullptr;
   eager.program = nullptr;
   eager.retraces = nullptr;
-  eager.origin = "eager";
+  eager.origin = Origin::kEager;
   eager.reason = change;
   replace(version, std::move(eager));
 }

@@ -59,7 +59,7 @@ void Function::State::check_hidden_reads(const Tensors& inputs) const {
 
 autograd_dispatch::JointTrace Function::State::trace(const Tensors& inputs) {
   if (options.progress) {
-    options.progress({"trace", 0, 1});
+    options.progress({Stage::kTrace, 0, 1});
   }
   const Stopwatch watch;
   const SlowNotice notice("tracing a function, which runs once with its operators recorded,");
@@ -208,7 +208,7 @@ void Function::State::fill_from_trace(Version& version,
                                       const std::optional<autograd_cache::Key>& call_key,
                                       const Tensors& inputs) {
   std::shared_ptr<FunctionEntryBuilder> record;
-  version.origin = "traced";
+  version.origin = Origin::kTraced;
   version.set_captured(traced.captured);
   const auto names = call_key ? captured_names(traced.captured) : std::nullopt;
   std::optional<autograd_cache::Key> own_key = call_key;
@@ -222,7 +222,7 @@ void Function::State::fill_from_trace(Version& version,
     if (traced.differentiable()) {
       autograd_cache::Key key = key_of_trace(options, traced);
       if (auto found = look_up(key, inputs, &traced.captured)) {
-        version.origin = "trace found in the cache";
+        version.origin = Origin::kCachedTrace;
         version.function = std::move(found->function);
         if (names) {
           save_as(*cache, *own_key, *names, std::move(found->entry), sizes);
@@ -265,7 +265,7 @@ std::optional<Tensors> Function::State::fill(Version& version,
     }
     if (found) {
       Version cached = version;
-      cached.origin = "found in the cache";
+      cached.origin = Origin::kCached;
       cached.set_captured(std::move(found->captured));
       cached.function = std::move(found->function);
       cached.sizes = std::move(found->sizes);
@@ -311,7 +311,7 @@ std::nullopt_t Function::State::run_eagerly(Version& version, const std::string&
   KILN_LOG(kWarning, "kiln", "running eagerly, cannot be compiled: " << why);
   version.set_captured({});
   version.program = nullptr;
-  version.origin = "eager";
+  version.origin = Origin::kEager;
   return std::nullopt;
 }
 

@@ -76,7 +76,7 @@ autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
                                               GraphReport& report) {
   const Stopwatch watch;
   if (options.progress) {
-    options.progress({"load", 0, 1});
+    options.progress({Stage::kLoad, 0, 1});
   }
   const auto runner = std::make_shared<container_runtime::Runner>(
       library.path,
@@ -110,6 +110,15 @@ autograd_cache::Entry entry_of(const ModelLibrary& library,
   return entry;
 }
 
+Stage stage_of(const codegen::Progress& step) {
+  switch (step.stage) {
+    case codegen::Stage::kSchedule: return Stage::kSchedule;
+    case codegen::Stage::kKernels: return Stage::kKernels;
+    case codegen::Stage::kLink: break;
+  }
+  return Stage::kLink;
+}
+
 }  // namespace
 
 codegen::Options codegen_options(const CompileOptions& options, autograd_cache::Cache* cache) {
@@ -125,7 +134,7 @@ codegen::Options codegen_options(const CompileOptions& options, autograd_cache::
   result.keep_source = options.keep_source;
   if (options.progress) {
     result.progress = [progress = options.progress](const codegen::Progress& step) {
-      progress({step.stage, step.done, step.total});
+      progress({stage_of(step), step.done, step.total});
     };
   }
   if (cache != nullptr && cache->store() != nullptr) {

@@ -24,7 +24,7 @@ SlowNotice::~SlowNotice() {
 
 void SlowNotice::set_stage(const Progress& progress) {
   const std::lock_guard guard(lock_);
-  stage_ = progress.stage + ", " + std::to_string(progress.done) + " of " +
+  stage_ = std::string(to_string(progress.stage)) + ", " + std::to_string(progress.done) + " of " +
            std::to_string(progress.total) + " done";
 }
 

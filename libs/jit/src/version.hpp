@@ -67,7 +67,7 @@ struct Version {
   const torch::nn::Module* module;
   std::optional<ModuleState> module_state;
   Tensors captured;
-  std::string origin;
+  Origin origin = Origin::kTraced;
   std::string reason;
   /// What was traced, at the sizes of `inputs`, and when that is to be compared with the program;
   /// null if it is not, or was not traced.

@@ -55,7 +55,7 @@ TEST_CASE("a captured number that changed is noticed by call 4", "[jit][changed]
   CHECK(is_close(fast({x})[0], x * 5));
   scale = 7;
   CHECK(is_close(fast({x})[0], x * 7));
-  CHECK(fast.report().details[0].origin == "eager");
+  CHECK(fast.report().details[0].origin == Origin::kEager);
   CHECK(fast.report().details[0].reason == fast.report().changes[0]);
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("a change is compiled anew where that is wanted, up to max_versions", 
     CHECK(is_close(fast({x})[0], x * scale));
     CHECK(fast.report().compiles == i + 1);
     CHECK(fast.report().details.size() == 1);
-    CHECK(fast.report().details[0].origin == "traced");
+    CHECK(fast.report().details[0].origin == Origin::kTraced);
   }
   scale = 4;
   const std::string warning = standard_error_of([&] { CHECK(is_close(fast({x})[0], x * 4)); });

@@ -14,9 +14,6 @@
 
 namespace kiln {
 
-inline constexpr const char* kFound = "found in the cache";
-inline constexpr const char* kTraced = "traced";
-
 /// A cache of its own, for one function.
 struct Scratch {
   TemporaryDirectory directory;
@@ -43,7 +40,7 @@ struct Scratch {
 
 /// Where the last version of `function` came from.
 template <class F>
-std::string origin(const F& function) {
+Origin origin(const F& function) {
   return function.report().details.back().origin;
 }
 

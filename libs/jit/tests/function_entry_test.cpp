@@ -28,13 +28,13 @@ TEST_CASE("CA-02 an inference function with an identity starts without a trace",
 
   const Function cold = compile(function, scratch.options);
   CHECK(torch::allclose(cold(inputs)[0], function(inputs)[0], 1e-4, 1e-5));
-  CHECK(origin(cold) == kTraced);
+  CHECK(origin(cold) == Origin::kTraced);
   runs = 0;
   const Function warm = compile(function, scratch.options);
   const torch::Tensor found = warm(inputs)[0];
 
   CHECK(runs == 0);
-  CHECK(origin(warm) == kFound);
+  CHECK(origin(warm) == Origin::kCached);
   CHECK(warm.report().trace_ms == 0);
   CHECK(warm.report().graphs.size() == 1);
   CHECK(warm.report().graphs[0].cache_hit);
@@ -65,7 +65,7 @@ TEST_CASE("CA-14 one entry serves a range of sizes", "[jit][function_entry]") {
     found.push_back(warm(call));
   }
   CHECK(runs == 0);
-  CHECK(origin(warm) == kFound);
+  CHECK(origin(warm) == Origin::kCached);
   CHECK(warm.report().versions == 1);
   CHECK(warm.report().traces == 0);
   CHECK(warm.report().compiles == 0);
@@ -82,7 +82,7 @@ TEST_CASE("CA-14 one entry serves a range of sizes", "[jit][function_entry]") {
     const Function other = compile(function, scratch.options);
     CHECK(torch::allclose(other(call)[0], function(call)[0], 1e-4, 1e-5));
     CHECK(runs > 1);
-    CHECK(origin(other) == kTraced);
+    CHECK(origin(other) == Origin::kTraced);
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("CA-01 CA-03 a training entry is written once forward and backward bot
   const Function warm = compile(function, scratch.options);
   warm.prepare(inputs());
   CHECK(runs == (named ? 0 : 1));
-  CHECK(origin(warm) == (named ? kFound : "trace found in the cache"));
+  CHECK(origin(warm) == (named ? Origin::kCached : Origin::kCachedTrace));
   CHECK(warm.report().partition_ms == 0);
   CHECK(warm.report().graphs.size() == 2);
   check_like_eager(function, warm, inputs);
@@ -139,7 +139,7 @@ TEST_CASE("CA-14 a training entry serves a range of sizes", "[jit][function_entr
   runs = 0;
   warm.prepare(inputs(30));
   CHECK(runs == (named ? 0 : warm.report().traces - 1));
-  CHECK(origin(warm) == (named ? kFound : "trace found in the cache"));
+  CHECK(origin(warm) == (named ? Origin::kCached : Origin::kCachedTrace));
   CHECK(warm.report().compiles == 0);
   for (const std::int64_t rows : {5, 7, 11, 30, 64}) {
     check_like_eager(function, warm, [&] { return inputs(rows); });
@@ -175,7 +175,7 @@ TEST_CASE("CA-06 a module's tensors are found again by their names", "[jit][func
                                  torch::nn::Linear(6, 2));
   };
   const torch::Tensor x = torch::randn({5, 6});
-  for (const char* expected : {kTraced, kFound}) {
+  for (const Origin expected : {Origin::kTraced, Origin::kCached}) {
     torch::nn::Sequential net = make(), reference = make();
     const auto fast = compile(net, scratch.options);
     for (int step = 0; step < 2; ++step) {
@@ -202,7 +202,7 @@ TEST_CASE("CA-09 outputs that share memory with inputs and with each other are s
   };
   const auto inputs = [] { return Tensors{leaf({3, 4}), leaf({3, 4})}; };
 
-  for (const char* expected : {kTraced, kFound}) {
+  for (const Origin expected : {Origin::kTraced, Origin::kCached}) {
     const Function fast = compile(function, scratch.options);
     check_like_eager(function, fast, inputs);
     CHECK(origin(fast) == expected);
@@ -215,7 +215,7 @@ TEST_CASE("CA-14 functions under one key are told apart by how their arguments s
   const auto function = [](const Tensors& in) { return Tensors{in[0].add_(1) + in[1]}; };
   const torch::Tensor x = torch::ones({4});
 
-  for (const char* expected : {kTraced, kFound}) {
+  for (const Origin expected : {Origin::kTraced, Origin::kCached}) {
     const Function fast = compile(function, scratch.options);
     CHECK(torch::equal(fast({torch::ones({4}), torch::ones({4})})[0], torch::full({4}, 3.0)));
     CHECK(origin(fast) == expected);
@@ -235,7 +235,7 @@ TEST_CASE("CA-08 what the cache cannot find again is traced in every process",
   for (int i = 0; i < 2; ++i) {
     const Function fast = compile(hidden, scratch.options);
     CHECK(torch::equal(fast({x})[0], x * 2));
-    CHECK(origin(fast) == kTraced);
+    CHECK(origin(fast) == Origin::kTraced);
   }
 
   CompileOptions own = scratch.options;
@@ -259,7 +259,7 @@ TEST_CASE("CA-16 CA-10 in strict mode a second start is from the cache, or an er
       Tensors leaves = {leaf({2, 3}), leaf({2, 3})};
       return testing::Inputs(leaves, {leaves[0] + 1, leaves[1]});
     };
-    for (const char* expected : {kTraced, kFound}) {
+    for (const Origin expected : {Origin::kTraced, Origin::kCached}) {
       const Function fast = compile(function, scratch.options);
       check_like_eager(function, fast, inputs);
       CHECK(origin(fast) == expected);
@@ -295,7 +295,7 @@ TEST_CASE("CA-07 CA-18 a function whose library is gone or damaged is compiled a
 
   const Function fast = compile(function, scratch.options);
   check_like_eager(function, fast, inputs);
-  CHECK(origin(fast) == kTraced);
+  CHECK(origin(fast) == Origin::kTraced);
 }
 
 }  // namespace

@@ -24,34 +24,34 @@ TEST_CASE("CA-05 whatever a call is like is in the key of a function with an ide
     fast(input).sum().backward();
     return origin(fast);
   };
-  CHECK(start(scratch.options, x) == kTraced);
-  CHECK(start(scratch.options, x) == kFound);
+  CHECK(start(scratch.options, x) == Origin::kTraced);
+  CHECK(start(scratch.options, x) == Origin::kCached);
 
-  CHECK(start(scratch.options, torch::randn({3, 4})) == kTraced);
-  CHECK(start(scratch.options, torch::randn({2, 8}).slice(1, 0, 4)) == kTraced);
-  CHECK(start(scratch.options, leaf({2, 4})) == kTraced);
+  CHECK(start(scratch.options, torch::randn({3, 4})) == Origin::kTraced);
+  CHECK(start(scratch.options, torch::randn({2, 8}).slice(1, 0, 4)) == Origin::kTraced);
+  CHECK(start(scratch.options, leaf({2, 4})) == Origin::kTraced);
   CompileOptions other = scratch.options;
   other.identity = "layer 2";
-  CHECK(start(other, x) == kTraced);
+  CHECK(start(other, x) == Origin::kTraced);
   other = scratch.options;
   other.memory_budget = 0.5;
-  CHECK(start(other, x) == kTraced);
+  CHECK(start(other, x) == Origin::kTraced);
   other = scratch.options;
   other.keep_mutations_in_graph = false;
-  CHECK(start(other, x) == kTraced);
+  CHECK(start(other, x) == Origin::kTraced);
   net->eval();
-  CHECK(start(scratch.options, x) == kTraced);
+  CHECK(start(scratch.options, x) == Origin::kTraced);
   net->train();
   net->parameters()[1].set_requires_grad(false);
-  CHECK(start(scratch.options, x) == kTraced);
+  CHECK(start(scratch.options, x) == Origin::kTraced);
   net->parameters()[1].set_requires_grad(true);
   {
     const torch::NoGradGuard no_grad;
     const auto fast = compile(net, scratch.options);
     fast(x);
-    CHECK(origin(fast) == kTraced);
+    CHECK(origin(fast) == Origin::kTraced);
   }
-  CHECK(start(scratch.options, x) == kFound);
+  CHECK(start(scratch.options, x) == Origin::kCached);
 }
 
 TEST_CASE("CA-05 whatever a call runs under is in the key of a function with an identity",
@@ -62,7 +62,7 @@ TEST_CASE("CA-05 whatever a call runs under is in the key of a function with an 
     const Function fast =
         compile([](const Tensors& in) { return Tensors{in[0].mm(in[0]).sin()}; }, scratch.options);
     fast({x});
-    return origin(fast) == kFound;
+    return origin(fast) == Origin::kCached;
   };
   const auto autocast_to = [](at::ScalarType dtype) {
     at::autocast::set_autocast_dtype(at::kCPU, dtype);

@@ -331,7 +331,7 @@ TEST_CASE("one cache entry serves a range of integers, each traced once", "[jit]
 
   CHECK(again.versions == 1);
   CHECK(again.compiles == 0);
-  CHECK(again.details.at(0).origin == "found in the cache");
+  CHECK(again.details.at(0).origin == Origin::kCached);
   options.verify_new_sizes = VerifySizes::kNever;
   CHECK(report_for(function, x, {17, 9, 60}, options).traces == 0);
 }

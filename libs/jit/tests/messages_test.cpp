@@ -192,14 +192,27 @@ TEST_CASE("a trace of more than a second says so, a short one says nothing", "[j
   CHECK_THAT(said(std::chrono::milliseconds(0)), !contains("tracing"));
 }
 
+TEST_CASE("stages and origins have names", "[jit][messages]") {
+  std::string names;
+  for (const Stage stage :
+       {Stage::kTrace, Stage::kSchedule, Stage::kKernels, Stage::kLink, Stage::kLoad}) {
+    names += std::string(to_string(stage)) + " ";
+  }
+  CHECK(names == "trace schedule kernels link load ");
+  CHECK(to_string(Origin::kTraced) == "traced");
+  CHECK(to_string(Origin::kCachedTrace) == "trace found in the cache");
+  CHECK(to_string(Origin::kCached) == "found in the cache");
+  CHECK(to_string(Origin::kEager) == "eager");
+}
+
 TEST_CASE("a task that takes long says how far it is, once", "[jit][messages]") {
   const std::string said = standard_error_of([] {
     SlowNotice notice("compiling", std::chrono::milliseconds(1));
-    notice.set_stage({.stage = "kernels", .done = 3, .total = 12});
+    notice.set_stage({.stage = Stage::kKernels, .done = 3, .total = 12});
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   });
 
-  CHECK_THAT(said, contains("compiling takes longer than 1 ms"));
+  CHECK_THAT(said, contains("compiling takes longer than 1 ms (now: kernels, 3 of 12 done)"));
   CHECK_THAT(said, contains("KILN_LOG=warning,progress=off"));
   CHECK(std::count(said.begin(), said.end(), '\n') == 1);
 }

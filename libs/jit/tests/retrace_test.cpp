@@ -334,7 +334,7 @@ TEST_CASE("a function that is found by its identity is not traced again", "[jit]
     CHECK(is_close(warm({x})[0], x * 3));
   }
 
-  CHECK(warm.report().details[0].origin == "found in the cache");
+  CHECK(warm.report().details[0].origin == Origin::kCached);
   CHECK(warm.report().retraces == 0);
   CHECK(runs == 0);
 }

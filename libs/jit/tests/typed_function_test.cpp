@@ -394,9 +394,9 @@ TEST_CASE("CA-02 a typed function with an identity starts without a trace, numbe
     return fast.report().details.at(0).origin;
   };
 
-  CHECK(origins(2) == "traced");
-  CHECK(origins(2) == "found in the cache");
-  CHECK(origins(3) == "traced");
+  CHECK(origins(2) == Origin::kTraced);
+  CHECK(origins(2) == Origin::kCached);
+  CHECK(origins(3) == Origin::kTraced);
 }
 
 TEST_CASE("a module and a function that calls it are compiled with the module's guards",

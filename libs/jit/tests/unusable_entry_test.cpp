@@ -53,7 +53,7 @@ TEST_CASE("CA-10 CA-18 a function that cannot be loaded is compiled anew, or an 
 
   const Function fast = compile(doubled, scratch.options);
   CHECK(torch::equal(fast(inputs)[0], torch::full({3}, 2.0)));
-  CHECK(origin(fast) == kTraced);
+  CHECK(origin(fast) == Origin::kTraced);
   CHECK(scratch.functions().size() == 1);  // The one that was just saved.
 
   spoil(scratch);

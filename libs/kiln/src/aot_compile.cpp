@@ -260,7 +260,7 @@ fs::path aot_compile(const fs::path& archive,
   if (!key || !write_cached_artifact(*cache, *key, generator, archive, out, options, done)) {
     const TemporaryDirectory scratch("kiln-aot");
     if (options.progress) {
-      options.progress({"trace", 0, 1});
+      options.progress({Stage::kTrace, 0, 1});
     }
     const Stopwatch watch;
     const ExportedProgram program = load_program(archive);

@@ -51,7 +51,7 @@ TEST_CASE("what cannot be compiled runs as it is, if asked for", "[kiln][compile
 
   CHECK(torch::equal(lenient({torch::ones({2})})[0], torch::full({2}, 2.0)));
   CHECK(torch::equal(lenient({-torch::ones({2})})[0], torch::full({2}, -2.0)));
-  CHECK(lenient.report().details.at(0).origin == "eager");
+  CHECK(lenient.report().details.at(0).origin == Origin::kEager);
 }
 
 TEST_CASE("FA-06 compilers and partitioner are the user's, and the forward's is for all",
@@ -131,7 +131,7 @@ TEST_CASE("a report says what is guarded, what was fixed and how long each stage
 
   const CompileReport report = fast.report();
   REQUIRE(report.details.size() == 2);
-  CHECK(report.details[0].origin == "traced");
+  CHECK(report.details[0].origin == Origin::kTraced);
   const auto text = [](const std::vector<std::string>& lines) {
     std::string all;
     for (const std::string& line : lines) {

@@ -42,7 +42,7 @@ TEST_CASE("a module on a GPU is compiled where it is not to be differentiated", 
     CHECK(torch::allclose(fast(x), block->forward(x), 1e-5, 1e-6));
   }
   CHECK(fast.report().versions == 1);
-  CHECK(fast.report().details[0].origin == "traced");
+  CHECK(fast.report().details[0].origin == Origin::kTraced);
 }
 
 TEST_CASE("a module on a GPU trains as it is", "[kiln][gpu]") {
@@ -57,7 +57,7 @@ TEST_CASE("a module on a GPU trains as it is", "[kiln][gpu]") {
   block->zero_grad();
   block->forward(x).sum().backward();
   CHECK(torch::allclose(gradient, block->up->weight.grad(), 1e-4, 1e-5));
-  CHECK(fast.report().details[0].origin == "eager");
+  CHECK(fast.report().details[0].origin == Origin::kEager);
 }
 
 TEST_CASE("writes and views of arguments on a GPU are as in eager", "[kiln][gpu]") {

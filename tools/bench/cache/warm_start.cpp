@@ -83,7 +83,7 @@ json start(bool train, const std::string& identity) {
   }
   return {{"train", train},
           {"identity", identity},
-          {"origin", report.details.at(0).origin},
+          {"origin", to_string(report.details.at(0).origin)},
           {"eager_ms", eager_ms},
           {"ready_ms", ready_ms},
           {"first_ms", first_ms},

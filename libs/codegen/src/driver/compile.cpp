@@ -25,7 +25,7 @@ Report compile(const ir::Graph& program,
                const std::filesystem::path& library,
                const Options& options) {
   if (options.progress) {
-    options.progress({"schedule", 0, 1});
+    options.progress({Stage::kSchedule, 0, 1});
   }
   const Clock::time_point start = Clock::now();
   // Trying the compiler takes as long as the schedule.
@@ -42,7 +42,7 @@ Report compile(const ir::Graph& program,
   }
   const double taken = milliseconds_since(start);
   if (options.progress) {
-    options.progress({"schedule", 1, 1});
+    options.progress({Stage::kSchedule, 1, 1});
   }
   tried.get();
   Report report =

@@ -184,11 +184,11 @@ class Build {
   void finish(bool reused) {
     const std::lock_guard lock(mutex_);
     report_.objects_reused += reused ? 1 : 0;
-    progress("kernels", ++done_, static_cast<int>(plan_.units.size()));
+    progress(Stage::kKernels, ++done_, static_cast<int>(plan_.units.size()));
   }
 
   void link_objects(const Linker& linker, const fs::path& library) {
-    progress("link", 0, 1);
+    progress(Stage::kLink, 0, 1);
     if (library.has_parent_path()) {
       std::error_code failure;
       fs::create_directories(library.parent_path(), failure);
@@ -224,10 +224,10 @@ class Build {
     run_compiler(
         compiler_, arguments, options_.compiler_timeout, "linking " + library.string(), {});
     pending.commit();
-    progress("link", 1, 1);
+    progress(Stage::kLink, 1, 1);
   }
 
-  void progress(const char* stage, int done, int total) const {
+  void progress(Stage stage, int done, int total) const {
     if (options_.progress) {
       options_.progress({stage, done, total});
     }

@@ -19,11 +19,18 @@
 
 namespace kiln::codegen {
 
+/// The stages of a compile, in order.
+enum class Stage {
+  kSchedule,  ///< Lowering and fusion.
+  kKernels,   ///< The source files, compiled.
+  kLink,      ///< The library.
+};
+
 /// How far a compile has come.
 struct Progress {
-  std::string stage;  ///< "schedule", "kernels", "link"
-  int done = 0;       ///< Parts of the stage.
-  int total = 0;      ///< Of so many.
+  Stage stage = Stage::kSchedule;  ///< The one that is under way.
+  int done = 0;                    ///< Parts of the stage.
+  int total = 0;                   ///< Of so many.
 };
 
 /// A store of compiled objects, by the digest of what went into them. Either function may be empty.
@@ -50,9 +57,9 @@ struct LibtorchVersion {
 /// What a caller may decide.
 struct Options {
   std::string isa = "native";  ///< One, or several with commas between (`resolve_targets`).
-  /// GPUs to compile a graph on CUDA for: native, which is the one of this machine, or a list like
-  /// "sm_80,sm_90". A library also has PTX for what is newer than all of them.
-  std::string arch = "native";
+  /// GPUs to compile a graph on CUDA for: "native", which is the one of this machine, or "sm_80",
+  /// "sm_90", … A library also has PTX for what is newer than all of them.
+  std::vector<std::string> arch = {"native"};
   /// The NVRTC that compiles for GPUs; found by `find_nvrtc()` if empty.
   std::string nvrtc = {};
   /// An index that is out of range on a GPU is an error of the very run, which waits for the

@@ -37,8 +37,9 @@ struct Target {
 /// panels unless all have the same.
 [[nodiscard]] std::vector<Target> resolve_targets(const std::string& isas);
 
-/// The kinds of GPUs of a list like "sm_80,sm_90", or of "native": that of the GPU in this machine.
-/// Throws `Error`: `kInvalidArgument` for what is none, `kUnsupported` if there is no GPU.
-[[nodiscard]] std::vector<std::string> resolve_architectures(const std::string& list);
+/// The kinds of GPUs that names like "sm_80" stand for, each once; "native" is that of the GPU in
+/// this machine. Throws `Error`: `kInvalidArgument` for what is none, `kUnsupported` if there is no
+/// GPU.
+[[nodiscard]] std::vector<std::string> resolve_architectures(const std::vector<std::string>& names);
 
 }  // namespace kiln::codegen

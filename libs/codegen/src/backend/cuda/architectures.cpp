@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <sstream>
+#include <utility>
 
 #include "kiln/base/error.hpp"
 #include "kiln/codegen/target.hpp"
@@ -60,21 +60,19 @@ std::string ptx_architecture(std::span<const std::string> architectures) {
 
 namespace kiln::codegen {
 
-std::vector<std::string> resolve_architectures(const std::string& list) {
-  if (list == "native") {
-    return {cuda::native_architecture()};
-  }
+std::vector<std::string> resolve_architectures(const std::vector<std::string>& names) {
   std::vector<std::string> result;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) {
-    if (!cuda::is_architecture(name)) {
+  for (const std::string& name : names) {
+    const bool is_native = name == "native";
+    if (!is_native && !cuda::is_architecture(name)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "'" + name +
-                      "' is not a GPU architecture; use native or a comma-separated list such as "
-                      "sm_80,sm_90,sm_100");
+                      "' is not a GPU architecture; use native, or names such as sm_80, sm_90 and "
+                      "sm_100");
     }
-    if (std::ranges::find(result, name) == result.end()) {
-      result.push_back(name);
+    std::string resolved = is_native ? cuda::native_architecture() : name;
+    if (std::ranges::find(result, resolved) == result.end()) {
+      result.push_back(std::move(resolved));
     }
   }
   if (result.empty()) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,11 +18,22 @@ namespace kiln {
 
 using container_runtime::CudaGraphs;
 
+/// The stages of a compile, in order.
+enum class Stage {
+  kTrace,     ///< The program runs once, recorded.
+  kSchedule,  ///< The graph is lowered and fused.
+  kKernels,   ///< The generated source is compiled.
+  kLink,      ///< The library is linked.
+  kLoad,      ///< The library is opened.
+};
+/// The name of a stage in one word: "kernels".
+[[nodiscard]] std::string_view to_string(Stage stage);
+
 /// How far a compile has come.
 struct Progress {
-  std::string stage;  ///< "trace", "schedule", "kernels", "link", "load"
-  int done = 0;       ///< Parts of the stage.
-  int total = 0;      ///< How many parts the stage has.
+  Stage stage = Stage::kTrace;  ///< The one that is under way.
+  int done = 0;                 ///< Parts of the stage.
+  int total = 0;                ///< How many parts the stage has.
 };
 
 /// How often a compiled version of a function is checked against the program, by tracing the
@@ -58,9 +70,9 @@ struct CompileOptions {
   /// The device that `aot_compile` compiles for: "cpu" or "cuda"; if empty, that of the program's
   /// tensors. Compiling for CUDA needs no GPU.
   std::string device = {};
-  /// GPUs to compile for: native, or a list like "sm_80,sm_90"; a model for them also runs on newer
-  /// ones.
-  std::string arch = "native";
+  /// GPUs to compile for: "native", which is the one of this machine, or "sm_80", "sm_90", …; a
+  /// model for them also runs on newer ones.
+  std::vector<std::string> arch = {"native"};
   /// On a GPU, report an index that is out of range in the run that reads it, which must then wait
   /// for the device; otherwise the next run reports it.
   bool check_indices_now = false;
@@ -141,11 +153,19 @@ struct GraphReport {
   std::vector<std::string> specialisations = {};
 };
 
+/// Where a compiled version of a function came from.
+enum class Origin {
+  kTraced,       ///< It was traced, and its graphs compiled or found in the cache one by one.
+  kCachedTrace,  ///< It was traced, and the cache had all that is made from such a trace.
+  kCached,       ///< The cache had it, and no trace was needed.
+  kEager,        ///< It could not be compiled, and runs as it is.
+};
+/// An origin in words: "traced", "trace found in the cache", "found in the cache", "eager".
+[[nodiscard]] std::string_view to_string(Origin origin);
+
 /// One compiled version of a function.
 struct VersionReport {
-  /// "traced"; "trace found in the cache"; "found in the cache", which needed no trace; "eager":
-  /// it could not be compiled.
-  std::string origin;
+  Origin origin = Origin::kTraced;  ///< Where it came from.
   std::string reason = {};          ///< Why the one before it could not be used.
   std::vector<std::string> guards;  ///< When it is used, in words.
   /// What the program could vary, and is fixed here or varies less than was wanted, with reasons.
