@@ -15,6 +15,12 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
+at::Device device_of(const Tensors& tensors) {
+  // A graph is for one device.
+  const auto first = std::ranges::find_if(tensors, [](const at::Tensor& t) { return t.defined(); });
+  return first == tensors.end() || first->is_meta() ? at::Device(at::kCPU) : first->device();
+}
+
 // Without elements, so that it takes no memory whatever the number is. Not through the dispatcher:
 // a call within another trace leaves nothing there.
 at::Tensor stand_in_for(std::int64_t integer, const at::Device& device) {
@@ -39,10 +45,7 @@ Flat split(const Tensors& tensors, const Structure& structure, std::size_t count
 
 Tensors with_integers(const Flat& arguments) {
   Tensors all = arguments.tensors;
-  // A graph is for one device.
-  const auto first = std::ranges::find_if(all, [](const at::Tensor& t) { return t.defined(); });
-  const at::Device device =
-      first == all.end() || first->is_meta() ? at::Device(at::kCPU) : first->device();
+  const at::Device device = device_of(all);
   for (const std::int64_t integer : arguments.integers) {
     all.push_back(stand_in_for(integer, device));
   }
@@ -51,23 +54,28 @@ Tensors with_integers(const Flat& arguments) {
 
 // A compiled function returns tensors only, and which structure they have may depend on what it was
 // compiled for (shapes, grad mode). Where the type does not say it, it returns one tensor more,
-// captured and empty, that stands for the structure.
+// captured and empty, that stands for the structure. Before it, a tensor for each number that is
+// kept apart is computed, so that its size follows from sizes of the call.
 struct FlatFunction::State {
   struct Marked {
     at::Tensor marker;
     Structure structure;
+    std::size_t integers;
   };
 
-  State(std::shared_ptr<void> function_given, FunctionCompiler compiler_given)
-      : function(std::move(function_given)), compiler(std::move(compiler_given)) {}
+  State(std::shared_ptr<void> function_given, FunctionCompiler compiler_given, bool apart)
+      : function(std::move(function_given)),
+        compiler(std::move(compiler_given)),
+        integers_vary(apart) {}
 
   std::shared_ptr<void> function;
   FunctionCompiler compiler;
+  bool integers_vary;
   std::mutex lock;  // For the two lists; not held while anything runs.
   std::vector<std::shared_ptr<const Version>> versions;
   std::vector<Marked> results;
 
-  at::Tensor marker_of(const Structure& structure) {
+  at::Tensor marker_of(const Structure& structure, std::size_t integers) {
     const std::lock_guard guard(lock);
     for (const Marked& known : results) {
       if (known.structure == structure) {
@@ -76,15 +84,15 @@ struct FlatFunction::State {
     }
     const capture::PauseRecording unrecorded;
     const c10::InferenceMode ordinary(false);
-    results.push_back({at::empty({0}), structure});
+    results.push_back({at::empty({0}), structure, integers});
     return results.back().marker;
   }
 
-  Structure marked_by(const at::Tensor& marker) {
+  Marked marked_by(const at::Tensor& marker) {
     const std::lock_guard guard(lock);
     for (const Marked& known : results) {
       if (known.marker.is_same(marker)) {
-        return known.structure;
+        return known;
       }
     }
     throw Error(ErrorCode::kInternal, "a compiled function did not return its structure's marker");
@@ -93,9 +101,14 @@ struct FlatFunction::State {
   // The compiled function belongs to this: it must not own it.
   TensorFunction on_tensors(const Program& program, const Structure& arguments, std::size_t apart) {
     return [this, &program, arguments, apart](const Tensors& tensors) {
-      Flat outputs = program.run(function.get(), split(tensors, arguments, apart));
+      Flat outputs = program.run(function.get(), split(tensors, arguments, apart), integers_vary);
       if (program.result == nullptr) {
-        outputs.tensors.push_back(marker_of(outputs.structure));
+        const auto options =
+            at::TensorOptions().dtype(at::kLong).device(device_of(outputs.tensors));
+        for (const std::int64_t integer : outputs.integers) {
+          outputs.tensors.push_back(at::zeros({0, integer}, options));
+        }
+        outputs.tensors.push_back(marker_of(outputs.structure, outputs.integers.size()));
       }
       return std::move(outputs.tensors);
     };
@@ -127,7 +140,7 @@ struct FlatFunction::State {
 FlatFunction::FlatFunction(std::shared_ptr<void> function,
                            FunctionCompiler compiler,
                            bool integers_vary)
-    : state_(std::make_shared<State>(std::move(function), std::move(compiler))),
+    : state_(std::make_shared<State>(std::move(function), std::move(compiler), integers_vary)),
       integers_vary_(integers_vary) {}
 
 Flat FlatFunction::operator()(const Program& program, const Flat& arguments) const {
@@ -138,8 +151,9 @@ Flat FlatFunction::operator()(const Program& program, const Flat& arguments) con
   if (program.result != nullptr) {
     results.structure = *program.result;
   } else {
-    results.structure = state_->marked_by(results.tensors.back());
+    State::Marked marked = state_->marked_by(results.tensors.back());
     results.tensors.pop_back();
+    results = split(results.tensors, marked.structure, marked.integers);
   }
   return results;
 }

@@ -13,8 +13,8 @@ using nlohmann::json;
 
 namespace {
 
-autograd_dispatch::Flat flatten_values(const Values& values, bool integers_vary) {
-  FlatValue flat = flatten(c10::ivalue::Tuple::create(values));
+autograd_dispatch::Flat flatten_value(const c10::IValue& value, bool integers_vary) {
+  FlatValue flat = flatten(value);
   std::vector<std::int64_t> integers;
   if (integers_vary) {
     integers = take_integers(flat.structure, autograd_dispatch::integer_may_vary);
@@ -22,14 +22,22 @@ autograd_dispatch::Flat flatten_values(const Values& values, bool integers_vary)
   return {std::move(flat.tensors), {flat.structure.dump()}, std::move(integers)};
 }
 
+autograd_dispatch::Flat flatten_values(const Values& values, bool integers_vary) {
+  return flatten_value(c10::ivalue::Tuple::create(values), integers_vary);
+}
+
+c10::IValue unflatten_value(const autograd_dispatch::Flat& flat) {
+  json structure = json::parse(flat.structure.text);
+  put_integers(structure, flat.integers);
+  return unflatten(structure, flat.tensors);
+}
+
 autograd_dispatch::Flat run_value_function(void* function,
-                                           const autograd_dispatch::Flat& arguments) {
-  json structure = json::parse(arguments.structure.text);
-  put_integers(structure, arguments.integers);
-  const c10::IValue all = unflatten(structure, arguments.tensors);
-  FlatValue result =
-      flatten((*static_cast<ValueFunction*>(function))(all.toTupleRef().elements().vec()));
-  return {std::move(result.tensors), {result.structure.dump()}};
+                                           const autograd_dispatch::Flat& arguments,
+                                           bool integers_vary) {
+  const c10::IValue all = unflatten_value(arguments);
+  return flatten_value((*static_cast<ValueFunction*>(function))(all.toTupleRef().elements().vec()),
+                       integers_vary);
 }
 
 constexpr autograd_dispatch::FlatFunction::Program kValueProgram = {
@@ -46,9 +54,7 @@ const autograd_dispatch::FlatFunction& StructuredFunction::flat() const {
 }
 
 c10::IValue StructuredFunction::operator()(const Values& arguments) const {
-  const autograd_dispatch::Flat results =
-      flat()(kValueProgram, flatten_values(arguments, flat().integers_vary()));
-  return unflatten(json::parse(results.structure.text), results.tensors);
+  return unflatten_value(flat()(kValueProgram, flatten_values(arguments, flat().integers_vary())));
 }
 
 void StructuredFunction::prepare(const Values& example) const {

@@ -26,9 +26,9 @@ struct Specialization {
 /// It is handed the function as it runs for arguments of one structure: it takes the tensors in
 /// them, in order, behind them one tensor for each number that is kept apart from the structure,
 /// whose last dimension that number is the size of and which has no elements, and returns those in
-/// the result, and one more that stands for the result's structure unless
-/// `Specialization::result_is_static`. It may be called until the `FlatFunction` and its copies are
-/// gone. The `Specialization` says which structure that is.
+/// the result. Unless `Specialization::result_is_static`, it returns such tensors for numbers of
+/// the result too, and one more that stands for the result's structure. It may be called until the
+/// `FlatFunction` and its copies are gone. The `Specialization` says which structure that is.
 ///
 /// Asked for once per structure, by one thread at a time. An empty function means that this
 /// structure is not compiled: the call runs as it is, and the next one asks again.
@@ -42,8 +42,9 @@ class FlatFunction {
   /// How the function is called with arguments of certain types. One object for each list of types,
   /// which is known by its address.
   struct Program {
-    Flat (*run)(void* function, const Flat& arguments);  ///< Calls the function as it is.
-    const char* types;                                   ///< For `Specialization::types`.
+    /// Calls the function as it is; whole numbers of its result may be kept apart.
+    Flat (*run)(void* function, const Flat& arguments, bool integers_vary);
+    const char* types;        ///< For `Specialization::types`.
     const Structure* result;  ///< Of all results; null where it may vary.
   };
 
@@ -55,8 +56,8 @@ class FlatFunction {
   };
 
   /// Compiles nothing yet. `function` is handed to programs. With `integers_vary`, calls have their
-  /// whole numbers apart from the structure where they can (`integer_may_vary`), as sizes that the
-  /// compiler may let vary.
+  /// whole numbers, and results theirs, apart from the structure where they can (`integer_may_vary`),
+  /// as sizes that the compiler may let vary.
   FlatFunction(std::shared_ptr<void> function, FunctionCompiler compiler, bool integers_vary);
 
   [[nodiscard]] bool integers_vary() const { return integers_vary_; }  ///< As it was made.

@@ -48,7 +48,7 @@ struct TypedCall {
 
   static Result unflatten(const Flat& result) {
     if constexpr (!std::is_void_v<Result>) {
-      Unflattener parts{result.tensors, StructureReader(result.structure)};
+      Unflattener parts{result.tensors, StructureReader(result.structure, result.integers)};
       return parts.template read<Result>();
     }
   }
@@ -82,7 +82,7 @@ struct TypedCall {
     return parts.template read<Arguments>();
   }
 
-  static Flat run(void* function, const Flat& flat) {
+  static Flat run(void* function, const Flat& flat, bool integers_vary) {
     Arguments arguments = read(flat);
     const auto call = [&]<std::size_t... Index>(std::index_sequence<Index...>) -> Flat {
       F& called = *static_cast<F*>(function);
@@ -90,9 +90,9 @@ struct TypedCall {
         called(static_cast<Passed<Parameters>>(std::get<Index>(arguments))...);
         return {};
       } else {
-        Flattener result;
+        Flattener result{.integers_vary = integers_vary};
         result.add<Result>(called(static_cast<Passed<Parameters>>(std::get<Index>(arguments))...));
-        return {std::move(result.tensors), result.structure.take()};
+        return {std::move(result.tensors), result.structure.take(), std::move(result.integers)};
       }
     };
     Flat result = call(std::index_sequence_for<Parameters...>());
