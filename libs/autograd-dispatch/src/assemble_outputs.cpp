@@ -54,9 +54,9 @@ class AssembleOutputs : public Wrapper {
       case Kind::kComputed: return call.results[step.index];
       case Kind::kArgument: return call.arguments[step.index];
       case Kind::kSameAs: return call.outputs[step.index];
-      case Kind::kAliasOfArgument: return step.view->make(call.arguments[step.index]);
-      case Kind::kAliasOfComputed: return step.view->make(call.results[step.index]);
-      case Kind::kAliasOfOutput: return step.view->make(call.outputs[step.index]);
+      case Kind::kAliasOfArgument: return step.view->make(call.arguments[step.index], call.symbols);
+      case Kind::kAliasOfComputed: return step.view->make(call.results[step.index], call.symbols);
+      case Kind::kAliasOfOutput: return step.view->make(call.outputs[step.index], call.symbols);
     }
     return {};
   }

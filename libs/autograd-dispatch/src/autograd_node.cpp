@@ -260,7 +260,7 @@ TrainingGraphs::Forward TrainingGraphs::run_forward(const Tensors& inputs) const
   for (const auto& [alias, maker] : node_aliases_) {
     const bool of_input = alias.kind == OutputPlan::Kind::kAliasOfArgument;
     forward.results.push_back(
-        maker.make(of_input ? inputs[alias.index] : forward.results[alias.index]));
+        maker.make(of_input ? inputs[alias.index] : forward.results[alias.index], {}));
   }
   return forward;
 }

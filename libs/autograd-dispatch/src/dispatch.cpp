@@ -3,6 +3,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -13,8 +14,10 @@
 #include "kiln/base/error.hpp"
 #include "kiln/ir/verify.hpp"
 #include "memory_protection.hpp"
+#include "read_symbols.hpp"
 #include "saved_layout.hpp"
 #include "verify_results.hpp"
+#include "view_chain.hpp"
 #include "wrapper.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -24,6 +27,13 @@ namespace {
 std::string& current_id() {
   thread_local std::string id;
   return id;
+}
+
+std::vector<ir::SymbolSource> symbols_of_windows(const Plan& plan, const ir::Graph& graph) {
+  const bool varies = std::ranges::any_of(plan.outputs, [](const OutputPlan& output) {
+    return output.is_alias() && reads_symbols(output.view);
+  });
+  return varies ? ir::find_symbol_sources(graph) : std::vector<ir::SymbolSource>();
 }
 
 CompiledGraph compile_as(std::string id, const Compiler& compiler, const ir::Graph& graph) {
@@ -63,6 +73,9 @@ struct CompiledFunction::State {
     Call call{.arguments = arguments};
     for (const auto& wrapper : wrappers) {
       wrapper->before(call);
+    }
+    if (!plan.symbols.empty()) {
+      call.symbols = read_symbols(plan.symbols, call.inputs);
     }
     call.results = compute(call.inputs);
     for (const auto& wrapper : wrappers) {
@@ -132,6 +145,7 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (trace.plan.tangents.empty()) {
     protect_outputs(trace.graph, trace.plan);
+    trace.plan.symbols = symbols_of_windows(trace.plan, trace.graph);
     CompiledGraph inference = compile_as(number + "_inference", options.inference, trace.graph);
     return assemble(std::move(trace.plan), std::move(inference));
   }
@@ -143,6 +157,7 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
   protect_outputs(forward, trace.plan);
   forward.set_name("forward");
   backward.set_name("backward");
+  trace.plan.symbols = symbols_of_windows(trace.plan, forward);
   trace.plan.forward_backward = plan_forward_backward(trace.plan, forward, backward);
   CompiledGraph compiled =
       saving_as_traced(compile_as(number + "_forward", options.forward, forward), forward);

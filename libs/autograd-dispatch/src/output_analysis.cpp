@@ -114,7 +114,7 @@ OutputAnalysis::Found OutputAnalysis::in_node(const at::Tensor& output,
         .index = index,
         .requires_grad = true,
         .view = {.history = view_of_base ? History::kNoGrad : History::kDetached,
-                 .geometry = geometry_of(output, base.storage_offset())}}});
+                 .window = window_of(output, base.storage_offset())}}});
   require_replayable(node_aliases_.back().plan.view, base, output);
   const auto position = static_cast<std::uint32_t>(node_aliases_.size() - 1);
   return {.plan = {.kind = Kind::kComputed, .index = position}, .candidates = {}, .in_node = true};
@@ -163,10 +163,9 @@ std::optional<OutputAnalysis::Found> OutputAnalysis::among_arguments(const at::T
       }
     }
   }
-  return Found{.plan = {.kind = Kind::kAliasOfArgument,
-                        .index = candidates.front(),
-                        .view = {.history = history_of(output, view_of_base)}},
-               .candidates = candidates};
+  OutputPlan plan{.kind = Kind::kAliasOfArgument, .index = candidates.front()};
+  plan.view.history = history_of(output, view_of_base);
+  return Found{.plan = std::move(plan), .candidates = candidates};
 }
 
 // Of several tensors on one storage that autograd knows nothing in common of (a result and what was
@@ -250,7 +249,7 @@ std::vector<OutputPlan> OutputAnalysis::plans(
           plan.view.views = std::move(chain);
         }
       }
-      plan.view.geometry = geometry_of(outputs_[i], bases[plan.index].storage_offset());
+      plan.view.window = window_of(outputs_[i], bases[plan.index].storage_offset());
       require_replayable(plan.view, bases[plan.index], outputs_[i]);
     }
     plans.push_back(std::move(plan));

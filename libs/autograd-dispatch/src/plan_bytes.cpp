@@ -90,9 +90,13 @@ template <class A, MaybeConst<Geometry> G>
 void fields(A& archive, G& geometry) {
   visit_all(archive, geometry.sizes, geometry.strides, geometry.offset);
 }
+template <class A, MaybeConst<Window> W>
+void fields(A& archive, W& window) {
+  visit_all(archive, window.sizes, window.strides, window.offset);
+}
 template <class A, MaybeConst<ViewPlan> V>
 void fields(A& archive, V& view) {
-  visit_all(archive, view.history, view.views, view.geometry);
+  visit_all(archive, view.history, view.views, view.window);
 }
 template <class A, MaybeConst<OutputPlan> O>
 void fields(A& archive, O& output) {
@@ -170,6 +174,7 @@ void fields(A& archive, P& plan) {
             plan.backward_writes,
             plan.writes,
             plan.changes,
+            plan.symbols,
             plan.aliases,
             plan.offsets,
             plan.requires_grad,

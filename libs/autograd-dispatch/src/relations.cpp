@@ -20,6 +20,13 @@ Geometry geometry_of(const at::Tensor& tensor, std::int64_t origin) {
   return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset() - origin};
 }
 
+Window window_of(const at::Tensor& tensor, std::int64_t origin) {
+  const Geometry geometry = geometry_of(tensor, origin);
+  return {.sizes = {geometry.sizes.begin(), geometry.sizes.end()},
+          .strides = {geometry.strides.begin(), geometry.strides.end()},
+          .offset = geometry.offset};
+}
+
 Link link_of(const at::Tensor& tensor) {
   if (!tensor.is_view()) {
     return Link::kNone;

@@ -16,6 +16,8 @@ namespace kiln::autograd_dispatch {
 
 /// The window of `tensor` on its storage, the offset counted from `origin`.
 [[nodiscard]] Geometry geometry_of(const at::Tensor& tensor, std::int64_t origin = 0);
+/// The same, as what it is at one size.
+[[nodiscard]] Window window_of(const at::Tensor& tensor, std::int64_t origin);
 
 /// What autograd knows of `tensor` beyond the memory it shares.
 enum class Link {

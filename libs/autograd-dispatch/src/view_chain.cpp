@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kiln/base/error.hpp"
+#include "read_symbols.hpp"
 #include "relations.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -29,6 +30,15 @@ at::Tensor covering(const at::Tensor& tensor) {
   const Link link = link_of(tensor);
   const bool is_derived = link == Link::kView || link == Link::kOneOfSeveral;
   return is_derived && base.scalar_type() == tensor.scalar_type() ? base : tensor;
+}
+
+bool is_replayed(const ViewPlan& plan) {
+  return plan.views && !plan.views->nodes().empty();
+}
+
+bool is_fixed(const Window& window) {
+  return std::ranges::all_of(window.sizes, &ir::Expr::is_constant) &&
+         std::ranges::all_of(window.strides, &ir::Expr::is_constant) && window.offset.is_constant();
 }
 
 }  // namespace
@@ -72,7 +82,7 @@ std::optional<ir::Graph> view_chain(const ir::Graph& graph, ir::ValueId from, ir
 }
 
 void require_replayable(const ViewPlan& plan, const at::Tensor& base, const at::Tensor& wanted) {
-  if (plan.views && !plan.views->nodes().empty()) {
+  if (is_replayed(plan)) {
     return;
   }
   if (base.layout() != c10::kStrided || base.scalar_type() != wanted.scalar_type() ||
@@ -83,13 +93,25 @@ void require_replayable(const ViewPlan& plan, const at::Tensor& base, const at::
   }
 }
 
-ViewMaker::ViewMaker(const ViewPlan& plan) : history_(plan.history), geometry_(plan.geometry) {
-  if (plan.views && !plan.views->nodes().empty()) {
+bool reads_symbols(const ViewPlan& plan) {
+  return !is_replayed(plan) && !is_fixed(plan.window);
+}
+
+ViewMaker::ViewMaker(const ViewPlan& plan) : history_(plan.history), window_(plan.window) {
+  if (is_replayed(plan)) {
     views_.emplace(*plan.views);
+  } else if (is_fixed(window_)) {
+    fixed_ = geometry_in({});
   }
 }
 
-at::Tensor ViewMaker::make(const at::Tensor& base) const {
+Geometry ViewMaker::geometry_in(const ir::Bindings& symbols) const {
+  return {.sizes = evaluate_all(window_.sizes, symbols),
+          .strides = evaluate_all(window_.strides, symbols),
+          .offset = window_.offset.evaluate(symbols)};
+}
+
+at::Tensor ViewMaker::make(const at::Tensor& base, const ir::Bindings& symbols) const {
   // A function that is called with grad mode off may have switched it on.
   const bool is_followed = c10::GradMode::is_enabled() || base.requires_grad();
   const at::AutoGradMode mode(history_ == ViewPlan::History::kView && is_followed);
@@ -98,13 +120,17 @@ at::Tensor ViewMaker::make(const at::Tensor& base) const {
   at::Tensor made;
   if (views_) {
     made = views_->run({from})[0];
-  } else if (from.sizes() == geometry_.sizes && from.strides() == geometry_.strides &&
-             geometry_.offset == 0) {
-    // The same window: one more name for it.
-    made = detached ? from : from.view(geometry_.sizes);
   } else {
-    made = covering(from).as_strided(
-        geometry_.sizes, geometry_.strides, from.storage_offset() + geometry_.offset);
+    std::optional<Geometry> found;
+    const Geometry& geometry = fixed_ ? *fixed_ : found.emplace(geometry_in(symbols));
+    if (from.sizes() == geometry.sizes && from.strides() == geometry.strides &&
+        geometry.offset == 0) {
+      // The same window: one more name for it.
+      made = detached ? from : from.view(geometry.sizes);
+    } else {
+      made = covering(from).as_strided(
+          geometry.sizes, geometry.strides, from.storage_offset() + geometry.offset);
+    }
   }
   // What a chain makes of a detached base is a view of that, which nobody else knows.
   return detached && made.is_view() ? made.detach() : made;

@@ -20,17 +20,24 @@ std::optional<ir::Graph> view_chain(const ir::Graph& graph, ir::ValueId from, ir
 /// replay it can only change sizes, strides and offset.
 void require_replayable(const ViewPlan& plan, const at::Tensor& base, const at::Tensor& wanted);
 
+/// Whether what `plan` makes depends on sizes of the call.
+[[nodiscard]] bool reads_symbols(const ViewPlan& plan);
+
 /// Makes views as a plan says.
 class ViewMaker {
  public:
   explicit ViewMaker(const ViewPlan& plan);
 
-  /// The view of `base`. Its history is as planned; whether it requires grad follows from `base`.
-  [[nodiscard]] at::Tensor make(const at::Tensor& base) const;
+  /// The view of `base` in a call with these sizes. Its history is as planned; whether it requires
+  /// grad follows from `base`.
+  [[nodiscard]] at::Tensor make(const at::Tensor& base, const ir::Bindings& symbols) const;
 
  private:
+  [[nodiscard]] Geometry geometry_in(const ir::Bindings& symbols) const;
+
   ViewPlan::History history_;
-  Geometry geometry_;
+  Window window_;
+  std::optional<Geometry> fixed_;  // The same where it has no symbol.
   std::optional<capture::Interpreter> views_;
 };
 

@@ -14,10 +14,11 @@ namespace kiln::autograd_dispatch {
 
 /// One call on its way.
 struct Call {
-  const Tensors& arguments;  ///< What the caller passed.
-  Tensors inputs = {};       ///< What the compiled graph takes.
-  Tensors results = {};      ///< What it returned.
-  Tensors outputs = {};      ///< What the caller gets.
+  const Tensors& arguments;   ///< What the caller passed.
+  Tensors inputs = {};        ///< What the compiled graph takes.
+  Tensors results = {};       ///< What it returned.
+  Tensors outputs = {};       ///< What the caller gets.
+  ir::Bindings symbols = {};  ///< For windows of outputs; empty where none varies.
   /// How often the inputs that the graph writes had been written before, as autograd counts.
   std::vector<std::int64_t> versions = {};
 };

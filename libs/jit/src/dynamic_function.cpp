@@ -24,16 +24,6 @@ namespace {
   throw Error(ErrorCode::kUnsupported, reason);
 }
 
-// What a call does beside the graph, and depends on sizes in a way that no expression says.
-std::string plan_difference(const Plan& plan, const Plan& other) {
-  for (std::size_t i = 0; i < std::min(plan.outputs.size(), other.outputs.size()); ++i) {
-    if (plan.outputs[i].is_alias() || other.outputs[i].is_alias()) {
-      return "output " + std::to_string(i) + " is a view, whose geometry would be a fixed one";
-    }
-  }
-  return "the tensors share memory, or change, in another way";
-}
-
 // Integers of the call may be indices into what has fewer elements at the sizes that are traced.
 // The first element is always there.
 JointTrace trace_with_valid_indices(const autograd_dispatch::TensorFunction& function,
@@ -65,7 +55,8 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
       options_(options),
       history_(history) {
   plan_.forward_backward = {};  // Which a trace does not know.
-  plan_bytes_ = to_bytes(plan_);
+  plan_.symbols = {};
+  plan_bytes_ = to_bytes(OutputWindows::without_windows(plan_));
   options_.graph_only = true;
   for (const at::Tensor& input : inputs) {
     has_history_.push_back(input.defined() && !input.is_leaf());
@@ -73,8 +64,9 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
 }
 
 // Captured tensors are behind the arguments, in order.
-ExportedProgram FunctionSampler::program_of(ir::Graph graph) const {
+ExportedProgram FunctionSampler::program_of(ir::Graph graph, const Plan& plan) const {
   ExportedProgram program;
+  OutputWindows::add_to(graph, plan);
   std::size_t next = 0;
   for (ir::Input& input : graph.inputs()) {
     if (input.kind == ir::InputKind::kConstant) {
@@ -102,10 +94,13 @@ ExportedProgram FunctionSampler::trace_at(const Tensors& inputs) {
       })) {
     refuse_size("the function uses other tensors, or returns other numbers");
   }
-  if (to_bytes(traced.plan) != plan_bytes_) {
-    refuse_size(plan_difference(plan_, traced.plan));
+  if (to_bytes(OutputWindows::without_windows(traced.plan)) != plan_bytes_) {
+    refuse_size("the tensors share memory, or change, in another way");
   }
-  return program_of(std::move(traced.graph));
+  if (std::string difference = windows_->difference(traced.plan); !difference.empty()) {
+    refuse_size(difference);
+  }
+  return program_of(std::move(traced.graph), traced.plan);
 }
 
 // Only for results that are the graph's, in order. Where the graph writes, `trace_dynamic` does not
@@ -126,12 +121,13 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
                                                          const Tensors& inputs,
                                                          DynamicShapes shapes,
                                                          std::vector<std::string>* remarks) {
+  windows_.emplace(plan_, /*replaced=*/true);
   const ir::Ranges allowed = shapes.symbols;
   shapes.symbols = clamp_to_traced_range(allowed, shapes.input_sizes, inputs, history_);
   exporter::DynamicTrace dynamic =
       exporter::trace_dynamic([this](const Tensors& sample) { return trace_at(sample); },
                               [this](const Tensors& sample) { return run(sample); },
-                              program_of(graph),
+                              program_of(graph, plan_),
                               inputs,
                               shapes);
   remarks->insert(remarks->end(), dynamic.remarks.begin(), dynamic.remarks.end());
@@ -149,6 +145,7 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
       range = {.low = range.low == explored.low ? allowed.at(name).low : range.low,
                .high = range.high == explored.high ? allowed.at(name).high : range.high};
     }
+    windows_->write_to(plan_, windows_->take_from(dynamic.graph));
     dynamic.graph.set_name(graph.name());
     graph = std::move(dynamic.graph);
     return sizes;
@@ -173,7 +170,8 @@ bool FunctionSampler::widen(ir::Graph& graph, const Tensors& inputs, SymbolicSiz
     }
   }
   wanted.symbols = clamp_to_traced_range(graph.symbols(), wanted.input_sizes, inputs, history_);
-  ExportedProgram dynamic = program_of(graph);
+  windows_.emplace(plan_, /*replaced=*/false);
+  ExportedProgram dynamic = program_of(graph, plan_);
   dynamic.graph.symbols() = sizes->ranges();
   const std::optional<ir::Ranges> ranges =
       exporter::widen_ranges([this](const Tensors& sample) { return trace_at(sample); },

@@ -12,6 +12,7 @@
 #include "kiln/autograd_dispatch/joint.hpp"
 #include "kiln/export/dynamic_trace.hpp"
 #include "kiln/jit/function.hpp"
+#include "output_windows.hpp"
 #include "symbolic_sizes.hpp"
 
 namespace kiln {
@@ -47,11 +48,14 @@ class FunctionSampler {
   /// too.
   [[nodiscard]] bool widen(ir::Graph& graph, const Tensors& inputs, SymbolicSizes* sizes);
 
+  /// That of the trace, for the sizes that `generalize` returned.
+  [[nodiscard]] const autograd_dispatch::Plan& plan() const { return plan_; }
   /// How many traces were made.
   [[nodiscard]] int traces() const { return traces_; }
 
  private:
-  [[nodiscard]] exporter::ExportedProgram program_of(ir::Graph graph) const;
+  [[nodiscard]] exporter::ExportedProgram program_of(ir::Graph graph,
+                                                     const autograd_dispatch::Plan& plan) const;
   [[nodiscard]] exporter::ExportedProgram trace_at(const Tensors& inputs);
   [[nodiscard]] Tensors run(const Tensors& inputs) const;
 
@@ -59,7 +63,8 @@ class FunctionSampler {
   Tensors captured_;
   std::vector<bool> has_history_;  // By input of the call.
   autograd_dispatch::Plan plan_;
-  std::string plan_bytes_;
+  std::string plan_bytes_;  // Without windows.
+  std::optional<OutputWindows> windows_;
   autograd_dispatch::TraceOptions options_;
   const IntegerHistory* history_;
   int traces_ = 0;

@@ -166,6 +166,7 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
   if (version.sizes) {
     version.graph = std::make_shared<const ir::Graph>(traced.graph);
+    traced.plan = sampler.plan();
   }
   note_traces(sampler, watch);
 }

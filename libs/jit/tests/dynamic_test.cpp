@@ -359,23 +359,6 @@ TEST_CASE("a module's buffers change once for each call", "[jit][dynamic]") {
   CHECK(fast.report().versions == 2);
 }
 
-TEST_CASE("outputs that are views stay as they are in eager", "[jit][dynamic]") {
-  const auto function = [](const Tensors& in) {
-    const torch::Tensor y = in[0] * 2;
-    return Tensors{in[0].t(), y, y.narrow(0, 0, 1)};
-  };
-  const Function fast = compile(function, uncached(PastMaxVersions::kError));
-  for (const std::int64_t size : {3, 4, 5}) {
-    const torch::Tensor x = torch::randn({size, 4});
-    const Tensors outputs = fast({x});
-    CHECK(outputs[0].data_ptr() == x.data_ptr());
-    CHECK(outputs[0].sizes() == x.t().sizes());
-    CHECK(outputs[2].data_ptr() == outputs[1].data_ptr());
-    CHECK(torch::equal(outputs[2], (x * 2).narrow(0, 0, 1)));
-  }
-  CHECK_THAT(fast.report().details.back().specialisations.back(), contains("output 0 is a view"));
-}
-
 TEST_CASE("DS-33 test_aliasing_guard_failures: a version for each way to share memory and size",
           "[jit][dynamic]") {
   const auto function = [](const Tensors& in) {
@@ -403,14 +386,6 @@ TEST_CASE("DS-33 test_aliasing_guard_failures: a version for each way to share m
   CHECK(call(4, true) == 4);
   CHECK(call(5, true) == 5);
   CHECK(call(6, false) == 5);
-}
-
-TEST_CASE("a number that a function returns is that of its size", "[jit][dynamic]") {
-  const auto function = [](const torch::Tensor& x) { return std::pair(x + 1, x.size(0)); };
-  const auto fast = compile(function, uncached(PastMaxVersions::kError));
-  for (const std::int64_t size : {3, 4, 5, 7}) {
-    CHECK(fast(torch::ones({size})).second == size);
-  }
 }
 
 }  // namespace

@@ -135,28 +135,6 @@ TEST_CASE(
   CHECK(report.details[0].specialisations.size() == 2);
 }
 
-TEST_CASE("DS-38 outputs that are views of an input stay so at every size",
-          "[jit][dynamic_training]") {
-  const auto function = [](const Tensors& in) {
-    return Tensors{in[0].view({in[0].size(0) * 2, 2}), in[0].view(-1)};
-  };
-  const Function fast = compile(function, uncached(PastMaxVersions::kError));
-  for (const std::int64_t size : {3, 4, 9, 20}) {
-    const torch::Tensor x = torch::randn({size, 4}, torch::requires_grad());
-    const torch::Tensor y = x * 1;
-    const Tensors views = fast({y});
-    for (const torch::Tensor& view : views) {
-      CHECK(view.is_alias_of(y));
-      REQUIRE(view.is_view());
-      CHECK(view._base().is_same(y));
-    }
-    CHECK(views[0].sizes() == torch::IntArrayRef{size * 2, 2});
-    CHECK(views[1].sizes() == torch::IntArrayRef{size * 4});
-    (views[0].sum() + views[1].square().sum()).backward();
-    CHECK(torch::allclose(x.grad(), 1 + 2 * x.detach()));
-  }
-}
-
 TEST_CASE("DS-40 test_embedding_bag_view_dynamic: bags of any number", "[jit][dynamic_training]") {
   const torch::Tensor table = torch::randn({100, 8}, torch::requires_grad());
   const auto function = [&](const Tensors& in) {

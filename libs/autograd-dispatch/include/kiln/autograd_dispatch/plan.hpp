@@ -27,6 +27,13 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;  ///< Member by member.
 };
 
+/// The same where its numbers may depend on sizes of the call.
+struct Window {
+  std::vector<ir::Expr> sizes = {};    ///< One per dimension.
+  std::vector<ir::Expr> strides = {};  ///< One per dimension.
+  ir::Expr offset = 0;                 ///< Of the first element.
+};
+
 /// How a tensor is made again from one that it shares memory with.
 struct ViewPlan {
   /// What autograd knows of it.
@@ -36,11 +43,11 @@ struct ViewPlan {
     kDetached,  ///< Only the memory is shared.
   };
   History history = History::kView;  ///< How autograd sees it.
-  /// The views that lead from the base to it, or, where they cannot be replayed, nothing: then
-  /// `geometry` is set directly.
+  /// The views that lead from the base to it, or, where they cannot be replayed or depend on sizes
+  /// that vary, nothing: then `window` is set directly.
   std::optional<ir::Graph> views = {};
   /// Its window; the offset counts from the base's.
-  Geometry geometry = {};
+  Window window = {};
 };
 
 /// Where one of the function's outputs comes from.
@@ -163,8 +170,10 @@ struct Plan {
   /// gradients.
   std::vector<std::uint32_t> backward_writes = {};
 
-  std::vector<WritePlan> writes = {};        ///< What a call writes into its inputs.
-  std::vector<ChangePlan> changes = {};      ///< What else becomes of its arguments.
+  std::vector<WritePlan> writes = {};    ///< What a call writes into its inputs.
+  std::vector<ChangePlan> changes = {};  ///< What else becomes of its arguments.
+  /// Where windows of outputs read symbols: sizes of graph inputs. `dispatch` fills it in.
+  std::vector<ir::SymbolSource> symbols = {};
   std::vector<AliasPlan> aliases = {};       ///< By argument; empty if none share memory.
   std::vector<OffsetPlan> offsets = {};      ///< Arguments that must begin at a certain place.
   std::vector<bool> requires_grad = {};      ///< By argument.
