@@ -56,8 +56,8 @@ class FlatFunction {
   };
 
   /// Compiles nothing yet. `function` is handed to programs. With `integers_vary`, calls have their
-  /// whole numbers, and results theirs, apart from the structure where they can (`integer_may_vary`),
-  /// as sizes that the compiler may let vary.
+  /// whole numbers, and results theirs, apart from the structure where they can
+  /// (`integer_may_vary`), as sizes that the compiler may let vary.
   FlatFunction(std::shared_ptr<void> function, FunctionCompiler compiler, bool integers_vary);
 
   [[nodiscard]] bool integers_vary() const { return integers_vary_; }  ///< As it was made.
