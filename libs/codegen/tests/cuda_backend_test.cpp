@@ -103,7 +103,7 @@ TEST_CASE("what is not a scatter is a kernel also where results are to be determ
 
 TEST_CASE("a compile tells the backend that results are to be deterministic", "[codegen][cuda]") {
   const ir::Graph graph = program("f32", "[4, 16]", kIndexPut);
-  Options options{.arch = "sm_90"};
+  Options options{.arch = {"sm_90"}};
 
   CHECK_THAT(describe(graph, options).plan, !contains("\"target\": \"aten.index_put.default\""));
   options.deterministic = true;
