@@ -10,6 +10,7 @@
 #include "kiln/ir/grad_mode.hpp"
 #include "libtorch/call_path.hpp"
 #include "program/extern_call.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 
@@ -69,9 +70,9 @@ class DispatcherCall {
   void emit(const Signature& signature) {
     declare();
     const std::size_t words = std::max(node_.arguments.size(), signature.results.size());
-    SourceText& text = emission_.text();
-    text.open("{");
-    text.line("U64 s[" + std::to_string(std::max<std::size_t>(words, 1)) + "] = {};");
+    CodeWriter& text = emission_.text();
+    const CodeWriter::Scope block = text.scope();
+    text.line("U64 s[$] = {};", std::max<std::size_t>(words, 1));
     const std::vector<ir::Alias> aliases = aliases_of(*emission_.program().graph, node_);
     for (std::size_t i = 0; i < node_.arguments.size(); ++i) {
       const bool aliased = std::any_of(aliases.begin(), aliases.end(), [&](const ir::Alias& alias) {
@@ -80,19 +81,18 @@ class DispatcherCall {
       argument(signature.arguments[i], node_.arguments[i], "s[" + std::to_string(i) + "]", aliased);
     }
     const auto [name, overload] = operator_name();
-    const std::string call = "aoti_torch_call_dispatcher(" + string_literal(name) + ", " +
-                             string_literal(overload) + ", s)";
+    const std::string call =
+        code("aoti_torch_call_dispatcher($, $, s)", string_literal(name), string_literal(overload));
     if (ir::needs_grad_mode(node_)) {
       const std::string set = emission_.declare("aoti_torch_grad_mode_set_enabled", "bool", "void");
-      text.line(set + "(true);");
-      text.line("const int returned = " + call + ";");
-      text.line(set + "(false);");
+      text.line("$(true);", set);
+      text.line("const int returned = $;", call);
+      text.line("$(false);", set);
       text.line("TRY(returned);");
     } else {
-      text.line("TRY(" + call + ");");
+      text.line("TRY($);", call);
     }
     results(signature);
-    text.close();
   }
 
  private:
@@ -128,19 +128,18 @@ class DispatcherCall {
     if (std::holds_alternative<std::monostate>(argument) || (is_tensor && !value->valid())) {
       return;  // None is 0.
     }
-    SourceText& text = emission_.text();
+    CodeWriter& text = emission_.text();
     if (is_tensor) {
-      text.line("TRY(word(" + handle(*value, aliased) + ", " + slot + "));");
+      text.line("TRY(word($, $));", handle(*value, aliased), slot);
     } else if (const auto* string = std::get_if<std::string>(&argument)) {
-      text.line("TRY(word(" + string_literal(*string) + ", " + std::to_string(string->size()) +
-                ", " + slot + "));");
+      text.line("TRY(word($, $, $));", string_literal(*string), string->size(), slot);
     } else if (type.list) {
       list(type, argument, slot);
     } else {
-      text.line(slot + " = " + scalar(type, argument) + ";");
+      text.line("$ = $;", slot, scalar(type, argument));
     }
     if (type.optional) {
-      text.line(slot + " = some(" + slot + ");");
+      text.line("$ = some($);", slot, slot);
     }
   }
 
@@ -158,13 +157,13 @@ class DispatcherCall {
     }
     if (const auto* value = std::get_if<ir::ValueId>(&argument)) {
       const ir::ValueMeta& meta = emission_.program().graph->value(*value).meta;
-      return "(U64)(" + emission_.number(std::get<ir::SymIntMeta>(meta).expr) + ")";
+      return code("(U64)($)", emission_.number(std::get<ir::SymIntMeta>(meta).expr));
     }
     if (const auto* number = std::get_if<double>(&argument)) {
-      return "word(" + double_literal(*number) + ")";
+      return code("word($)", double_literal(*number));
     }
     if (const auto* number = std::get_if<ir::RealExpr>(&argument)) {
-      return "word(" + emission_.number(*number) + ")";
+      return code("word($)", emission_.number(*number));
     }
     if (const auto* flag = std::get_if<bool>(&argument)) {
       return *flag ? "1" : "0";
@@ -180,8 +179,9 @@ class DispatcherCall {
     }
     if (const auto* device = std::get_if<ir::Device>(&argument)) {
       // The kind above, the index below.
-      return "(U64)" + std::to_string(static_cast<int>(device->type)) + " << 32 | (unsigned)" +
-             std::to_string(static_cast<int>(device->index));
+      return code("(U64)$ << 32 | (unsigned)$",
+                  static_cast<int>(device->type),
+                  static_cast<int>(device->index));
     }
     throw Error(ErrorCode::kInternal,
                 node_.target + " has an argument that does not fit a StableIValue");
@@ -189,19 +189,17 @@ class DispatcherCall {
 
   void list(const SchemaType& type, const ir::Argument& argument, const std::string& slot) {
     std::vector<std::string> items;
-    SourceText& text = emission_.text();
+    CodeWriter& text = emission_.text();
     if (const auto* tensors = std::get_if<std::vector<ir::ValueId>>(&argument)) {
-      text.open("{");
-      text.line("U64 items[" + std::to_string(std::max<std::size_t>(tensors->size(), 1)) +
-                "] = {};");
+      const CodeWriter::Scope block = text.scope();
+      text.line("U64 items[$] = {};", std::max<std::size_t>(tensors->size(), 1));
       for (std::size_t i = 0; i < tensors->size(); ++i) {
         SchemaType element = type;
         element.list = false;
         element.optional = type.optional_elements;
         this->argument(element, (*tensors)[i], "items[" + std::to_string(i) + "]", false);
       }
-      text.line("TRY(word(items, " + std::to_string(tensors->size()) + ", " + slot + "));");
-      text.close();
+      text.line("TRY(word(items, $, $));", tensors->size(), slot);
       return;
     }
     if (const auto* numbers = std::get_if<std::vector<ir::Expr>>(&argument)) {
@@ -224,13 +222,12 @@ class DispatcherCall {
       joined += (joined.empty() ? "" : ", ") + item;
     }
     if (items.empty()) {
-      text.line("TRY(word((const U64*)nullptr, 0, " + slot + "));");
+      text.line("TRY(word((const U64*)nullptr, 0, $));", slot);
       return;
     }
-    text.open("{");
-    text.line("const U64 items[] = {" + joined + "};");
-    text.line("TRY(word(items, " + std::to_string(items.size()) + ", " + slot + "));");
-    text.close();
+    const CodeWriter::Scope block = text.scope();
+    text.line("const U64 items[] = {$};", joined);
+    text.line("TRY(word(items, $, $));", items.size(), slot);
   }
 
   std::string destination(std::size_t result) {
@@ -242,23 +239,21 @@ class DispatcherCall {
   }
 
   void results(const Signature& signature) {
-    SourceText& text = emission_.text();
+    CodeWriter& text = emission_.text();
     std::size_t next = 0;
     for (std::size_t i = 0; i < signature.results.size(); ++i) {
       const SchemaType& type = signature.results[i];
-      const std::string word = "s[" + std::to_string(i) + "]";
+      const std::string word = code("s[$]", i);
       if (!type.list) {
-        text.line(std::string(type.optional ? "take_some(" : "take(") + word + ", " +
-                  destination(next++) + ");");
+        text.line("$($, $);", type.optional ? "take_some" : "take", word, destination(next++));
         continue;
       }
       // Only one result may be a list: what the others leave is its.
       const std::size_t count = node_.results.size() - (signature.results.size() - 1);
       for (std::size_t k = 0; k < count; ++k) {
-        text.line("TRY(take_item(" + word + ", " + std::to_string(k) + ", " + destination(next++) +
-                  "));");
+        text.line("TRY(take_item($, $, $));", word, k, destination(next++));
       }
-      text.line("TRY(torch_delete_list((void*)" + word + "));");
+      text.line("TRY(torch_delete_list((void*)$));", word);
     }
   }
 

@@ -67,34 +67,36 @@ std::string Emission::list(const std::vector<ir::Expr>& values) {
 }
 
 std::string Emission::owned(BufferId buffer) const {
-  return "m.owned[" + std::to_string(owned_index_[buffer.index()]) + "]";
+  return code("m.owned[$]", owned_index_[buffer.index()]);
 }
 
 void Emission::allocate(BufferId id) {
   const Buffer& buffer = program_.buffer(id);
-  const std::string layout = std::to_string(buffer.sizes.size()) + ", " + list(buffer.sizes) +
-                             ", " + list(buffer.strides) + ", " +
-                             std::to_string(static_cast<int>(buffer.dtype));
+  const std::string layout = code("$, $, $, $",
+                                  buffer.sizes.size(),
+                                  list(buffer.sizes),
+                                  list(buffer.strides),
+                                  static_cast<int>(buffer.dtype));
   const std::int64_t bytes =
       extent_bytes(buffer.sizes, buffer.strides, buffer.dtype).constant().value_or(0);
   const bool is_large = bytes >= kLargeOutput && !operations_.use_large_pages.empty();
-  const std::string pointer = "m.at[" + std::to_string(id.index()) + "]";
+  const std::string pointer = code("m.at[$]", id.index());
   if (program_.plan(id).needs_pointer || is_large) {
-    text_.line("TRY(make(" + owned(id) + ", " + pointer + ", " + layout + "));");
+    text_.line("TRY(make($, $, $));", owned(id), pointer, layout);
   } else {
-    text_.line("TRY(aoti_torch_empty_strided(" + layout + ", " + operations_.arguments() + ", &" +
-               owned(id) + "));");
+    text_.line(
+        "TRY(aoti_torch_empty_strided($, $, &$));", layout, operations_.arguments(), owned(id));
   }
   if (is_large) {
-    text_.line("use_large_pages(" + pointer + ", " + std::to_string(bytes) + "ULL);");
+    text_.line("use_large_pages($, $ULL);", pointer, bytes);
   }
 }
 
 std::string Emission::whole(BufferId id) const {
   const std::string index = std::to_string(program_.buffer(id).index);
   switch (program_.plan(id).memory) {
-    case Memory::kInput: return "call.inputs[" + index + "]";
-    case Memory::kConstant: return "call.constants[" + index + "]";
+    case Memory::kInput: return code("call.inputs[$]", index);
+    case Memory::kConstant: return code("call.constants[$]", index);
     default: return owned(id);
   }
 }
@@ -106,19 +108,27 @@ std::string Emission::byte_offset(const View& view) const {
 std::string Emission::make_view(std::uint32_t index) {
   const View& view = program_.views[index];
   const std::string offset = byte_offset(view);
-  return "TRY(make_view(m.view[" + std::to_string(index) + "], m.at[" +
-         std::to_string(view.buffer.index()) + "], " + offset + ", " +
-         std::to_string(view.sizes.size()) + ", " + list(view.sizes) + ", " + list(view.strides) +
-         ", " + std::to_string(static_cast<int>(view.dtype)) + "));";
+  return code("TRY(make_view(m.view[$], m.at[$], $, $, $, $, $));",
+              index,
+              view.buffer.index(),
+              offset,
+              view.sizes.size(),
+              list(view.sizes),
+              list(view.strides),
+              static_cast<int>(view.dtype));
 }
 
 std::string Emission::reinterpreted(const Location& location) {
   declare("aoti_torch__reinterpret_tensor",
           "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
   const std::string name = scratch();
-  text_.line("TRY(aoti_torch__reinterpret_tensor(" + whole(location.buffer) + ", " +
-             std::to_string(location.sizes.size()) + ", " + list(location.sizes) + ", " +
-             list(location.strides) + ", " + number(location.offset) + ", &" + name + "));");
+  text_.line("TRY(aoti_torch__reinterpret_tensor($, $, $, $, $, &$));",
+             whole(location.buffer),
+             location.sizes.size(),
+             list(location.sizes),
+             list(location.strides),
+             number(location.offset),
+             name);
   return name;
 }
 
@@ -148,27 +158,27 @@ std::string Emission::tensor(ir::ValueId value, bool owning) {
     laid_[index] = true;
     text_.line(make_view(index));
   }
-  return "m.view[" + std::to_string(index) + "].tensor";
+  return code("m.view[$].tensor", index);
 }
 
 std::string Emission::scratch() {
   const std::uint32_t index = owned_count_ + scratch_++;
   most_scratch_ = std::max(most_scratch_, scratch_);
-  return "m.owned[" + std::to_string(index) + "]";
+  return code("m.owned[$]", index);
 }
 
 void Emission::release_scratch() {
   while (scratch_ > 0) {
-    text_.line("release(m.owned[" + std::to_string(owned_count_ + --scratch_) + "]);");
+    text_.line("release(m.owned[$]);", owned_count_ + --scratch_);
   }
 }
 
 std::string Emission::pointer(BufferId id, const ir::Expr& offset) const {
-  const std::string base = "m.at[" + std::to_string(id.index()) + "]";
+  const std::string base = code("m.at[$]", id.index());
   if (offset == ir::Expr(0)) {
     return base;
   }
-  return "(char*)" + base + " + " + byte_offset(id, offset);
+  return code("(char*)$ + $", base, byte_offset(id, offset));
 }
 
 std::string Emission::byte_offset(BufferId id, const ir::Expr& offset) const {

@@ -9,6 +9,7 @@
 #include "program/dispatcher_call.hpp"
 #include "program/expression.hpp"
 #include "program/model_text.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -22,20 +23,19 @@ std::string number_list(const Emission& emission, const std::vector<ir::Expr>& v
 }
 
 // An instance, its life, and a run of it.
-void emit_functions(SourceText& text,
+void emit_functions(CodeWriter& text,
                     Emission& emission,
                     std::span<const std::string> kernel_names) {
   const std::vector<std::string> parts = emit_steps(emission, kernel_names);
   emit_prologue_epilogue(emission);
-  SourceText prepare;
+  CodeWriter prepare;
   emit_prepare(prepare, emission);
   if (std::ranges::any_of(emission.lists(), is_fixed)) {
     text.line();
   }
   for (std::size_t i = 0; i < emission.lists().size(); ++i) {
     if (is_fixed(emission.lists()[i])) {
-      text.line("static const Int64 n" + std::to_string(i) + "[] = {" +
-                number_list(emission, emission.lists()[i]) + "};");
+      text.line("static const Int64 n$[] = {$};", i, number_list(emission, emission.lists()[i]));
     }
   }
   emit_instance(text, emission);
@@ -63,30 +63,33 @@ std::vector<std::string> callable_names(const std::vector<KernelSet>& kernels) {
 }
 
 // The kernels of every instruction set, and the choice among them when the library is loaded.
-void emit_choice(SourceText& text,
+void emit_choice(CodeWriter& text,
                  const std::vector<KernelSet>& kernels,
                  const DeviceOperations& operations) {
   const std::string count = std::to_string(kernels.size());
-  text.line().line("typedef void Kernel(" + operations.parameters() + ");");
-  text.open("static Kernel* const kernels[" + count + "][" +
-            std::to_string(kernels[0].names.size() + 1) + "] = {");
-  for (const KernelSet& set : kernels) {
-    std::string row;
-    for (const std::string& name : set.names) {
-      row += name + ", ";
+  text.line().line("typedef void Kernel($);", operations.parameters());
+  {
+    const CodeWriter::Scope table = text.declaration(
+        "static Kernel* const kernels[$][$] =", count, kernels[0].names.size() + 1);
+    for (const KernelSet& set : kernels) {
+      std::string row;
+      for (const std::string& name : set.names) {
+        row += name + ", ";
+      }
+      text.line("{$nullptr},", row);
     }
-    text.line("{" + row + "nullptr},");
   }
-  text.close("};");
   text.line("static Kernel* const* chosen = kernels[0];");
-  text.open("static __attribute__((constructor)) void choose() {");
-  text.open("static const char* const needed[" + count + "] = {");
-  for (const KernelSet& set : kernels) {
-    text.line(string_literal(set.cpu_features) + ",");
+  const CodeWriter::Scope function =
+      text.scope("static __attribute__((constructor)) void choose()");
+  {
+    const CodeWriter::Scope declaration =
+        text.declaration("static const char* const needed[$] =", count);
+    for (const KernelSet& set : kernels) {
+      text.line("$,", string_literal(set.cpu_features));
+    }
   }
-  text.close("};");
-  text.line("chosen = kernels[kiln_best_cpu_level(needed, " + count + ")];");
-  text.close();
+  text.line("chosen = kernels[kiln_best_cpu_level(needed, $)];", count);
 }
 
 std::string extern_nodes(const std::vector<std::string>& nodes) {
@@ -97,16 +100,17 @@ std::string extern_nodes(const std::vector<std::string>& nodes) {
   for (const std::string& node : nodes) {
     text += (text.empty() ? "" : ",\n") + node;
   }
-  return "{\"nodes\": [\n" + text + "\n]}\n";
+  return code("{\"nodes\": [\n$\n]}\n", text);
 }
 
 // What the program calls: the host, libtorch's shim, kernels and the container.
-void emit_declarations(SourceText& unit,
+void emit_declarations(CodeWriter& unit,
                        const Program& program,
                        const std::map<std::string, std::string>& declarations,
                        const std::vector<KernelSet>& kernels,
                        const DeviceOperations& operations) {
-  unit.line().open("extern \"C\" {");
+  unit.line();
+  const CodeWriter::Scope linkage = unit.scope("extern \"C\"");
   unit.line("void* calloc(Size, Size);");
   unit.line("void free(void*);");
   unit.line("#define HIDDEN __attribute__((visibility(\"hidden\")))");
@@ -122,10 +126,10 @@ void emit_declarations(SourceText& unit,
     functions.insert(set.names.begin(), set.names.end());
   }
   for (const std::string& name : functions) {
-    unit.line("HIDDEN void " + name + "(" + operations.parameters() + ");");
+    unit.line("HIDDEN void $($);", name, operations.parameters());
   }
   for (const std::string& loader : kernels[0].loaders) {
-    unit.line("HIDDEN int " + loader + "(void);");
+    unit.line("HIDDEN int $(void);", loader);
   }
   unit.line("extern HIDDEN const KilnModel kiln_model;");
   if (kernels.size() > 1) {
@@ -134,7 +138,6 @@ void emit_declarations(SourceText& unit,
   if (program.dynamic()) {
     unit.line("HIDDEN Int64 kiln_plan_arena(const KilnLifetime*, const Int64*, int, Int64*);");
   }
-  unit.close();
 }
 
 }  // namespace
@@ -148,7 +151,7 @@ ProgramText emit_program(const Program& program,
   const std::span<const std::string> names = callables;
   const std::size_t run_kernels = program.kernels->kernels().size();
   std::map<std::string, std::string> declarations, lookups;
-  SourceText body;
+  CodeWriter body;
   bool uses_dispatcher = false;
   if (fold != nullptr) {
     Emission emission(*fold, operations);
@@ -174,8 +177,8 @@ ProgramText emit_program(const Program& program,
   lookups.insert(emission.lookups().begin(), emission.lookups().end());
   uses_dispatcher = uses_dispatcher || emission.uses_dispatcher;
 
-  SourceText unit;
-  unit.line("// " + comment_line(program.graph->name()) + ", made by kiln.");
+  CodeWriter unit;
+  unit.line("// $, made by kiln.", comment_line(program.graph->name()));
   unit.verbatim(kModelPreamble);
   emit_declarations(unit, program, declarations, kernels, operations);
   if (kernels.size() > 1) {

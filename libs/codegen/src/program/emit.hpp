@@ -14,7 +14,7 @@
 #include "backend/backend.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "program/program.hpp"
-#include "text/source_text.hpp"
+#include "text/code_writer.hpp"
 
 namespace kiln::codegen {
 
@@ -74,7 +74,7 @@ class Emission {
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const DeviceOperations& operations() const { return operations_; }
-  [[nodiscard]] SourceText& text() { return text_; }
+  [[nodiscard]] CodeWriter& text() { return text_; }
 
   /// An integer as an expression.
   [[nodiscard]] std::string number(const ir::Expr& expr) const;
@@ -144,7 +144,7 @@ class Emission {
 
   const Program& program_;
   const DeviceOperations& operations_;
-  SourceText text_;
+  CodeWriter text_;
   std::map<std::string, std::string> declarations_;
   std::map<std::string, std::string> lookups_;
   std::vector<std::vector<ir::Expr>> lists_;
@@ -163,16 +163,16 @@ class Emission {
                                                   std::span<const std::string> kernel_names);
 /// Writes `load`: what an instance needs of the process, kernels on its device and functions that
 /// libtorch may not have.
-void emit_load(SourceText& text,
+void emit_load(CodeWriter& text,
                const std::map<std::string, std::string>& lookups,
                const KernelSet& kernels,
                const DeviceOperations& operations);
 /// Writes the struct `Instance`.
-void emit_instance(SourceText& text, const Emission& emission);
+void emit_instance(CodeWriter& text, const Emission& emission);
 /// Writes `create` and `destroy`.
-void emit_lifecycle(SourceText& text, const Emission& emission);
+void emit_lifecycle(CodeWriter& text, const Emission& emission);
 /// Writes `run`, which calls the functions `parts`.
-void emit_run(SourceText& text, const Emission& emission, const std::vector<std::string>& parts);
+void emit_run(CodeWriter& text, const Emission& emission, const std::vector<std::string>& parts);
 /// Writes what reads the symbols and checks the inputs against them; if a symbol changed,
 /// everything that depends on sizes is made anew.
 void emit_symbols(Emission& emission);
@@ -180,8 +180,8 @@ void emit_symbols(Emission& emission);
 void emit_prologue_epilogue(Emission& emission);
 /// Writes `prepare`: the arena and the tensors on it, once if sizes are fixed, else whenever a
 /// symbol changes.
-void emit_prepare(SourceText& text, Emission& emission);
+void emit_prepare(CodeWriter& text, Emission& emission);
 /// Writes the table `kiln_model`.
-void emit_table(SourceText& text, const Emission& emission, const ModelDescription& description);
+void emit_table(CodeWriter& text, const Emission& emission, const ModelDescription& description);
 
 }  // namespace kiln::codegen

@@ -26,14 +26,14 @@ std::string in_braces(const std::vector<std::string>& items) {
   for (const std::string& item : items) {
     text += (text.empty() ? "" : ", ") + item;
   }
-  return "{" + text + "}";
+  return code("{$}", text);
 }
 
 bool is_in_arena(const BufferPlan& plan) {
   return plan.used && plan.memory == Memory::kArena;
 }
 
-void emit_fixed(SourceText& text, Emission& emission) {
+void emit_fixed(CodeWriter& text, Emission& emission) {
   const Program& program = emission.program();
   std::vector<std::string> placements;
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
@@ -57,17 +57,18 @@ void emit_fixed(SourceText& text, Emission& emission) {
   }
   if (!placements.empty()) {
     text.verbatim(kTables);
-    text.line("static const Placement placements[] = " + in_braces(placements) + ";");
+    text.line("static const Placement placements[] = $;", in_braces(placements));
   }
   if (!view_inits.empty()) {
-    text.line("static const ViewInit view_inits[] = " + in_braces(view_inits) + ";");
+    text.line("static const ViewInit view_inits[] = $;", in_braces(view_inits));
   }
   if (program.arena_bytes != 0) {
     text.verbatim(emission.operations().allocate);
   }
-  text.line().open("static int prepare(Instance& m) {");
+  text.line();
+  const CodeWriter::Scope function = text.scope("static int prepare(Instance& m)");
   if (program.arena_bytes != 0) {
-    text.line("m.arena = allocate(" + std::to_string(program.arena_bytes) + ");");
+    text.line("m.arena = allocate($);", program.arena_bytes);
     text.line("if (!m.arena) return 1;");
   }
   if (!placements.empty()) {
@@ -80,51 +81,51 @@ void emit_fixed(SourceText& text, Emission& emission) {
         "l.dtype));");
   }
   text.line("return 0;");
-  text.close();
 }
 
 // When which buffer of the arena is in use.
-void emit_lifetimes(SourceText& text, const Program& program) {
-  text.line().open("static const KilnLifetime lifetimes[] = {");
+void emit_lifetimes(CodeWriter& text, const Program& program) {
+  text.line();
+  const CodeWriter::Scope table = text.declaration("static const KilnLifetime lifetimes[] =");
   for (const BufferPlan& buffer : program.buffers) {
     if (is_in_arena(buffer)) {
-      text.line(in_braces({std::to_string(buffer.first), std::to_string(buffer.last)}) + ",");
+      text.line("$,", in_braces({std::to_string(buffer.first), std::to_string(buffer.last)}));
     }
   }
-  text.close("};");
 }
 
 // Memory for the sizes of the call, and the place of each buffer in it.
-void emit_places(SourceText& text, const Emission& emission) {
+void emit_places(CodeWriter& text, const Emission& emission) {
   const Program& program = emission.program();
-  text.open("const Int64 bytes[] = {");
   std::vector<std::size_t> placed;
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    if (is_in_arena(program.buffers[i])) {
-      const Buffer& buffer = program.schedule->buffers[i];
-      text.line(emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)) + ",");
-      placed.push_back(i);
+  {
+    const CodeWriter::Scope table = text.declaration("const Int64 bytes[] =");
+    for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+      if (is_in_arena(program.buffers[i])) {
+        const Buffer& buffer = program.schedule->buffers[i];
+        text.line("$,", emission.number(extent_bytes(buffer.sizes, buffer.strides, buffer.dtype)));
+        placed.push_back(i);
+      }
     }
   }
-  text.close("};");
   const std::string count = std::to_string(placed.size());
-  text.line("Int64 offsets[" + count + "];");
-  text.line("const Int64 wanted = kiln_plan_arena(lifetimes, bytes, " + count + ", offsets);");
+  text.line("Int64 offsets[$];", count);
+  text.line("const Int64 wanted = kiln_plan_arena(lifetimes, bytes, $, offsets);", count);
   text.line("if (wanted < 0) return 1;");
-  text.open("if (wanted > m.capacity) {");
-  text.line(emission.operations().free + "(m.arena);");
-  text.line("m.capacity = 0;");
-  text.line("m.arena = allocate((Size)wanted);");
-  text.line("if (!m.arena) return 1;");
-  text.line("m.capacity = wanted;");
-  text.close();
+  {
+    const CodeWriter::Scope branch = text.scope("if (wanted > m.capacity)");
+    text.line("$(m.arena);", emission.operations().free);
+    text.line("m.capacity = 0;");
+    text.line("m.arena = allocate((Size)wanted);");
+    text.line("if (!m.arena) return 1;");
+    text.line("m.capacity = wanted;");
+  }
   for (std::size_t i = 0; i < placed.size(); ++i) {
-    text.line("m.at[" + std::to_string(placed[i]) + "] = m.arena + offsets[" + std::to_string(i) +
-              "];");
+    text.line("m.at[$] = m.arena + offsets[$];", placed[i], i);
   }
 }
 
-void emit_symbolic(SourceText& text, Emission& emission) {
+void emit_symbolic(CodeWriter& text, Emission& emission) {
   const Program& program = emission.program();
   // Written first: they name lists, which must be filled before.
   std::vector<std::string> views;
@@ -138,15 +139,15 @@ void emit_symbolic(SourceText& text, Emission& emission) {
     text.verbatim(emission.operations().allocate);
     emit_lifetimes(text, program);
   }
-  text.line().open("RARELY static int prepare(Instance& m) {");
+  text.line();
+  const CodeWriter::Scope function = text.scope("RARELY static int prepare(Instance& m)");
   if (!program.views.empty()) {
     text.line("for (View& view : m.view) release(view.tensor);");
   }
   for (std::size_t i = 0; i < emission.lists().size(); ++i) {
     const std::vector<ir::Expr>& list = emission.lists()[i];
     for (std::size_t k = 0; !is_fixed(list) && k < list.size(); ++k) {
-      text.line("m.n" + std::to_string(i) + "[" + std::to_string(k) +
-                "] = " + emission.number(list[k]) + ";");
+      text.line("m.n$[$] = $;", i, k, emission.number(list[k]));
     }
   }
   if (has_arena) {
@@ -156,12 +157,11 @@ void emit_symbolic(SourceText& text, Emission& emission) {
     text.line(view);
   }
   text.line("return 0;");
-  text.close();
 }
 
 }  // namespace
 
-void emit_prepare(SourceText& text, Emission& emission) {
+void emit_prepare(CodeWriter& text, Emission& emission) {
   if (emission.program().dynamic()) {
     emit_symbolic(text, emission);
   } else {

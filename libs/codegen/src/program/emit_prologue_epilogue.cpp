@@ -6,6 +6,7 @@
 #include "kiln/base/error.hpp"
 #include "kiln/ir/offset_dependent_inputs.hpp"
 #include "program/emit.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -24,15 +25,19 @@ void emit_pointers(Emission& emission, Memory memory, const std::string& what) {
   if (rows.empty()) {
     return;
   }
-  SourceText& text = emission.text();
+  CodeWriter& text = emission.text();
   const std::string table = what + "_at";
-  text.line("static const int " + table + "[][2] = {" + rows + "};");
+  text.line("static const int $[][2] = {$};", table, rows);
   if (memory == Memory::kInput) {
-    text.line("for (const auto& [input, buffer] : " + table +
-              ") TRY(aoti_torch_get_data_ptr(call.inputs[input], &m.at[buffer]));");
+    text.line(
+        "for (const auto& [input, buffer] : $) "
+        "TRY(aoti_torch_get_data_ptr(call.inputs[input], &m.at[buffer]));",
+        table);
   } else {
-    text.line("for (const auto& [constant, buffer] : " + table +
-              ") m.at[buffer] = call.constant_data[constant];");
+    text.line(
+        "for (const auto& [constant, buffer] : $) m.at[buffer] = "
+        "call.constant_data[constant];",
+        table);
   }
 }
 
@@ -47,27 +52,26 @@ void emit_place_checks(Emission& emission) {
     }
     emission.declare("aoti_torch_get_storage_offset", "Handle, Int64*");
     const std::string offset = emission.number(program.graph->tensor(port.value).offset);
-    const std::string refusal =
-        "input " + std::to_string(i) + " must begin at element " + offset +
-        " of its storage, because the program reads that by place (as_strided): clone it";
-    SourceText& text = emission.text();
-    text.open("{");
+    const std::string refusal = code(
+        "input $ must begin at element $ of its storage, because the program reads "
+        "that by place (as_strided): clone it",
+        i,
+        offset);
+    CodeWriter& text = emission.text();
+    const CodeWriter::Scope block = text.scope();
     text.line("Int64 offset = 0;");
-    text.line("TRY(aoti_torch_get_storage_offset(call.inputs[" + std::to_string(i) +
-              "], &offset));");
-    text.line("if (offset != " + offset + ") return call.error = " + string_literal(refusal) +
-              ", 1;");
-    text.close("}");
+    text.line("TRY(aoti_torch_get_storage_offset(call.inputs[$], &offset));", i);
+    text.line("if (offset != $) return call.error = $, 1;", offset, string_literal(refusal));
   }
 }
 
 void emit_begin(Emission& emission) {
   const Program& program = emission.program();
-  SourceText& text = emission.text();
-  text.line().open("static int begin(Instance& m, KilnCall& call) {");
+  CodeWriter& text = emission.text();
+  text.line();
+  const CodeWriter::Scope function = text.scope("static int begin(Instance& m, KilnCall& call)");
   if (!program.outputs.empty()) {
-    text.line("for (int i = 0; i < " + std::to_string(program.outputs.size()) +
-              "; ++i) call.outputs[i] = nullptr;");
+    text.line("for (int i = 0; i < $; ++i) call.outputs[i] = nullptr;", program.outputs.size());
   }
   if (emission.operations().asynchronous && emission.flag_count() != 0) {
     text.line("if ((call.error = pending_error(&m))) return 1;");
@@ -81,7 +85,6 @@ void emit_begin(Emission& emission) {
     emit_symbols(emission);
   }
   text.line("return 0;");
-  text.close();
 }
 
 // The buffer whose memory `value` is on, be it by views that libtorch makes.
@@ -109,7 +112,7 @@ void emit_mutations(Emission& emission) {
   if (program.mutations.empty()) {
     return;
   }
-  SourceText& text = emission.text();
+  CodeWriter& text = emission.text();
   // A value that itself lies in a mutated input must be saved before any copy.
   std::set<BufferId> targets;
   for (const std::uint32_t index : program.mutations) {
@@ -122,15 +125,16 @@ void emit_mutations(Emission& emission) {
     if (targets.contains(memory_of(program, value))) {
       emission.declare("aoti_torch_clone", "Handle, Handle*");
       const std::string saved = emission.scratch();
-      text.line("TRY(aoti_torch_clone(" + source + ", &" + saved + "));");
+      text.line("TRY(aoti_torch_clone($, &$));", source, saved);
       source = saved;
     }
     sources.push_back(source);
   }
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const ir::Output& output = graph.outputs()[program.mutations[i]];
-    text.line("TRY(aoti_torch_copy_(" + emission.tensor(graph.inputs()[output.input].value) + ", " +
-              sources[i] + ", 0));");
+    text.line("TRY(aoti_torch_copy_($, $, 0));",
+              emission.tensor(graph.inputs()[output.input].value),
+              sources[i]);
   }
   emission.release_scratch();
 }
@@ -152,11 +156,10 @@ class OutputEmitter {
  private:
   void hand_over() {
     if (!rows_.empty()) {
-      text_.line("static const int handed[][2] = {" + rows_ + "};");
-      text_.open("for (const auto& [output, owned] : handed) {");
+      text_.line("static const int handed[][2] = {$};", rows_);
+      const CodeWriter::Scope loop = text_.scope("for (const auto& [output, owned] : handed)");
       text_.line("call.outputs[output] = m.owned[owned];");
       text_.line("m.owned[owned] = nullptr;");
-      text_.close();
     }
   }
 
@@ -174,15 +177,15 @@ class OutputEmitter {
   void output(const Port& port, const std::string& slot, std::size_t index) {
     if (!port.value.valid()) {
       emission_.declare("aoti_torch_new_uninitialized_tensor", "Handle*");
-      text_.line("TRY(aoti_torch_new_uninitialized_tensor(&" + slot + "));");
+      text_.line("TRY(aoti_torch_new_uninitialized_tensor(&$));", slot);
       return;
     }
     const ir::Value& value = program_.graph->value(port.value);
     if (!value.is_tensor()) {
       emission_.declare("aoti_torch_scalar_to_tensor_int64", "Int64, Handle*");
-      text_.line("TRY(aoti_torch_scalar_to_tensor_int64(" +
-                 emission_.number(std::get<ir::SymIntMeta>(value.meta).expr) + ", &" + slot +
-                 "));");
+      text_.line("TRY(aoti_torch_scalar_to_tensor_int64($, &$));",
+                 emission_.number(std::get<ir::SymIntMeta>(value.meta).expr),
+                 slot);
       return;
     }
     const Location& location = *program_.location(port.value);
@@ -198,13 +201,16 @@ class OutputEmitter {
     if (!is_whole(location, program_.buffer(location.buffer))) {
       emission_.declare("aoti_torch__reinterpret_tensor",
                         "Handle, Int64, const Int64*, const Int64*, Int64, Handle*");
-      text_.line("TRY(aoti_torch__reinterpret_tensor(" + base + ", " +
-                 std::to_string(location.sizes.size()) + ", " + emission_.list(location.sizes) +
-                 ", " + emission_.list(location.strides) + ", " +
-                 emission_.number(location.offset) + ", &" + slot + "));");
+      text_.line("TRY(aoti_torch__reinterpret_tensor($, $, $, $, $, &$));",
+                 base,
+                 location.sizes.size(),
+                 emission_.list(location.sizes),
+                 emission_.list(location.strides),
+                 emission_.number(location.offset),
+                 slot);
     } else if (borrowed || is_wanted_later(location.buffer, index)) {
       emission_.declare("aoti_torch_new_tensor_handle", "Handle, Handle*");
-      text_.line("TRY(aoti_torch_new_tensor_handle(" + base + ", &" + slot + "));");
+      text_.line("TRY(aoti_torch_new_tensor_handle($, &$));", base, slot);
     } else {
       handed_over_.insert(location.buffer);
       rows_ += (rows_.empty() ? "{" : ", {") + std::to_string(index) + ", " +
@@ -215,7 +221,7 @@ class OutputEmitter {
   // What a caller holds may outlive the model, and constants are mapped with it, not to be written.
   void copy(ir::ValueId constant, const std::string& slot) {
     emission_.declare("aoti_torch_clone", "Handle, Handle*");
-    text_.line("TRY(aoti_torch_clone(" + emission_.tensor(constant, true) + ", &" + slot + "));");
+    text_.line("TRY(aoti_torch_clone($, &$));", emission_.tensor(constant, true), slot);
     emission_.release_scratch();
   }
 
@@ -237,14 +243,14 @@ class OutputEmitter {
           plan.memory == Memory::kAllocated || plan.memory == Memory::kCalleeAllocated;
       if (plan.used && owned && plan.last >= program_.schedule->steps.size() &&
           !handed_over_.contains(BufferId(i))) {
-        text_.line("release(" + emission_.owned(BufferId(i)) + ");");
+        text_.line("release($);", emission_.owned(BufferId(i)));
       }
     }
   }
 
   Emission& emission_;
   const Program& program_;
-  SourceText& text_;
+  CodeWriter& text_;
   std::set<BufferId> handed_over_;
   std::string rows_;  // Of what is handed over: the output and the buffer that it is.
 };
@@ -253,12 +259,12 @@ class OutputEmitter {
 
 void emit_prologue_epilogue(Emission& emission) {
   emit_begin(emission);
-  SourceText& text = emission.text();
-  text.line().open("static int finish(Instance& m, KilnCall& call) {");
+  CodeWriter& text = emission.text();
+  text.line();
+  const CodeWriter::Scope function = text.scope("static int finish(Instance& m, KilnCall& call)");
   emit_mutations(emission);
   OutputEmitter(emission).run();
   text.line("return 0;");
-  text.close();
 }
 
 }  // namespace kiln::codegen

@@ -5,6 +5,7 @@
 
 #include "program/emit.hpp"
 #include "program/extern_call.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -58,8 +59,9 @@ class StepEmitter {
     declare_table(runs);
     for (std::size_t i = 0; i < count;) {
       functions.push_back("steps" + std::to_string(functions.size()));
-      text_.line().open("static __attribute__((noinline)) int " + functions.back() +
-                        "(Instance& m, KilnCall& call) {");
+      text_.line();
+      const CodeWriter::Scope function = text_.scope(
+          "static __attribute__((noinline)) int $(Instance& m, KilnCall& call)", functions.back());
       for (std::size_t written = 0; i < count && written < kStepsPerFunction; ++written) {
         if (runs[i] >= kCallsInTable) {
           table(i, runs[i]);
@@ -69,7 +71,6 @@ class StepEmitter {
         }
       }
       text_.line("return 0;");
-      text_.close();
     }
     return functions;
   }
@@ -105,16 +106,17 @@ class StepEmitter {
       }
     }
     text_.verbatim(kTable);
-    text_.open(
-        "static void run_calls(Instance& m, const Call* call, int count, const Operand* operand) "
-        "{");
-    text_.line("void* buffers[" + std::to_string(most) + "];");
-    text_.open("for (const Call* const end = call + count; call != end; ++call) {");
-    text_.line("for (int i = 0; i < call->operands; ++i, ++operand)");
-    text_.line("  buffers[i] = (char*)m.at[operand->buffer] + operand->offset;");
-    text_.line("call->kernel(buffers, call->sizes);");
-    text_.close();
-    text_.close();
+    const CodeWriter::Scope function = text_.scope(
+        "static void run_calls(Instance& m, const Call* call, int count, const "
+        "Operand* operand)");
+    text_.line("void* buffers[$];", most);
+    {
+      const CodeWriter::Scope loop =
+          text_.scope("for (const Call* const end = call + count; call != end; ++call)");
+      text_.line("for (int i = 0; i < call->operands; ++i, ++operand)");
+      text_.line("  buffers[i] = (char*)m.at[operand->buffer] + operand->offset;");
+      text_.line("call->kernel(buffers, call->sizes);");
+    }
   }
 
   void table(std::size_t first, std::size_t count) {
@@ -122,22 +124,24 @@ class StepEmitter {
       allocate_for(i);
     }
     std::string operands;
-    text_.open("{");
-    text_.open("static const Call calls[] = {");
-    for (std::size_t i = first; i < first + count; ++i) {
-      const auto& call = std::get<KernelCall>(program_.schedule->steps[i]);
-      for (const KernelCall::Operand& operand : call.operands) {
-        operands += (operands.empty() ? "{" : ", {") + std::to_string(operand.buffer.index()) +
-                    ", " + emission_.byte_offset(operand.buffer, operand.offset) + "}";
+    const CodeWriter::Scope block = text_.scope();
+    {
+      const CodeWriter::Scope table = text_.declaration("static const Call calls[] =");
+      for (std::size_t i = first; i < first + count; ++i) {
+        const auto& call = std::get<KernelCall>(program_.schedule->steps[i]);
+        for (const KernelCall::Operand& operand : call.operands) {
+          operands += (operands.empty() ? "{" : ", {") + std::to_string(operand.buffer.index()) +
+                      ", " + emission_.byte_offset(operand.buffer, operand.offset) + "}";
+        }
+        text_.line("{$, $, $},  // $",
+                   kernel_name(i),
+                   emission_.list(program_.use(i).sizes),
+                   call.operands.size(),
+                   comment_line(program_.kernel(i).comment));
       }
-      text_.line("{" + kernel_name(i) + ", " + emission_.list(program_.use(i).sizes) + ", " +
-                 std::to_string(call.operands.size()) + "},  // " +
-                 comment_line(program_.kernel(i).comment));
     }
-    text_.close("};");
-    text_.line("static const Operand operands[] = {" + (operands.empty() ? "{}" : operands) + "};");
-    text_.line("run_calls(m, calls, " + std::to_string(count) + ", operands);");
-    text_.close();
+    text_.line("static const Operand operands[] = {$};", operands.empty() ? "{}" : operands);
+    text_.line("run_calls(m, calls, $, operands);", count);
   }
 
   void allocate_for(std::size_t index) {
@@ -150,8 +154,8 @@ class StepEmitter {
     allocate_for(index);
     const Step& step = program_.schedule->steps[index];
     if (emission_.record_kernels) {
-      text_.open("{");
-      text_.line("const Range range(" + string_literal(range_name(index)) + ");");
+      text_.open();
+      text_.line("const Range range($);", string_literal(range_name(index)));
     }
     if (const auto* kernel = std::get_if<KernelCall>(&step)) {
       call_kernel(index, *kernel);
@@ -168,7 +172,7 @@ class StepEmitter {
       text_.close();
     }
     for (const BufferId buffer : last_at_[index]) {
-      text_.line("release(" + emission_.owned(buffer) + ");");
+      text_.line("release($);", emission_.owned(buffer));
     }
   }
 
@@ -186,7 +190,7 @@ class StepEmitter {
 
   void call_kernel(std::size_t index, const KernelCall& call) {
     const KernelSource& kernel = program_.kernel(index);
-    text_.line("// " + comment_line(kernel.comment));
+    text_.line("// $", comment_line(kernel.comment));
     std::string operands;
     for (const KernelCall::Operand& operand : call.operands) {
       operands +=
@@ -202,18 +206,17 @@ class StepEmitter {
       text_.line(emission_.operations().launch(kernel_name(index), "nullptr", sizes));
       return;
     }
-    text_.open("{");
-    text_.line("void* const buffers[] = {" + operands + "};");
+    const CodeWriter::Scope block = text_.scope();
+    text_.line("void* const buffers[] = {$};", operands);
     text_.line(emission_.operations().launch(kernel_name(index), "buffers", sizes));
     if (kernel.checks_indices && !asynchronous) {
       text_.line("if (m.out_of_range) return refuse_index(m, call);");
     }
-    text_.close();
   }
 
   Emission& emission_;
   const Program& program_;
-  SourceText& text_;
+  CodeWriter& text_;
   std::span<const std::string> kernel_names_;
   std::vector<std::vector<BufferId>> first_at_;
   std::vector<std::vector<BufferId>> last_at_;

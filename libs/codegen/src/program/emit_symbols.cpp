@@ -6,6 +6,7 @@
 #include "kiln/base/error.hpp"
 #include "program/emit.hpp"
 #include "program/expression.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -96,7 +97,7 @@ class SymbolEmitter {
     for (const std::string& argument : arguments) {
       list += ", " + argument;
     }
-    text_.line("if (" + condition + ") REFUSE(" + string_literal(message) + list + ");");
+    text_.line("if ($) REFUSE($$);", condition, string_literal(message), list);
   }
 
   void fetch(std::size_t input) {
@@ -105,21 +106,21 @@ class SymbolEmitter {
       return;
     }
     const std::string number = std::to_string(input);
-    const std::string handle = "call.inputs[" + number + "]";
+    const std::string handle = code("call.inputs[$]", number);
     if (!meta.is_tensor()) {
       emission_.declare("aoti_torch_item_int64", "Handle, Int64*");
-      text_.line("Int64 integer" + number + " = 0;");
-      text_.line("TRY(aoti_torch_item_int64(" + handle + ", &integer" + number + "));");
+      text_.line("Int64 integer$ = 0;", number);
+      text_.line("TRY(aoti_torch_item_int64($, &integer$));", handle, number);
       return;
     }
     const std::string rank = std::to_string(meta.tensor().sizes.size());
-    text_.line("Int64 rank" + number + " = 0, *sizes" + number + ", *strides" + number + ";");
-    text_.line("TRY(aoti_torch_get_dim(" + handle + ", &rank" + number + "));");
+    text_.line("Int64 rank$ = 0, *sizes$, *strides$;", number, number, number);
+    text_.line("TRY(aoti_torch_get_dim($, &rank$));", handle, number);
     refuse_if("rank" + number + " != " + rank,
               input_text(input) + ": expected rank " + rank + ", but got %lld",
               {"rank" + number});
-    text_.line("TRY(aoti_torch_get_sizes(" + handle + ", &sizes" + number + "));");
-    text_.line("TRY(aoti_torch_get_strides(" + handle + ", &strides" + number + "));");
+    text_.line("TRY(aoti_torch_get_sizes($, &sizes$));", handle, number);
+    text_.line("TRY(aoti_torch_get_strides($, &strides$));", handle, number);
   }
 
   void read(const ir::SymbolSource& source) {
@@ -127,9 +128,9 @@ class SymbolEmitter {
     const std::string from = actual(input, source.dimension);
     const std::string place = place_text(input, source.dimension);
     const std::string name = kRead + source.symbol;
-    text_.line("Int64 " + name + " = " + from + ";");
+    text_.line("Int64 $ = $;", name, from);
     if (source.shift != 0) {
-      text_.line(name + " -= " + std::to_string(source.shift) + "LL;");
+      text_.line("$ -= $LL;", name, source.shift);
     }
     if (source.scale != 1) {
       const std::string scale = std::to_string(source.scale) + "LL";
@@ -137,7 +138,7 @@ class SymbolEmitter {
                 place + ": %lld, must be " + in_quotes(read_expr(input, source.dimension)) +
                     " for an integer " + in_quotes(source.symbol),
                 {from});
-      text_.line(name + " /= " + scale + ";");
+      text_.line("$ /= $;", name, scale);
     }
     check_range(source.symbol, place);
   }
@@ -161,7 +162,7 @@ class SymbolEmitter {
     const std::string name = kRead + symbol;
     const std::string low = std::to_string(range.low);
     const std::string high = std::to_string(range.high);
-    const std::string message = place + ": " + in_quotes(symbol) + " is %lld, must be ";
+    const std::string message = code("$: $ is %lld, must be ", place, in_quotes(symbol));
     if (below && above) {
       refuse_if(name + " < " + low + "LL || " + name + " > " + high + "LL",
                 message + low + " … " + high,
@@ -204,10 +205,10 @@ class SymbolEmitter {
   // Of a dimension of one element, or a tensor without any, the stride is never used.
   void check_stride(std::size_t input, std::size_t d, const ir::Expr& expr) {
     const std::string number = std::to_string(input);
-    const std::string dimension = "[" + std::to_string(d) + "]";
+    const std::string dimension = code("[$]", d);
     const std::string found = "strides" + number + dimension;
-    const std::string used = "sizes" + number + dimension + " != 1 && !is_empty(sizes" + number +
-                             ", rank" + number + ")";
+    const std::string used =
+        code("sizes$$ != 1 && !is_empty(sizes$, rank$)", number, dimension, number, number);
     compare(used + " && " + found + " != ",
             place_text(input, static_cast<std::int32_t>(d)) + ": stride %lld",
             found,
@@ -281,22 +282,22 @@ class SymbolEmitter {
     text_.line("bool same = m.prepared;");
     for (const ir::SymbolSource& source : program_.symbols) {
       const std::string member = "m.symbol_" + source.symbol;
-      text_.line("same &= " + member + " == " + kRead + source.symbol + ";");
-      text_.line(member + " = " + kRead + source.symbol + ";");
+      text_.line("same &= $ == $$;", member, kRead, source.symbol);
+      text_.line("$ = $$;", member, kRead, source.symbol);
     }
-    text_.open("if (!same) {");
+    const CodeWriter::Scope branch = text_.scope("if (!same)");
     text_.line("m.prepared = false;");
-    text_.open("if (const int error = prepare(m)) {");
-    text_.line("call.error = \"no memory for the temporaries of this size\";");
-    text_.line("return error;");
-    text_.close();
+    {
+      const CodeWriter::Scope failure = text_.scope("if (const int error = prepare(m))");
+      text_.line("call.error = \"no memory for the temporaries of this size\";");
+      text_.line("return error;");
+    }
     text_.line("m.prepared = true;");
-    text_.close();
   }
 
   Emission& emission_;
   const Program& program_;
-  SourceText& text_;
+  CodeWriter& text_;
 };
 
 }  // namespace

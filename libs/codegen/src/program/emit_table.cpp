@@ -4,6 +4,7 @@
 
 #include "program/emit.hpp"
 #include "program/model_text.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -18,18 +19,18 @@ std::string array_of(const std::vector<ir::Expr>& values) {
 }
 
 // A field that points to numbers; arrays of their own, because a table may have no empty ones.
-std::string numbers(SourceText& text,
+std::string numbers(CodeWriter& text,
                     const std::string& name,
                     const std::vector<ir::Expr>& values) {
   if (values.empty()) {
     return "nullptr";
   }
-  text.line("static const Int64 " + name + "[] = {" + array_of(values) + "};");
+  text.line("static const Int64 $[] = {$};", name, array_of(values));
   return name;
 }
 
 // The common front of a tensor's and a constant's row.
-std::string geometry(SourceText& text, const std::string& prefix, const ir::Value* value) {
+std::string geometry(CodeWriter& text, const std::string& prefix, const ir::Value* value) {
   if (value == nullptr || !value->is_tensor()) {
     // An integer crosses as a tensor of one int64; None as anything.
     return std::to_string(static_cast<int>(ir::DType::kInt64)) + ", 0, 0, nullptr, nullptr";
@@ -37,9 +38,12 @@ std::string geometry(SourceText& text, const std::string& prefix, const ir::Valu
   const ir::TensorMeta& meta = value->tensor();
   const std::string sizes = numbers(text, prefix + "_sizes", meta.sizes);
   const std::string strides = numbers(text, prefix + "_strides", meta.strides);
-  return std::to_string(static_cast<int>(meta.dtype)) + ", " +
-         std::to_string(static_cast<int>(meta.device.type)) + ", " +
-         std::to_string(meta.sizes.size()) + ", " + sizes + ", " + strides;
+  return code("$, $, $, $, $",
+              static_cast<int>(meta.dtype),
+              static_cast<int>(meta.device.type),
+              meta.sizes.size(),
+              sizes,
+              strides);
 }
 
 // Whether the graph writes to what it takes at a port.
@@ -49,7 +53,7 @@ bool is_mutated(const Program& program, const Port& port) {
   });
 }
 
-std::string emit_tensors(SourceText& text,
+std::string emit_tensors(CodeWriter& text,
                          const Program& program,
                          const std::string& name,
                          const std::vector<Port>& ports) {
@@ -64,11 +68,10 @@ std::string emit_tensors(SourceText& text,
                    geometry(text, name + std::to_string(i), value) + ", " +
                    (is_mutated(program, ports[i]) ? "1" : "0") + "},");
   }
-  text.open("static const KilnTensor " + name + "[] = {");
+  const CodeWriter::Scope table = text.declaration("static const KilnTensor $[] =", name);
   for (const std::string& row : rows) {
     text.line(row);
   }
-  text.close("};");
   return name;
 }
 
@@ -82,7 +85,7 @@ int constant_kind(ir::InputKind kind) {
   }
 }
 
-std::string emit_constants(SourceText& text,
+std::string emit_constants(CodeWriter& text,
                            const Program& program,
                            const ModelDescription& description) {
   if (program.constants.empty()) {
@@ -100,17 +103,16 @@ std::string emit_constants(SourceText& text,
                    std::to_string(place.bytes) + "u, " + std::to_string(place.offset) + "u, " +
                    std::to_string(kind) + ", " + (is_mutated(program, port) ? "1" : "0") + "},");
   }
-  text.open("static const KilnConstant constants[] = {");
+  const CodeWriter::Scope table = text.declaration("static const KilnConstant constants[] =");
   for (const std::string& row : rows) {
     text.line(row);
   }
-  text.close("};");
   return "constants";
 }
 
 }  // namespace
 
-void emit_table(SourceText& text, const Emission& emission, const ModelDescription& description) {
+void emit_table(CodeWriter& text, const Emission& emission, const ModelDescription& description) {
   const Program& program = emission.program();
   const DeviceOperations& operations = emission.operations();
   text.line();
@@ -118,23 +120,26 @@ void emit_table(SourceText& text, const Emission& emission, const ModelDescripti
   const std::string outputs = emit_tensors(text, program, "outputs", program.outputs);
   const std::string constants = emit_constants(text, program, description);
 
-  text.line().open("extern \"C\" HIDDEN const KilnModel kiln_model = {");
-  text.line(std::to_string(kModelVersion) + ",  // version");
-  text.line(std::to_string(operations.device_type) + ",  // " + operations.device_name);
-  text.line(std::to_string(program.inputs.size()) + ", " + std::to_string(program.outputs.size()) +
-            ", " + std::to_string(program.constants.size()) + ",  // inputs, outputs, constants");
+  text.line();
+  const CodeWriter::Scope declaration =
+      text.declaration("extern \"C\" HIDDEN const KilnModel kiln_model =");
+  text.line("$,  // version", kModelVersion);
+  text.line("$,  // $", operations.device_type, operations.device_name);
+  text.line("$, $, $,  // inputs, outputs, constants",
+            program.inputs.size(),
+            program.outputs.size(),
+            program.constants.size());
   text.line(description.check_inputs ? "1,  // check_inputs" : "0,  // check_inputs");
   text.line(program.mutates_constants ? "1,  // mutates_constants" : "0,  // mutates_constants");
-  text.line(inputs + ", " + outputs + ", " + constants + ",");
-  text.line(string_literal(description.in_spec) + ",");
-  text.line(string_literal(description.out_spec) + ",");
-  text.line(string_literal(description.cpu_features) + ",");
-  text.line("nullptr, " + std::to_string(description.weights_bytes) +
-            ",  // weights: behind the library");
+  text.line("$, $, $,", inputs, outputs, constants);
+  text.line("$,", string_literal(description.in_spec));
+  text.line("$,", string_literal(description.out_spec));
+  text.line("$,", string_literal(description.cpu_features));
+  text.line("nullptr, $,  // weights: behind the library", description.weights_bytes);
   const bool reports_later = operations.asynchronous && emission.flag_count() != 0;
-  text.line("create, destroy, run, " + std::string(description.folded != 0 ? "fold" : "nullptr") +
-            ", " + (reports_later ? "pending_error" : "nullptr"));
-  text.close("};");
+  text.line("create, destroy, run, $, $",
+            description.folded != 0 ? "fold" : "nullptr",
+            reports_later ? "pending_error" : "nullptr");
 }
 
 }  // namespace kiln::codegen

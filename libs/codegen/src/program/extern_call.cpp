@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "libtorch/call_path.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -20,9 +21,12 @@ void expect(Emission& emission, const ir::Node& node, BufferId id) {
   const std::string refusal =
       node.target + " returned another type, or other sizes, than the model was compiled for";
   const std::string rank = plan.needs_pointer ? std::to_string(buffer.sizes.size()) : "-1";
-  emission.text().line("TRY(expect(call, " + string_literal(refusal) + ", " + emission.owned(id) +
-                       ", " + std::to_string(static_cast<int>(buffer.dtype)) + ", " + rank + ", " +
-                       (plan.needs_pointer ? emission.list(buffer.sizes) : "nullptr") + "));");
+  emission.text().line("TRY(expect(call, $, $, $, $, $));",
+                       string_literal(refusal),
+                       emission.owned(id),
+                       static_cast<int>(buffer.dtype),
+                       rank,
+                       plan.needs_pointer ? emission.list(buffer.sizes) : "nullptr");
 }
 
 // The kernels rely on the strides that were planned; libtorch may choose others, if it was given
@@ -30,10 +34,12 @@ void expect(Emission& emission, const ir::Node& node, BufferId id) {
 void ensure_strides(Emission& emission, BufferId id) {
   const Buffer& buffer = emission.program().buffer(id);
   if (!buffer.sizes.empty()) {
-    emission.text().line("TRY(ensure_strides(" + emission.owned(id) + ", " +
-                         std::to_string(buffer.sizes.size()) + ", " + emission.list(buffer.sizes) +
-                         ", " + emission.list(buffer.strides) + ", " +
-                         std::to_string(static_cast<int>(buffer.dtype)) + "));");
+    emission.text().line("TRY(ensure_strides($, $, $, $, $));",
+                         emission.owned(id),
+                         buffer.sizes.size(),
+                         emission.list(buffer.sizes),
+                         emission.list(buffer.strides),
+                         static_cast<int>(buffer.dtype));
   }
 }
 
@@ -56,8 +62,8 @@ void emit_extern_call(Emission& emission, const ir::Node& node, std::uint32_t st
     expect(emission, node, buffer);
     ensure_strides(emission, buffer);
     if (program.plan(buffer).needs_pointer && program.plan(buffer).last > step) {
-      emission.text().line("TRY(aoti_torch_get_data_ptr(" + emission.owned(buffer) + ", &m.at[" +
-                           std::to_string(buffer.index()) + "]));");
+      emission.text().line(
+          "TRY(aoti_torch_get_data_ptr($, &m.at[$]));", emission.owned(buffer), buffer.index());
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "kiln/base/error.hpp"
 #include "libtorch/call_path.hpp"
 #include "program/extern_call.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -64,7 +65,7 @@ int archive_number(ir::MemoryFormat format) {
 }
 
 std::string field(const char* key, const std::string& value) {
-  return std::string("{\"") + key + "\": " + value + "}";
+  return code("{\"$\": $}", key, value);
 }
 
 template <class Items, class Text>
@@ -73,7 +74,7 @@ std::string json_list(const Items& items, Text&& text) {
   for (const auto& item : items) {
     result += (result.empty() ? "" : ", ") + text(item);
   }
-  return "[" + result + "]";
+  return code("[$]", result);
 }
 
 // The static half of a call goes to the JSON, the rest (tensors and integers) to the call itself.
@@ -82,37 +83,45 @@ class ProxyCall {
   ProxyCall(Emission& emission, const ir::Node& node) : emission_(emission), node_(node) {}
 
   void emit(const Signature& signature) {
-    SourceText& text = emission_.text();
+    CodeWriter& text = emission_.text();
     if (std::ranges::any_of(node_.arguments, is_enumerated)) {
       require_numbering();
     }
     emission_.declare("aoti_torch_new_uninitialized_tensor", "Handle*");
     emission_.declare("aoti_torch_proxy_executor_call_function",
                       "void*, int, int, Int64*, int, Handle*");
-    text.open("{");
+    const std::size_t number = emission_.proxy_nodes.size();
+    const CodeWriter::Scope block = text.scope();
     std::string inputs;
     for (std::size_t i = 0; i < node_.arguments.size(); ++i) {
-      inputs += (i ? ", " : "") + std::string("{\"name\": ") + json_string(signature.names[i]) +
-                ", \"arg\": " + argument(signature.arguments[i], node_.arguments[i]) +
-                ", \"kind\": 1}";
+      inputs += code("${\"name\": $, \"arg\": $, \"kind\": 1}",
+                     i != 0 ? ", " : "",
+                     json_string(signature.names[i]),
+                     argument(signature.arguments[i], node_.arguments[i]));
     }
     const std::string outputs = results(signature);
-    const std::string number = std::to_string(emission_.proxy_nodes.size());
-    text.line("Int64 ints[] = {" + (ints_.empty() ? "0" : ints_) + "};");
-    text.line("Handle tensors[] = {" + tensors_ + "};");
-    text.open("if (!call.proxy_executor) {");
+    text.line("Int64 ints[] = {$};", ints_.empty() ? "0" : ints_);
+    text.line("Handle tensors[] = {$};", tensors_);
+    {
+      const CodeWriter::Scope branch = text.scope("if (!call.proxy_executor)");
+      text.line(
+          "call.error = \"the model calls operators that need a proxy executor, and there is "
+          "none\";");
+      text.line("return 1;");
+    }
     text.line(
-        "call.error = \"the model calls operators that need a proxy executor, and there is "
-        "none\";");
-    text.line("return 1;");
-    text.close();
-    text.line("TRY(aoti_torch_proxy_executor_call_function(call.proxy_executor, " + number + ", " +
-              std::to_string(int_count_) + ", ints, " + std::to_string(tensor_count_) +
-              ", tensors));");
-    text.close();
+        "TRY(aoti_torch_proxy_executor_call_function(call.proxy_executor, $, $, ints, "
+        "$, tensors));",
+        number,
+        int_count_,
+        tensor_count_);
     emission_.proxy_nodes.push_back(
-        "{\"name\": \"call" + number + "\", \"node\": {\"target\": " + json_string(target()) +
-        ", \"inputs\": [" + inputs + "], \"outputs\": [" + outputs + "], \"metadata\": {}}}");
+        code("{\"name\": \"call$\", \"node\": {\"target\": $, \"inputs\": [$], \"outputs\": [$], "
+             "\"metadata\": {}}}",
+             number,
+             json_string(target()),
+             inputs,
+             outputs));
   }
 
  private:
@@ -129,21 +138,20 @@ class ProxyCall {
   // The JSON is written for one numbering, and the host may have the other.
   void require_numbering() {
     emission_.declare("aoti_torch_abi_version", "void", "U64");
-    const std::string first = std::to_string(kFirstWithArchiveNumbers.major) + "ULL << 8 | " +
-                              std::to_string(kFirstWithArchiveNumbers.minor);
-    SourceText& text = emission_.text();
-    text.open("if (aoti_torch_abi_version() >> 48 " +
-              std::string(has_archive_numbers() ? "< (" : ">= (") + first + ")) {");
-    text.line("call.error = " +
+    CodeWriter& text = emission_.text();
+    const CodeWriter::Scope branch =
+        text.scope("if (aoti_torch_abi_version() >> 48 $ ($ULL << 8 | $))",
+                   has_archive_numbers() ? "<" : ">=",
+                   kFirstWithArchiveNumbers.major,
+                   kFirstWithArchiveNumbers.minor);
+    text.line("call.error = $;",
               string_literal(node_.target +
                              " takes a type, a layout or a memory format through the proxy "
                              "executor, and this libtorch counts those otherwise than libtorch " +
                              std::to_string(emission_.libtorch.major) + "." +
                              std::to_string(emission_.libtorch.minor) +
-                             ", which the model was compiled for") +
-              ";");
+                             ", which the model was compiled for"));
     text.line("return 1;");
-    text.close();
   }
 
   // As the executor counts them.
@@ -265,7 +273,7 @@ class ProxyCall {
     const bool wanted = value.valid() && emission_.program().location(value).has_value();
     const std::string handle =
         wanted ? emission_.owned(emission_.program().location(value)->buffer) : emission_.scratch();
-    emission_.text().line("TRY(aoti_torch_new_uninitialized_tensor(&" + handle + "));");
+    emission_.text().line("TRY(aoti_torch_new_uninitialized_tensor(&$));", handle);
     pass_tensor(handle);
     return field("name", "\"r" + std::to_string(result) + "\"");
   }

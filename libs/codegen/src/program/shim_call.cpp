@@ -9,6 +9,7 @@
 #include "libtorch/call_path.hpp"
 #include "libtorch/shim_table.hpp"
 #include "program/extern_call.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -23,7 +24,7 @@ class ShimCall {
 
   void emit(const ShimFunction& shim) {
     const Signature signature = parse_signature(shim.signature);
-    emission_.text().open("{");
+    const CodeWriter::Scope block = emission_.text().scope();
     if (shim.out) {
       pass("Handle", emission_.tensor(node_.results.at(0)));
     }
@@ -41,8 +42,7 @@ class ShimCall {
       }
     }
     const std::string name = emission_.declare_for_device(std::string(shim.name), parameters_);
-    emission_.text().line("TRY(" + name + "(" + values_ + "));");
-    emission_.text().close();
+    emission_.text().line("TRY($($));", name, values_);
   }
 
  private:
@@ -54,7 +54,7 @@ class ShimCall {
   // A local variable, for what the shim takes by address.
   std::string local(const std::string& type, const std::string& suffix, const std::string& value) {
     const std::string name = "a" + std::to_string(locals_++);
-    emission_.text().line(type + " " + name + suffix + " = " + value + ";");
+    emission_.text().line("$ $$ = $;", type, name, suffix, value);
     return name;
   }
 

@@ -27,41 +27,6 @@ std::string floating_literal(double value, int digits, const std::string& suffix
 
 }  // namespace
 
-SourceText& SourceText::line(std::string_view text) {
-  if (!text.empty()) {
-    text_.append(static_cast<std::size_t>(level_) * 2, ' ');
-    text_ += text;
-  }
-  text_ += '\n';
-  return *this;
-}
-
-SourceText& SourceText::open(std::string_view text) {
-  line(text);
-  ++level_;
-  return *this;
-}
-
-SourceText& SourceText::block(std::string_view head) {
-  return open(head.empty() ? "{" : std::string(head) + " {");
-}
-
-SourceText& SourceText::directive(std::string_view text) {
-  text_ += text;
-  text_ += '\n';
-  return *this;
-}
-
-SourceText& SourceText::close(std::string_view text) {
-  --level_;
-  return line(text);
-}
-
-SourceText& SourceText::verbatim(std::string_view text) {
-  text_ += text;
-  return *this;
-}
-
 std::string replace_all(std::string text, std::string_view from, std::string_view to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);

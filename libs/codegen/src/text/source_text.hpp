@@ -1,4 +1,4 @@
-// Writing C++ source line by line.
+// Pieces of C++ source: literals, comments.
 
 #pragma once
 
@@ -7,29 +7,6 @@
 #include <string_view>
 
 namespace kiln::codegen {
-
-/// Source text that grows at its end, indented by two blanks a level.
-class SourceText {
- public:
-  /// Adds a line; an empty one stays empty.
-  SourceText& line(std::string_view text = {});
-  /// Adds a line and goes a level deeper.
-  SourceText& open(std::string_view text);
-  /// Opens a block in braces, behind `head` if there is one.
-  SourceText& block(std::string_view head = {});
-  /// Adds a line at the margin, where preprocessor lines stand.
-  SourceText& directive(std::string_view text);
-  /// Goes a level up and adds a line.
-  SourceText& close(std::string_view text = "}");
-  /// Adds text as it is, lines and all.
-  SourceText& verbatim(std::string_view text);
-
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-  int level_ = 0;
-};
 
 /// `text` with every `from` in it replaced by `to`.
 [[nodiscard]] std::string replace_all(std::string text, std::string_view from, std::string_view to);

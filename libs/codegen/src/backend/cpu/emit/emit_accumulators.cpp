@@ -74,13 +74,12 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {
   const LoopNest::Reduce& reduce = kernel_.reduces[number];
-  const std::string neutral = "splat(" + literal(neutral_of(reduce.reduction, reduce.dtype)) + ")";
-  std::string line;
+  const std::string neutral = code("splat($)", literal(neutral_of(reduce.reduction, reduce.dtype)));
+  std::string declarators;
   for (int copy = 0; copy < copies; ++copy) {
-    line += (copy == 0 ? std::string(vector_type(reduce.dtype)) + " " : ", ") +
-            accumulator(number, copy) + " = " + neutral;
+    declarators += code("$$ = $", copy == 0 ? "" : ", ", accumulator(number, copy), neutral);
   }
-  body_.line(line + ";");
+  body_.line("$ $;", vector_type(reduce.dtype), declarators);
 }
 
 std::string KernelEmitter::combine(Reduction reduction,
@@ -91,14 +90,14 @@ std::string KernelEmitter::combine(Reduction reduction,
     case Reduction::kProduct: return a + " * " + b;
     case Reduction::kAny: return a + " | " + b;
     case Reduction::kAll: return a + " & " + b;
-    case Reduction::kMaximum: return "maximum(" + a + ", " + b + ")";
-    case Reduction::kMinimum: return "minimum(" + a + ", " + b + ")";
+    case Reduction::kMaximum: return code("maximum($, $)", a, b);
+    case Reduction::kMinimum: return code("minimum($, $)", a, b);
   }
   return {};
 }
 
 std::string KernelEmitter::reduce_lanes(const LoopNest::Reduce& reduce, const std::string& vector) {
-  const auto use = [&](const char* name) { return std::string(name) + "(" + vector + ")"; };
+  const auto use = [&](const char* name) { return code("$($)", name, vector); };
   switch (reduce.reduction) {
     case Reduction::kSum: return use("reduce_add");
     case Reduction::kProduct: return use("reduce_multiply");

@@ -15,10 +15,12 @@ void KernelEmitter::open_chunk_accumulators() {
     } else if (reduce.result == IterationDomain::kColumn) {
       const std::string number = std::to_string(i);
       const std::string row = context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]);
-      body_.line(std::string(memory_type(reduce.dtype)) + "* const sum" + number + " = partial" +
-                 number + " + chunk * " + row + ";");
-      body_.line("for (Index j = 0; j < " + row + "; ++j) store_one(sum" + number + " + j, " +
-                 literal(neutral_of(reduce.reduction, reduce.dtype)) + ");");
+      body_.line(
+          "$* const sum$ = partial$ + chunk * $;", memory_type(reduce.dtype), number, number, row);
+      body_.line("for (Index j = 0; j < $; ++j) store_one(sum$ + j, $);",
+                 row,
+                 number,
+                 literal(neutral_of(reduce.reduction, reduce.dtype)));
     }
   }
 }
@@ -27,14 +29,14 @@ void KernelEmitter::close_chunk_accumulators() {
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = kernel_.reduces[i];
     if (reduce.result == IterationDomain::kSingle) {
-      body_.line("store_one(partial" + std::to_string(i) + " + chunk, " +
-                 reduce_lanes(reduce, all_accumulators(i, 4)) + ");");
+      body_.line(
+          "store_one(partial$ + chunk, $);", i, reduce_lanes(reduce, all_accumulators(i, 4)));
     }
   }
 }
 
 void KernelEmitter::emit_epilogue() {
-  body_.block("");
+  const CodeWriter::Scope block = body_.scope();
   Block outermost(context_, nullptr, LoopDepth::kInvariant);
   const std::string chunks = std::to_string(kernel_.reduction_splits);
   bool columns = false;
@@ -46,10 +48,11 @@ void KernelEmitter::emit_epilogue() {
     }
     const std::string partial = "partial" + std::to_string(i);
     const std::string name = "r" + std::to_string(i);
-    body_.line(std::string(scalar_type(reduce.dtype)) + " " + name + " = load_one(" + partial +
-               ");");
-    body_.line("for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-               combine(reduce.reduction, name, "load_one(" + partial + " + chunk)") + ";");
+    body_.line("$ $ = load_one($);", scalar_type(reduce.dtype), name, partial);
+    body_.line("for (Index chunk = 1; chunk < $; ++chunk) $ = $;",
+               chunks,
+               name,
+               combine(reduce.reduction, name, "load_one(" + partial + " + chunk)"));
     if (const ScalarId id = reduced(i); id.valid()) {
       outermost.set(id, name);
     }
@@ -57,14 +60,15 @@ void KernelEmitter::emit_epilogue() {
   for (const LoopNest::Store& store : kernel_.stores) {
     if (store.domain == IterationDomain::kSingle) {
       const std::string value = outermost.value(store.value);
-      body_.line("store_one(" + context_.operand(store.operand) + " + (" +
-                 outermost.index(store.address) + "), " + value + ");");
+      body_.line("store_one($ + ($), $);",
+                 context_.operand(store.operand),
+                 outermost.index(store.address),
+                 value);
     }
   }
   if (columns) {
     emit_column_epilogue(outermost, chunks);
   }
-  body_.close();
 }
 
 void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& chunks) {
@@ -76,7 +80,7 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
   if (nested) {
-    body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+    body_.open("for (Index m = 0; m < $; ++m)", extent(kMiddle));
   }
   Block middle(context_, &outermost, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
@@ -95,12 +99,12 @@ void KernelEmitter::emit_column_epilogue(Block& outermost, const std::string& ch
       }
       const std::string name = "r" + std::to_string(i);
       const std::string place = "partial" + std::to_string(i) + " + " + row_position(block.inner());
-      body_.line(std::string(vector_type(reduce.dtype)) + " " + name + " = load(" + place + count +
-                 ");");
+      body_.line("$ $ = load($$);", vector_type(reduce.dtype), name, place, count);
       body_.line(
-          "for (Index chunk = 1; chunk < " + chunks + "; ++chunk) " + name + " = " +
-          combine(reduce.reduction, name, "load(" + place + " + chunk * " + row + count + ")") +
-          ";");
+          "for (Index chunk = 1; chunk < $; ++chunk) $ = $;",
+          chunks,
+          name,
+          combine(reduce.reduction, name, "load(" + place + " + chunk * " + row + count + ")"));
       if (const ScalarId id = reduced(i); id.valid()) {
         block.set(id, name);
       }

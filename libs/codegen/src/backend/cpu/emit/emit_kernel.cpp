@@ -73,27 +73,29 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
 }
 
 KernelSource KernelEmitter::run() {
-  body_.block("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
-  body_.line("(void)sizes;");
-  name_operands();
-  if (kernel_.scan) {
-    emit_scan();
-  } else if (kernel_.stores.empty() && kernel_.reduces.empty()) {
-    // Nothing but updates.
-  } else if (!kernel_.transposed_loads.empty()) {
-    emit_transpose_tiles();
-  } else if (is_blocked()) {
-    emit_blocks();
-  } else {
-    emit_rows();
+  {
+    const CodeWriter::Scope function =
+        body_.scope("extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes)");
+    body_.line("(void)sizes;");
+    name_operands();
+    if (kernel_.scan) {
+      emit_scan();
+    } else if (kernel_.stores.empty() && kernel_.reduces.empty()) {
+      // Nothing but updates.
+    } else if (!kernel_.transposed_loads.empty()) {
+      emit_transpose_tiles();
+    } else if (is_blocked()) {
+      emit_blocks();
+    } else {
+      emit_rows();
+    }
+    if (kernel_.has_epilogue()) {
+      emit_epilogue();
+    }
+    if (kernel_.update) {
+      emit_updates();
+    }
   }
-  if (kernel_.has_epilogue()) {
-    emit_epilogue();
-  }
-  if (kernel_.update) {
-    emit_updates();
-  }
-  body_.close();
   result_.checks_indices = context_.checks_indices;
   for (const std::string& op : kernel_.ops) {
     result_.source += (result_.source.empty() ? "// " : ", ") + op;
@@ -124,8 +126,7 @@ void KernelEmitter::name_operands() {
     const DType dtype = operand_dtype(i);
     const std::string type =
         (kernel_.operands[i].written ? "" : "const ") + std::string(memory_type(dtype));
-    body_.line(type + "* const " + context_.operand(i) + " = (" + type + "*)buffers[" +
-               std::to_string(i) + "];");
+    body_.line("$* const $ = ($*)buffers[$];", type, context_.operand(i), type, i);
   }
   std::size_t next = kernel_.operands.size();
   for (std::size_t i = 0; i < kernel_.reduces.size(); ++i) {
@@ -134,8 +135,7 @@ void KernelEmitter::name_operands() {
       continue;
     }
     const std::string type(memory_type(reduce.dtype));
-    body_.line(type + "* const partial" + std::to_string(i) + " = (" + type + "*)buffers[" +
-               std::to_string(next++) + "];");
+    body_.line("$* const partial$ = ($*)buffers[$];", type, i, type, next++);
   }
   context_.failure = "buffers[" + std::to_string(next) + "]";
 }
@@ -159,10 +159,9 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents,
   const std::string size = std::to_string(block);
   const std::string length = context_.text(extents[kInner]);
   open_tasks("task", context_.text(blocks * extents[kOuter]), threads);
-  body_.line("const Index o = task / " + count + ";");
-  body_.line("const Index begin = task % " + count + " * " + size + ";");
-  body_.line("const Index end = begin + " + size + " < " + length + " ? begin + " + size + " : " +
-             length + ";");
+  body_.line("const Index o = task / $;", count);
+  body_.line("const Index begin = task % $ * $;", count, size);
+  body_.line("const Index end = begin + $ < $ ? begin + $ : $;", size, length, size, length);
   body_.line("(void)o;");
 }
 
@@ -186,7 +185,7 @@ void KernelEmitter::emit_rows() {
   }
   const bool single = kernel_.extents[kOuter] == Expr(1);
   if (single) {
-    body_.block();
+    body_.open();
     body_.line("const Index o = 0;");
     body_.line("(void)o;");
   } else {
@@ -199,13 +198,13 @@ void KernelEmitter::emit_rows() {
 
 void KernelEmitter::emit_chunk(const std::string& begin, const std::string& end) {
   if (unrolls_rows()) {
-    body_.line("Index o = " + begin + ";");
+    body_.line("Index o = $;", begin);
     if (emit_unrolled_rows(end)) {
       return;
     }
-    body_.block("for (; o < " + end + "; ++o)");
+    body_.open("for (; o < $; ++o)", end);
   } else {
-    body_.block("for (Index o = " + begin + "; o < " + end + "; ++o)");
+    body_.open("for (Index o = $; o < $; ++o)", begin, end);
   }
   Block chunk(context_, nullptr, LoopDepth::kInvariant);
   emit_row(chunk);

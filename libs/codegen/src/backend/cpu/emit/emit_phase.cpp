@@ -15,9 +15,10 @@ void KernelEmitter::emit_row(Block& outer) {
   for (std::size_t i = 0; i < temporaries_.size(); ++i) {
     if (temporaries_[i].store < 0) {
       const DType dtype = context_.scalar(temporaries_[i].value).dtype;
-      body_.line(std::string(memory_type(dtype)) + " row" + std::to_string(i) + "[" +
-                 context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]) +
-                 "] __attribute__((aligned(64)));");
+      body_.line("$ row$[$] __attribute__((aligned(64)));",
+                 memory_type(dtype),
+                 i,
+                 context_.text(kernel_.extents[kMiddle] * kernel_.extents[kInner]));
     }
   }
   const int phases = phase_count();
@@ -109,7 +110,7 @@ void KernelEmitter::emit_phase(int phase, Block& row, const InnerRange& range) {
   }
   const bool nested = !(kernel_.extents[kMiddle] == Expr(1));
   if (nested) {
-    body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+    body_.open("for (Index m = 0; m < $; ++m)", extent(kMiddle));
   }
   Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen_in_middle;
@@ -129,7 +130,7 @@ void KernelEmitter::emit_phase(int phase, Block& row, const InnerRange& range) {
 
 void KernelEmitter::emit_segments(Block& row) {
   for (const Segment& segment : kernel_.segments) {
-    body_.block("");
+    const CodeWriter::Scope scope = body_.scope();
     Block outer(context_, &row, LoopDepth::kOuter);
     std::set<ScalarId> seen;
     for (const ScalarId value : segment.values) {
@@ -149,7 +150,6 @@ void KernelEmitter::emit_segments(Block& row) {
         outer,
         {std::to_string(segment.begin), std::to_string(segment.end), segment.end - segment.begin},
         {.store = store, .compute = compute, .copies = interleave_factor(segment.values, 0)});
-    body_.close();
   }
 }
 
@@ -168,14 +168,14 @@ void KernelEmitter::emit_inner_loops(Block& parent,
       // Short loops over an array, one after the other without jumps, would take GCC half a second.
       body_.directive("#pragma GCC unroll 1");
     }
-    body_.block("for (; j + " + text + " <= " + range.end + "; j += " + text + ")");
+    body_.open("for (; j + $ <= $; j += $)", text, range.end, text);
   };
   const auto emit_one = [&](Block block) {
     elements.compute(block, 0);
     elements.store(block);
   };
-  body_.block("");
-  body_.line("Index j = " + begin + ";");
+  const CodeWriter::Scope scope = body_.scope();
+  body_.line("Index j = $;", begin);
   if (needed(step)) {
     open(step);
     // Stores come last: the compiler does not know that what they write is not loaded next, and
@@ -197,12 +197,10 @@ void KernelEmitter::emit_inner_loops(Block& parent,
     body_.close();
   }
   if (!length || *length % lanes_ != 0) {
-    body_.block("if (j < " + end + ")");
-    body_.line("const int n = (int)(" + end + " - j);");
+    const CodeWriter::Scope branch = body_.scope("if (j < $)", end);
+    body_.line("const int n = (int)($ - j);", end);
     emit_one(Block(context_, &parent, LoopDepth::kInner, "j", "n"));
-    body_.close();
   }
-  body_.close();
 }
 
 void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
@@ -234,8 +232,11 @@ void KernelEmitter::store_elements(int phase, Block& block) {
     const RowBuffer& temporary = temporaries_[i];
     if (temporary.phase == phase && temporary.store < 0) {
       const std::string value = block.vector(temporary.value);
-      body_.line("store(row" + std::to_string(i) + " + " + row_position(block.inner()) + ", " +
-                 value + (block.count().empty() ? ");" : ", " + block.count() + ");"));
+      body_.line("store(row$ + $, $$);",
+                 i,
+                 row_position(block.inner()),
+                 value,
+                 block.count().empty() ? "" : ", " + block.count());
     }
   }
   for (const LoopNest::Store& store : kernel_.stores) {
@@ -262,7 +263,7 @@ void KernelEmitter::read_temporary(std::size_t number, Block& block) {
     text = "load(row" + std::to_string(number) + " + " + row_position(block.inner()) +
            (block.count().empty() ? ")" : ", " + block.count() + ")");
   }
-  body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = " + text + ";");
+  body_.line("const $ $ = $;", vector_type(dtype), name, text);
   block.set(temporary.value, name);
 }
 
@@ -272,14 +273,16 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
   if (reduce.result == IterationDomain::kColumn) {
     const std::string place = "sum" + std::to_string(number) + " + " + row_position(block.inner());
     const std::string count = block.count().empty() ? "" : ", " + block.count();
-    body_.line("store(" + place + ", " +
-               combine(reduce.reduction, "load(" + place + count + ")", value) + count + ");");
+    body_.line("store($, $$);",
+               place,
+               combine(reduce.reduction, "load(" + place + count + ")", value),
+               count);
     return;
   }
   if (!block.count().empty()) {
     // Lanes beyond the end must not change the result.
     const Scalar neutral = neutral_of(reduce.reduction, reduce.dtype);
-    std::string lanes = "tail_mask(" + block.count() + ")";
+    std::string lanes = code("tail_mask($)", block.count());
     const int bytes = reduce.dtype == DType::kBool ? 4 : ir::size_of(reduce.dtype);
     if (bytes != 4) {
       const DType wide = bytes == 8 ? DType::kInt64 : bytes == 2 ? DType::kInt16 : DType::kInt8;
@@ -288,7 +291,7 @@ void KernelEmitter::accumulate(std::size_t number, Block& block, int copy) {
     value = "(" + lanes + " ? " + value + " : splat(" + literal(neutral) + "))";
   }
   const std::string name = accumulator(number, copy);
-  body_.line(name + " = " + combine(reduce.reduction, name, value) + ";");
+  body_.line("$ = $;", name, combine(reduce.reduction, name, value));
 }
 
 void KernelEmitter::finish_row_reductions(int phase, Block& row) {
@@ -299,8 +302,10 @@ void KernelEmitter::finish_row_reductions(int phase, Block& row) {
       continue;
     }
     const std::string name = "r" + std::to_string(i);
-    body_.line("const " + std::string(scalar_type(reduce.dtype)) + " " + name + " = " +
-               reduce_lanes(reduce, all_accumulators(i, vectors)) + ";");
+    body_.line("const $ $ = $;",
+               scalar_type(reduce.dtype),
+               name,
+               reduce_lanes(reduce, all_accumulators(i, vectors)));
     if (const ScalarId id = reduced(i); id.valid()) {
       row.set(id, name);
     }
@@ -313,8 +318,8 @@ void KernelEmitter::emit_row_stores(int phase, Block& row) {
       continue;
     }
     const std::string value = row.value(store.value);
-    body_.line("store_one(" + context_.operand(store.operand) + " + (" + row.index(store.address) +
-               "), " + value + ");");
+    body_.line(
+        "store_one($ + ($), $);", context_.operand(store.operand), row.index(store.address), value);
   }
 }
 

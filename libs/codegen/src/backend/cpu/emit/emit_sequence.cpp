@@ -25,12 +25,11 @@ void KernelEmitter::emit_scan() {
   const bool single = kernel_.extents[kInner] == Expr(1);
   if (single) {
     open_tasks("o", extent(kOuter), parallel_threshold());
-    body_.line(type + " total = " + neutral + ";");
+    body_.line("$ total = $;", type, neutral);
   } else {
     open_blocks(kernel_.extents, tuning_.block_columns, parallel_threshold());
-    body_.line(type + " total[" + std::to_string(tuning_.block_columns) +
-               "] __attribute__((aligned(64)));");
-    body_.line("for (" + type + "& each : total) each = " + neutral + ";");
+    body_.line("$ total[$] __attribute__((aligned(64)));", type, tuning_.block_columns);
+    body_.line("for ($& each : total) each = $;", type, neutral);
   }
   Block row(context_, nullptr, LoopDepth::kOuter);
   std::set<ScalarId> seen;
@@ -45,27 +44,27 @@ void KernelEmitter::emit_running_totals(Block& row) {
   const LoopNest::Store& store = kernel_.stores[0];
   const std::string base = context_.operand(store.operand);
   const DType result = compute_type(operand_dtype(store.operand));
-  body_.block("for (Index m = 0; m < " + extent(kMiddle) + "; ++m)");
+  const CodeWriter::Scope loop = body_.scope("for (Index m = 0; m < $; ++m)", extent(kMiddle));
   Block middle(context_, &row, LoopDepth::kMiddle);
   std::set<ScalarId> seen;
   hoist(body, 0, LoopDepth::kMiddle, middle, seen);
   if (kernel_.extents[kInner] == Expr(1)) {
-    body_.line("total = " + combine(reduction, "total", middle.value(body)) + ";");
-    body_.line("store_one(" + base + " + (" + middle.index(store.address) + "), (" +
-               std::string(scalar_type(result)) + ")total);");
+    body_.line("total = $;", combine(reduction, "total", middle.value(body)));
+    body_.line(
+        "store_one($ + ($), ($)total);", base, middle.index(store.address), scalar_type(result));
   } else {
     const auto store_totals = [&](Block& block) {
-      const std::string place = "total + (" + block.inner() + " - begin)";
+      const std::string place = code("total + ($ - begin)", block.inner());
       const std::string count = block.count().empty() ? "" : ", " + block.count();
       const std::string value = block.vector(body);
-      body_.line("const " + std::string(vector_type(dtype)) +
-                 " sum = " + combine(reduction, "load(" + place + count + ")", value) + ";");
-      body_.line("store(" + place + ", sum" + count + ");");
+      body_.line("const $ sum = $;",
+                 vector_type(dtype),
+                 combine(reduction, "load(" + place + count + ")", value));
+      body_.line("store($, sum$);", place, count);
       block.store_vector(base, store.address, converted("sum", dtype, result));
     };
     emit_inner_loops(middle, block_range(), {.store = store_totals});
   }
-  body_.close();
 }
 
 void KernelEmitter::emit_updates() {
@@ -93,16 +92,18 @@ void KernelEmitter::emit_updates() {
   };
   Block row(context_, nullptr, LoopDepth::kOuter);
   hoist_all(LoopDepth::kOuter, row);
-  body_.block("for (Index m = 0; m < " + context_.text(update.extents[kMiddle]) + "; ++m)");
-  Block middle(context_, &row, LoopDepth::kMiddle);
-  hoist_all(LoopDepth::kMiddle, middle);
-  if (single) {
-    emit_update(middle);
-  } else {
-    const auto update_all = [&](Block& block) { emit_update(block); };
-    emit_inner_loops(middle, block_range(), {.store = update_all});
+  {
+    const CodeWriter::Scope loop =
+        body_.scope("for (Index m = 0; m < $; ++m)", context_.text(update.extents[kMiddle]));
+    Block middle(context_, &row, LoopDepth::kMiddle);
+    hoist_all(LoopDepth::kMiddle, middle);
+    if (single) {
+      emit_update(middle);
+    } else {
+      const auto update_all = [&](Block& block) { emit_update(block); };
+      emit_inner_loops(middle, block_range(), {.store = update_all});
+    }
   }
-  body_.close();
   close_tasks();
 }
 
@@ -112,11 +113,11 @@ void KernelEmitter::emit_update(Block& block) {
   const std::string base = context_.operand(update.operand);
   if (update.extents[kInner] == Expr(1)) {
     const std::string value = block.value(update.value);
-    const std::string place = base + " + (" + block.index(update.address) + ")";
+    const std::string place = code("$ + ($)", base, block.index(update.address));
     body_.line(
-        "store_one(" + place + ", " +
-        (update.reduction ? combine(*update.reduction, "load_one(" + place + ")", value) : value) +
-        ");");
+        "store_one($, $);",
+        place,
+        update.reduction ? combine(*update.reduction, "load_one(" + place + ")", value) : value);
     return;
   }
   std::string value = block.vector(update.value);

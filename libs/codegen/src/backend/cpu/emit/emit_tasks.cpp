@@ -40,9 +40,12 @@ void KernelEmitter::open_tasks(const std::string& variable,
   shares_ = threads && !threads->work.is_constant();
   if (shares_) {
     uses_parallel_for_ = true;
-    body_.open("parallel_for(" + context_.text(threads->work) + " > " +
-               std::to_string(threads->enough) + ", " + count +
-               ", [buffers, sizes](Index first_task, Index last_task) __attribute__((noinline)) {");
+    body_.open(
+        "parallel_for($ > $, $, [buffers, sizes](Index first_task, Index last_task) "
+        "__attribute__((noinline))",
+        context_.text(threads->work),
+        threads->enough,
+        count);
     body_.line("(void)sizes;");
     name_operands();
     first = "first_task", last = "last_task";
@@ -50,8 +53,7 @@ void KernelEmitter::open_tasks(const std::string& variable,
     body_.directive("#pragma omp parallel for");
   }
   result_.uses_openmp = result_.uses_openmp || threads;
-  body_.block("for (Index " + variable + " = " + first + "; " + variable + " < " + last + "; ++" +
-              variable + ")");
+  body_.open("for (Index $ = $; $ < $; ++$)", variable, first, variable, last, variable);
 }
 
 void KernelEmitter::close_tasks() {

@@ -9,7 +9,7 @@ using ir::DType;
 using ir::Expr;
 
 static std::string least(const std::string& a, const std::string& b) {
-  return a + " < " + b + " ? " + a + " : " + b;
+  return code("$ < $ ? $ : $", a, b, a, b);
 }
 
 // Elements along a tile's side: few enough that all tiles stay in L1 along with the output, and
@@ -30,36 +30,39 @@ void KernelEmitter::emit_transpose_tiles() {
   const std::string side = std::to_string(length);
   const Expr tile_rows = ceil_div(kernel_.extents[kMiddle], length);
   open_tasks("task", context_.text(kernel_.extents[kOuter] * tile_rows), parallel_threshold());
-  body_.line("const Index o = task / " + context_.text(tile_rows) + ";");
-  body_.line("const Index top = task % " + context_.text(tile_rows) + " * " + side + ";");
-  body_.line("const Index bottom = " + least("top + " + side, extent(kMiddle)) + ";");
+  body_.line("const Index o = task / $;", context_.text(tile_rows));
+  body_.line("const Index top = task % $ * $;", context_.text(tile_rows), side);
+  body_.line("const Index bottom = $;", least("top + " + side, extent(kMiddle)));
   body_.line("(void)o;");
   Block outer(context_, nullptr, LoopDepth::kOuter);
   std::set<ScalarId> seen;
   for (const ScalarId value : roots(0)) {
     hoist(value, 0, LoopDepth::kOuter, outer, seen);
   }
-  body_.block("for (Index begin = 0; begin < " + extent(kInner) + "; begin += " + side + ")");
-  body_.line("const Index end = " + least("begin + " + side, extent(kInner)) + ";");
-  for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
-    transpose_load(i, outer);
+  {
+    const CodeWriter::Scope loop =
+        body_.scope("for (Index begin = 0; begin < $; begin += $)", extent(kInner), side);
+    body_.line("const Index end = $;", least("begin + " + side, extent(kInner)));
+    for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
+      transpose_load(i, outer);
+    }
+    {
+      const CodeWriter::Scope inner_loop = body_.scope("for (Index m = top; m < bottom; ++m)");
+      Block middle(context_, &outer, LoopDepth::kMiddle);
+      std::set<ScalarId> seen_in_middle;
+      for (const ScalarId value : roots(0)) {
+        hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
+      }
+      emit_inner_loops(middle,
+                       block_range(mod(kernel_.extents[kInner], length).constant()),
+                       {.store = [&](Block& block) {
+                         for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
+                           read_transposed(i, block);
+                         }
+                         store_elements(0, block);
+                       }});
+    }
   }
-  body_.block("for (Index m = top; m < bottom; ++m)");
-  Block middle(context_, &outer, LoopDepth::kMiddle);
-  std::set<ScalarId> seen_in_middle;
-  for (const ScalarId value : roots(0)) {
-    hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
-  }
-  emit_inner_loops(middle,
-                   block_range(mod(kernel_.extents[kInner], length).constant()),
-                   {.store = [&](Block& block) {
-                     for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
-                       read_transposed(i, block);
-                     }
-                     store_elements(0, block);
-                   }});
-  body_.close();
-  body_.close();
   close_tasks();
 }
 
@@ -69,25 +72,29 @@ void KernelEmitter::transpose_load(std::size_t number, Block& outer) {
   const DType dtype = operand_dtype(operand);
   const std::string tile = "tile" + std::to_string(number);
   const std::string side = std::to_string(tile_side());
-  body_.line(std::string(memory_type(dtype)) + " " + tile + "[" + side + " * " + side +
-             "] __attribute__((aligned(64)));");
-  body_.block("");
+  body_.line("$ $[$ * $] __attribute__((aligned(64)));", memory_type(dtype), tile, side, side);
+  const CodeWriter::Scope block = body_.scope();
   body_.line("const Index m = top, j = begin;");
   Block corner(context_, &outer, LoopDepth::kMiddle);
-  body_.line("transpose(" + tile + ", " + side + ", " + context_.operand(operand) + " + (" +
-             corner.index(load.indices[0]) + "), " +
-             context_.text(*load.indices[0].factor_of(kInner)) + ", bottom - top, end - begin);");
-  body_.close();
+  body_.line("transpose($, $, $ + ($), $, bottom - top, end - begin);",
+             tile,
+             side,
+             context_.operand(operand),
+             corner.index(load.indices[0]),
+             context_.text(*load.indices[0].factor_of(kInner)));
 }
 
 void KernelEmitter::read_transposed(std::size_t number, Block& block) {
   const ScalarId id = kernel_.transposed_loads[number];
   const std::string name = "transposed" + std::to_string(number);
   const DType dtype = context_.scalar(id).dtype;
-  body_.line("const " + std::string(vector_type(dtype)) + " " + name + " = load(tile" +
-             std::to_string(number) + " + (m - top) * " + std::to_string(tile_side()) + " + (" +
-             block.inner() + " - begin)" + (block.count().empty() ? "" : ", " + block.count()) +
-             ");");
+  body_.line("const $ $ = load(tile$ + (m - top) * $ + ($ - begin)$);",
+             vector_type(dtype),
+             name,
+             number,
+             tile_side(),
+             block.inner(),
+             block.count().empty() ? "" : ", " + block.count());
   block.set(id, name);
 }
 

@@ -45,7 +45,7 @@ bool KernelEmitter::unrolls_rows() {
 
 bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   const std::string rows = std::to_string(kUnrolledRows);
-  body_.block("for (; o + " + rows + " <= " + end + "; o += " + rows + ")");
+  const CodeWriter::Scope loop = body_.scope("for (; o + $ <= $; o += $)", rows, end, rows);
   Block chunk(context_, nullptr, LoopDepth::kInvariant);
   std::deque<Block> blocks;
   for (int row = 0; row < kUnrolledRows; ++row) {
@@ -61,19 +61,19 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   const std::optional<std::int64_t> length = kernel_.extents[kInner].constant();
   const std::string vector = std::to_string(lanes_);
   body_.line("Index j = 0;");
-  body_.block("for (; j + " + vector + " <= " + extent(kInner) + "; j += " + vector + ")");
-  emit_unrolled_vectors(blocks, "");
-  body_.close();
+  {
+    const CodeWriter::Scope inner_loop =
+        body_.scope("for (; j + $ <= $; j += $)", vector, extent(kInner), vector);
+    emit_unrolled_vectors(blocks, "");
+  }
   if (!length || *length % lanes_ != 0) {
-    body_.block("if (j < " + extent(kInner) + ")");
-    body_.line("const int n = (int)(" + extent(kInner) + " - j);");
+    const CodeWriter::Scope branch = body_.scope("if (j < $)", extent(kInner));
+    body_.line("const int n = (int)($ - j);", extent(kInner));
     emit_unrolled_vectors(blocks, "n");
-    body_.close();
   }
   for (Block& block : blocks) {
     emit_row_stores(0, block);
   }
-  body_.close();
   return mod(kernel_.extents[kOuter], kUnrolledRows * kernel_.reduction_splits) == Expr(0);
 }
 
@@ -87,13 +87,12 @@ void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::st
     const LoopNest::Reduce& reduce = kernel_.reduces[i];
     const std::string number = std::to_string(i);
     const std::string total = "s" + number, place = "sum" + number + " + j";
-    body_.line(std::string(vector_type(reduce.dtype)) + " " + total + " = load(" + place + some +
-               ");");
+    body_.line("$ $ = load($$);", vector_type(reduce.dtype), total, place, some);
     for (Block& block : blocks) {
       const std::string value = block.vector(reduce.body);
-      body_.line(total + " = " + combine(reduce.reduction, total, value) + ";");
+      body_.line("$ = $;", total, combine(reduce.reduction, total, value));
     }
-    body_.line("store(" + place + ", " + total + some + ");");
+    body_.line("store($, $$);", place, total, some);
   }
   for (Block& block : blocks) {
     for (const LoopNest::Store& store : kernel_.stores) {

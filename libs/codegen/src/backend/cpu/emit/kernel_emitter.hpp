@@ -142,7 +142,7 @@ class KernelEmitter {
   const LoopNest& kernel_;
   const LoopTuning& tuning_;
   LoopDepths depths_;
-  SourceText body_;
+  CodeWriter body_;
   KernelSource result_;
   TextContext context_;
   int lanes_;

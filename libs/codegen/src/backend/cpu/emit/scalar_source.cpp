@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kiln/base/error.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 
@@ -15,11 +16,11 @@ std::string TextContext::text(const Expr& expr) const {
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == expr) {
-      return "sizes[" + std::to_string(i) + "]";
+      return code("sizes[$]", i);
     }
   }
   sizes.push_back(expr);
-  return "sizes[" + std::to_string(sizes.size() - 1) + "]";
+  return code("sizes[$]", sizes.size() - 1);
 }
 
 std::string TextContext::operand(std::uint32_t number) const {
@@ -69,9 +70,10 @@ std::string Block::value(ScalarId id) {
   const bool is_vector = depth == LoopDepth::kInner && depth_ == LoopDepth::kInner;
   const std::string text = compute(id, is_vector);
   std::string name = "v" + std::to_string(id.index()) + suffix_;
-  context_.out.line("const " +
-                    std::string(is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype)) +
-                    " " + name + " = " + text + ";");
+  context_.out.line("const $ $ = $;",
+                    is_vector ? vector_type(scalar.dtype) : scalar_type(scalar.dtype),
+                    name,
+                    text);
   names_[id] = name;
   return name;
 }
@@ -81,7 +83,7 @@ std::string Block::vector(ScalarId id) {
   if (context_.depths.of(id) == LoopDepth::kInner) {
     return name;
   }
-  return "splat(" + name + ")";
+  return code("splat($)", name);
 }
 
 std::string Block::atom(const Atom& atom) {
@@ -90,9 +92,9 @@ std::string Block::atom(const Atom& atom) {
       return atom.variable == kOuter ? outer_ : atom.variable == kMiddle ? "m" : "(" + inner_ + ")";
     case Atom::Kind::kComputed: return value(atom.scalar);
     case Atom::Kind::kQuotient:
-      return "(" + index(atom.operand) + ") / " + context_.text(atom.divisor);
+      return code("($) / $", index(atom.operand), context_.text(atom.divisor));
     case Atom::Kind::kRemainder:
-      return "(" + index(atom.operand) + ") % " + context_.text(atom.divisor);
+      return code("($) % $", index(atom.operand), context_.text(atom.divisor));
   }
   return {};
 }
@@ -147,7 +149,7 @@ std::string Block::index_vector(const Index& index) {
 }
 
 std::string Block::with_count(const std::string& arguments) const {
-  return "(" + arguments + (count_.empty() ? "" : ", " + count_) + ")";
+  return code("($$)", arguments, count_.empty() ? "" : ", " + count_);
 }
 
 bool Block::is_lanewise(const Index& address) const {
@@ -162,14 +164,13 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
   // Vectors of a whole loop begin where a repetition does; those of a segment may not.
   const std::optional<std::int64_t> times = repetition_of(address);
   if (times && context_.kernel.segments.empty()) {
-    return "load_repeated<" + std::to_string(*times) + ">" +
-           with_count(base + " + (" + index(address) + ")");
+    return code("load_repeated<$>$", *times, with_count(base + " + (" + index(address) + ")"));
   }
   if (is_lanewise(address)) {
     return "gather" + with_count(base + ", " + index_vector(address));
   }
   const std::optional<Expr> stride = address.factor_of(kInner);
-  const std::string place = base + " + (" + index(address) + ")";
+  const std::string place = code("$ + ($)", base, index(address));
   if (*stride == Expr(1)) {
     return "load" + with_count(place);
   }
@@ -178,17 +179,16 @@ std::string Block::load_vector(const std::string& base, const Index& address) {
 
 void Block::store_vector(const std::string& base, const Index& address, const std::string& value) {
   if (is_lanewise(address)) {
-    context_.out.line("scatter" + with_count(base + ", " + index_vector(address) + ", " + value) +
-                      ";");
+    context_.out.line("scatter$;", with_count(base + ", " + index_vector(address) + ", " + value));
     return;
   }
   const std::optional<Expr> stride = address.factor_of(kInner);
-  const std::string place = base + " + (" + index(address) + ")";
+  const std::string place = code("$ + ($)", base, index(address));
   if (*stride == Expr(1)) {
-    context_.out.line("store" + with_count(place + ", " + value) + ";");
+    context_.out.line("store$;", with_count(place + ", " + value));
   } else {
-    context_.out.line("store_strided" +
-                      with_count(place + ", " + context_.text(*stride) + ", " + value) + ";");
+    context_.out.line("store_strided$;",
+                      with_count(place + ", " + context_.text(*stride) + ", " + value));
   }
 }
 
@@ -201,7 +201,7 @@ std::string Block::compute(ScalarId id, bool is_vector) {
       if (is_vector) {
         return load_vector(base, scalar.indices[0]);
       }
-      return "load_one(" + base + " + (" + index(scalar.indices[0]) + "))";
+      return code("load_one($ + ($))", base, index(scalar.indices[0]));
     }
     case ScalarOp::kIndex:
       return is_vector ? index_vector(scalar.indices[0]) : index(scalar.indices[0]);
@@ -222,16 +222,18 @@ std::string Block::cast_vector(const Scalar& scalar) {
   const std::string operand = vector(source);
   const std::string to(vector_type(scalar.dtype));
   if (scalar.dtype == DType::kBool) {
-    return "__builtin_convertvector(" + operand + " != 0, Mask)";
+    return code("__builtin_convertvector($ != 0, Mask)", operand);
   }
   if (from == DType::kBool) {
-    return "__builtin_convertvector(" + operand + " & 1, " + to + ")";
+    return code("__builtin_convertvector($ & 1, $)", operand, to);
   }
   if (is_wrapped(from, scalar.dtype)) {
-    return "__builtin_convertvector(__builtin_convertvector(" + operand + ", " +
-           std::string(vector_type(DType::kInt64)) + "), " + to + ")";
+    return code("__builtin_convertvector(__builtin_convertvector($, $), $)",
+                operand,
+                vector_type(DType::kInt64),
+                to);
   }
-  return "__builtin_convertvector(" + operand + ", " + to + ")";
+  return code("__builtin_convertvector($, $)", operand, to);
 }
 
 std::string Block::compute_vector_operation(const Scalar& scalar) {
@@ -269,19 +271,19 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
     std::string text = operands[0] + std::string(symbol) + operands[1];
     if (is_comparison(scalar.op)) {
       if (compared != DType::kBool && ir::size_of(compared) != 4) {
-        return "__builtin_convertvector(" + text + ", Mask)";
+        return code("__builtin_convertvector($, Mask)", text);
       }
     }
     return text;
   }
   switch (scalar.op) {
-    case ScalarOp::kNegate: return "-(" + operands[0] + ")";
+    case ScalarOp::kNegate: return code("-($)", operands[0]);
     case ScalarOp::kNot: return "~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
-    case ScalarOp::kFence: return "fence(" + operands[0] + ")";
+    case ScalarOp::kFence: return code("fence($)", operands[0]);
     case ScalarOp::kIsNan:
-      return "__builtin_convertvector(" + operands[0] + " != " + operands[0] + ", Mask)";
-    case ScalarOp::kRsqrt: return "1 / sqrt(" + operands[0] + ")";
+      return code("__builtin_convertvector($ != $, Mask)", operands[0], operands[0]);
+    case ScalarOp::kRsqrt: return code("1 / sqrt($)", operands[0]);
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum:
       // A bound that is not NaN needs no second test.
@@ -301,7 +303,7 @@ std::string Block::compute_vector_operation(const Scalar& scalar) {
   if (scalar.op == ScalarOp::kCheckIndex) {
     return name + with_count(arguments + failure_argument());
   }
-  return name + "(" + arguments + ")";
+  return code("$($)", name, arguments);
 }
 
 std::string Block::compute_scalar_operation(const Scalar& scalar) {
@@ -321,11 +323,11 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
                  ? "(" + type + ")(long long)" + operands[0]
                  : "(" + type + ")" + operands[0];
     case ScalarOp::kWhere: return operands[0] + " ? " + operands[1] + " : " + operands[2];
-    case ScalarOp::kNegate: return "(" + type + ")-(" + operands[0] + ")";
+    case ScalarOp::kNegate: return code("($)-($)", type, operands[0]);
     case ScalarOp::kNot:
       return scalar.dtype == DType::kBool ? "!" + operands[0] : "(" + type + ")~" + operands[0];
     case ScalarOp::kReciprocal: return "1 / " + operands[0];
-    case ScalarOp::kFence: return "fence(" + operands[0] + ")";
+    case ScalarOp::kFence: return code("fence($)", operands[0]);
     case ScalarOp::kIsNan: return operands[0] + " != " + operands[0];
     case ScalarOp::kSqrt:
       return (scalar.dtype == DType::kFloat64 ? "__builtin_sqrt(" : "__builtin_sqrtf(") +
@@ -337,7 +339,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   }
   const std::string name(to_string(scalar.op));
   if (scalar.op == ScalarOp::kCheckIndex) {
-    return name + "(" + operands[0] + ", " + operands[1] + failure_argument() + ")";
+    return code("$($, $$)", name, operands[0], operands[1], failure_argument());
   }
   // The rest is there for vectors: one lane of it will do. With AVX-512 GCC 12 gets the lane of a
   // choice wrong if it can compute it beforehand, so it must not know the operands.
@@ -345,7 +347,7 @@ std::string Block::compute_scalar_operation(const Scalar& scalar) {
   for (const std::string& operand : operands) {
     arguments += (arguments.empty() ? "splat(opaque(" : ", splat(opaque(") + operand + "))";
   }
-  return name + "(" + arguments + ")[0]";
+  return code("$($)[0]", name, arguments);
 }
 
 std::string Block::failure_argument() {

@@ -10,7 +10,7 @@
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
 #include "schedule/row_buffers.hpp"
-#include "text/source_text.hpp"
+#include "text/code_writer.hpp"
 
 namespace kiln::codegen {
 
@@ -19,7 +19,7 @@ struct TextContext {
   const LoopProgram& program;
   const LoopNest& kernel;
   LoopDepths& depths;
-  SourceText& out;
+  CodeWriter& out;
   std::vector<ir::Expr>& sizes;
   /// Where a kernel that finds an index out of range says so: an `int*`, the last of `buffers`.
   std::string failure = {};

@@ -35,44 +35,51 @@ void NestEmitter::emit_flat() {
   const std::string count =
       text_.size(nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner]);
   open_kernel("flat", block_.width);
-  body_.block("for (Int i = ((Int)blockIdx.x * 256 + threadIdx.x) * " + vector + "; i < " + count +
-              "; i += (Int)gridDim.x * 256 * " + vector + ")");
-  body_.line("const bool whole = i + " + vector + " <= " + count + ";");
-  declare_stored({});
-  const std::vector<ScalarId> flat = flat_loads();
-  for (const ScalarId load : flat) {
-    const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
-    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
-               vector_of(load) + "[" + vector + "];");
-    body_.line("if (whole) copy_vector<" + vector + ">(" + vector_of(load) + ", " +
-               text_.operand(operand) + " + i, aligned);");
+  {
+    const CodeWriter::Scope loop = body_.scope(
+        "for (Int i = ((Int)blockIdx.x * 256 + threadIdx.x) * $; i < $; i += "
+        "(Int)gridDim.x * 256 * $)",
+        vector,
+        count,
+        vector);
+    body_.line("const bool whole = i + $ <= $;", vector, count);
+    declare_stored({});
+    const std::vector<ScalarId> flat = flat_loads();
+    for (const ScalarId load : flat) {
+      const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
+      body_.line("alignas(16) $ $[$];", memory_type(text_.dtype(operand)), vector_of(load), vector);
+      body_.line("if (whole) copy_vector<$>($, $ + i, aligned);",
+                 vector,
+                 vector_of(load),
+                 text_.operand(operand));
+    }
+    body_.directive("#pragma unroll");
+    {
+      const CodeWriter::Scope inner_loop = body_.scope("for (int v = 0; v < $; ++v)", vector);
+      // Behind the end the last element is computed again, and not stored.
+      body_.line("const Int f = whole || i + v < $ ? i + v : $ - 1;", count, count);
+      body_.line("const Int q = f / $, j = f % $;", extent(kInner), extent(kInner));
+      body_.line("const Int m = q % $, o = q / $;", extent(kMiddle), extent(kMiddle));
+      ScalarWriter element(text_);
+      for (const ScalarId load : flat) {
+        const std::string operand =
+            text_.operand(static_cast<std::uint32_t>(text_.scalar(load).integer));
+        body_.line(
+            "const auto $v = whole ? $[v] : $[f];", vector_of(load), vector_of(load), operand);
+        element.set(load, "value(" + vector_of(load) + "v)");
+      }
+      write_stores({}, element);
+    }
+    for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+      const std::string to = text_.operand(nest_.stores[i].operand), from = "y" + std::to_string(i);
+      {
+        const CodeWriter::Scope branch = body_.scope("if (whole)");
+        body_.line("copy_vector<$>($ + i, $, aligned);", vector, to, from);
+      }
+      const CodeWriter::Scope other = body_.scope("else");
+      body_.line("for (int v = 0; i + v < $; ++v) $[i + v] = $[v];", count, to, from);
+    }
   }
-  body_.directive("#pragma unroll");
-  body_.block("for (int v = 0; v < " + vector + "; ++v)");
-  // Behind the end the last element is computed again, and not stored.
-  body_.line("const Int f = whole || i + v < " + count + " ? i + v : " + count + " - 1;");
-  body_.line("const Int q = f / " + extent(kInner) + ", j = f % " + extent(kInner) + ";");
-  body_.line("const Int m = q % " + extent(kMiddle) + ", o = q / " + extent(kMiddle) + ";");
-  ScalarWriter element(text_);
-  for (const ScalarId load : flat) {
-    const std::string operand =
-        text_.operand(static_cast<std::uint32_t>(text_.scalar(load).integer));
-    body_.line("const auto " + vector_of(load) + "v = whole ? " + vector_of(load) +
-               "[v] : " + operand + "[f];");
-    element.set(load, "value(" + vector_of(load) + "v)");
-  }
-  write_stores({}, element);
-  body_.close();
-  for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
-    const std::string to = text_.operand(nest_.stores[i].operand), from = "y" + std::to_string(i);
-    body_.block("if (whole)");
-    body_.line("copy_vector<" + vector + ">(" + to + " + i, " + from + ", aligned);");
-    body_.close();
-    body_.block("else");
-    body_.line("for (int v = 0; i + v < " + count + "; ++v) " + to + "[i + v] = " + from + "[v];");
-    body_.close();
-  }
-  body_.close();
   body_.close();
   add_launch("flat",
              divided_up("(" + divided_up(count, vector) + ")", "256"),
@@ -100,9 +107,9 @@ void NestEmitter::emit_elements() {
   body_.line("const Int chunk = blockIdx.x;");
   declare_totals(IterationDomain::kSingle);
   const auto set_variables = [&] {
-    const std::string row = "(" + extent(kInner) + " / " + vector + ")";
-    body_.line("const Int q = i / " + row + ", j = i % " + row + " * " + vector + ";");
-    body_.line("const Int m = q % " + extent(kMiddle) + ", o = q / " + extent(kMiddle) + ";");
+    const std::string row = code("($ / $)", extent(kInner), vector);
+    body_.line("const Int q = i / $, j = i % $ * $;", row, row, vector);
+    body_.line("const Int m = q % $, o = q / $;", extent(kMiddle), extent(kMiddle));
   };
   const Walk blocks{.variable = "i",
                     .first = "(Int)blockIdx.x * 256 + threadIdx.x",
@@ -111,16 +118,15 @@ void NestEmitter::emit_elements() {
   if (nest_.has_epilogue()) {
     walk(blocks, "", set_variables);
   } else {  // Threads take one step each.
-    body_.block("for (Int i = " + blocks.first + "; i < " + blocks.end + "; i += " + blocks.step +
-                ")");
+    body_.open("for (Int i = $; i < $; i += $)", blocks.first, blocks.end, blocks.step);
     set_variables();
     visit({}, "j");
     body_.close();
   }
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const std::string combine(combiner(nest_.reduces[i].reduction));
-    body_.line(total(i) + " = reduce_row<" + combine + ", 256, 1>(" + total(i) + ");");
-    body_.line("if (threadIdx.x == 0) partial" + std::to_string(i) + "[chunk] = " + total(i) + ";");
+    body_.line("$ = reduce_row<$, 256, 1>($);", total(i), combine, total(i));
+    body_.line("if (threadIdx.x == 0) partial$[chunk] = $;", i, total(i));
   }
   body_.close();
   add_launch("elements",
@@ -143,32 +149,33 @@ void NestEmitter::emit_totals() {
     const std::string partial = "partial" + std::to_string(i);
     const auto add_up =
         [&](const std::string& begin, const std::string& step, const std::string& place) {
-          body_.block("for (Int c = " + begin + "; c < " + chunks + "; c += " + step + ")");
-          body_.line(total(i) + " = " + combine + "::of(" + total(i) + ", " + partial + "[" +
-                     place + "]);");
-          body_.close();
+          const CodeWriter::Scope loop =
+              body_.scope("for (Int c = $; c < $; c += $)", begin, chunks, step);
+          body_.line("$ = $::of($, $[$]);", total(i), combine, total(i), partial, place);
         };
     if (reduce.result == IterationDomain::kSingle) {
       add_up("threadIdx.y * 32 + threadIdx.x", "1024", "c");
-      body_.line(total(i) + " = reduce_row<" + combine + ", 32, 32>(" + total(i) + ");");
+      body_.line("$ = reduce_row<$, 32, 32>($);", total(i), combine, total(i));
     } else if (reduce.result == IterationDomain::kColumn) {
-      body_.line(std::string(compute_type(reduce.dtype)) + " " + total(i) + " = " +
-                 neutral(reduce.reduction, reduce.dtype) + ";");
-      body_.block("if (p < " + row_length() + ")");
+      body_.line("$ $ = $;",
+                 compute_type(reduce.dtype),
+                 total(i),
+                 neutral(reduce.reduction, reduce.dtype));
+      const CodeWriter::Scope branch = body_.scope("if (p < $)", row_length());
       add_up("threadIdx.y", "32", "c * (Int)" + row_length() + " + p");
-      body_.close();
     } else {
       continue;
     }
-    body_.line(total(i) + " = reduce_column<" + combine + ", 32, 32>(" + total(i) + ");");
+    body_.line("$ = reduce_column<$, 32, 32>($);", total(i), combine, total(i));
   }
   for (const LoopNest::Store& store : nest_.stores) {
     if (store.domain != IterationDomain::kColumn && store.domain != IterationDomain::kSingle) {
       continue;
     }
     const bool is_column = store.domain == IterationDomain::kColumn;
-    body_.block(is_column ? "if (p < " + row_length() + " && threadIdx.y == 0)"
-                          : "if (p == 0 && threadIdx.y == 0)");
+    const CodeWriter::Scope branch =
+        body_.scope(is_column ? "if (p < " + row_length() + " && threadIdx.y == 0)"
+                              : "if (p == 0 && threadIdx.y == 0)");
     body_.line("const Int o = 0;");
     set_position(is_column ? "p" : "0");
     if (text_.checks_indices) {
@@ -177,7 +184,6 @@ void NestEmitter::emit_totals() {
     ScalarWriter writer(text_);
     assign_at(writer, store, store.value);
     report_bad_index();
-    body_.close();
   }
   body_.close();
   add_launch(

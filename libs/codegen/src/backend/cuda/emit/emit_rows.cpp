@@ -23,25 +23,24 @@ void NestEmitter::declare_totals(IterationDomain domain) {
     const std::string type(compute_type(reduce.dtype));
     const std::string begin = neutral(reduce.reduction, reduce.dtype);
     if (domain != IterationDomain::kColumn) {
-      body_.line(type + " " + total(i) + " = " + begin + ";");
+      body_.line("$ $ = $;", type, total(i), begin);
     } else if (!totals_in_memory()) {
       const std::string trips = std::to_string(block_.trips);
       const std::string vector = std::to_string(block_.vector);
-      body_.line(type + " c" + std::to_string(i) + "[" + trips + "][" + vector + "];");
+      body_.line("$ c$[$][$];", type, i, trips, vector);
       body_.directive("#pragma unroll");
-      body_.block("for (int t = 0; t < " + trips + "; ++t)");
+      const CodeWriter::Scope loop = body_.scope("for (int t = 0; t < $; ++t)", trips);
       body_.directive("#pragma unroll");
-      body_.line("for (int v = 0; v < " + vector + "; ++v) c" + std::to_string(i) +
-                 "[t][v] = " + begin + ";");
-      body_.close();
+      body_.line("for (int v = 0; v < $; ++v) c$[t][v] = $;", vector, i, begin);
     } else {
       const std::string step = std::to_string(block_.width * block_.vector);
-      body_.block("for (Int p = threadIdx.x * " + std::to_string(block_.vector) + "; p < " +
-                  row_length() + "; p += " + step + ")");
-      body_.line("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v) partial" +
-                 std::to_string(i) + "[chunk * (Int)" + row_length() + " + p + v] = " + begin +
-                 ";");
-      body_.close();
+      const CodeWriter::Scope loop = body_.scope(
+          "for (Int p = threadIdx.x * $; p < $; p += $)", block_.vector, row_length(), step);
+      body_.line("for (int v = 0; v < $; ++v) partial$[chunk * (Int)$ + p + v] = $;",
+                 block_.vector,
+                 i,
+                 row_length(),
+                 begin);
     }
   }
 }
@@ -72,15 +71,14 @@ void NestEmitter::open_trips() {
   const std::string width = std::to_string(block_.width), vector = std::to_string(block_.vector);
   if (block_.trips > 0) {
     body_.directive("#pragma unroll");
-    body_.block("for (int t = 0; t < " + std::to_string(block_.trips) + "; ++t)");
+    body_.open("for (int t = 0; t < $; ++t)", block_.trips);
   } else {
-    body_.block("for (Int t = 0; t * " + std::to_string(block_.width * block_.vector) + " < " +
-                row_length() + "; ++t)");
+    body_.open("for (Int t = 0; t * $ < $; ++t)", block_.width * block_.vector, row_length());
   }
-  body_.line("const Int p = (t * " + width + " + (Int)threadIdx.x) * " + vector + ";");
+  body_.line("const Int p = (t * $ + (Int)threadIdx.x) * $;", width, vector);
   const ir::Expr row = nest_.extents[kMiddle] * nest_.extents[kInner];
   const bool is_whole = row == ir::Expr(std::int64_t{block_.trips} * block_.width * block_.vector);
-  body_.block(is_whole ? "if (live)" : "if (live && p < " + row_length() + ")");
+  body_.open(is_whole ? "if (live)" : "if (live && p < " + row_length() + ")");
   set_position("p");
 }
 
@@ -118,34 +116,41 @@ void NestEmitter::walk(const Walk& walk,
   keep_ahead();
   const std::string ahead = std::to_string(kept_.empty() ? 1 : kStepsAhead);
   const std::string& variable = walk.variable;
-  body_.block("for (Int " + variable + "0 = " + walk.first + "; " + variable + "0 < " + walk.end +
-              "; " + variable + "0 += " + walk.step + " * " + ahead + ")");
-  const auto open_step = [&] {
-    body_.directive("#pragma unroll");
-    body_.block("for (int u = 0; u < " + ahead + "; ++u)");
-    body_.line("const Int " + variable + " = " + variable + "0 + " + walk.step + " * u;");
-    body_.block("if (" + variable + " < " + walk.end + ")");
-    set_variables();
-  };
-  if (!kept_.empty()) {
-    for (const ScalarId load : packed_loads(0)) {
-      if (kept_.contains(load)) {
-        declare_kept(load, kStepsAhead);
+  {
+    const CodeWriter::Scope loop = body_.scope("for (Int $0 = $; $0 < $; $0 += $ * $)",
+                                               variable,
+                                               walk.first,
+                                               variable,
+                                               walk.end,
+                                               variable,
+                                               walk.step,
+                                               ahead);
+    const auto open_step = [&] {
+      body_.directive("#pragma unroll");
+      body_.open("for (int u = 0; u < $; ++u)", ahead);
+      body_.line("const Int $ = $0 + $ * u;", variable, variable, walk.step);
+      body_.open("if ($ < $)", variable, walk.end);
+      set_variables();
+    };
+    if (!kept_.empty()) {
+      for (const ScalarId load : packed_loads(0)) {
+        if (kept_.contains(load)) {
+          declare_kept(load, kStepsAhead);
+        }
       }
+      open_step();
+      ScalarWriter outside(text_);
+      for (const ScalarId load : packed_loads(0)) {
+        if (kept_.contains(load)) {
+          load_vector(load, "u", outside);
+        }
+      }
+      close_trips();
     }
     open_step();
-    ScalarWriter outside(text_);
-    for (const ScalarId load : packed_loads(0)) {
-      if (kept_.contains(load)) {
-        load_vector(load, "u", outside);
-      }
-    }
+    visit({.trip = trip, .slot = "u"}, "j");
     close_trips();
   }
-  open_step();
-  visit({.trip = trip, .slot = "u"}, "j");
-  close_trips();
-  body_.close();
   kept_.clear();
 }
 
@@ -156,31 +161,40 @@ void NestEmitter::emit_rows() {
   body_.line("const Int chunk = blockIdx.x, strip = 0;");
   declare_totals(IterationDomain::kSingle);
   declare_totals(IterationDomain::kColumn);
-  body_.block("for (Int first = (Int)blockIdx.x * " + rows + "; first < " + extent(kOuter) +
-              "; first += (Int)gridDim.x * " + rows + ")");
-  body_.line("const Int o = first + threadIdx.y;");
-  const auto outer = nest_.extents[kOuter].constant();
-  body_.line(outer && *outer % block_.rows == 0 ? "constexpr bool live = true;"
-                                                : "const bool live = o < " + extent(kOuter) + ";");
-  choose_kept();
-  declare_totals(IterationDomain::kRow);
-  ScalarWriter row(text_);
-  for (int phase = 0; phase < phase_count(); ++phase) {
-    fetch_kept(phase);
-    write_row_values(phase, row);
-    open_trips();
-    visit({.phase = phase, .trip = block_.trips > 0 ? "t" : "", .slot = "t", .known = &row}, "j");
-    close_trips();
-    for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
-      const LoopNest::Reduce& reduce = nest_.reduces[i];
-      if (reduce.result == IterationDomain::kRow && reduce.phase == phase) {
-        body_.line(total(i) + " = reduce_row<" + std::string(combiner(reduce.reduction)) + ", " +
-                   width + ", " + rows + ">(" + total(i) + ");");
+  {
+    const CodeWriter::Scope loop =
+        body_.scope("for (Int first = (Int)blockIdx.x * $; first < $; first += (Int)gridDim.x * $)",
+                    rows,
+                    extent(kOuter),
+                    rows);
+    body_.line("const Int o = first + threadIdx.y;");
+    const auto outer = nest_.extents[kOuter].constant();
+    body_.line(outer && *outer % block_.rows == 0
+                   ? "constexpr bool live = true;"
+                   : "const bool live = o < " + extent(kOuter) + ";");
+    choose_kept();
+    declare_totals(IterationDomain::kRow);
+    ScalarWriter row(text_);
+    for (int phase = 0; phase < phase_count(); ++phase) {
+      fetch_kept(phase);
+      write_row_values(phase, row);
+      open_trips();
+      visit({.phase = phase, .trip = block_.trips > 0 ? "t" : "", .slot = "t", .known = &row}, "j");
+      close_trips();
+      for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
+        const LoopNest::Reduce& reduce = nest_.reduces[i];
+        if (reduce.result == IterationDomain::kRow && reduce.phase == phase) {
+          body_.line("$ = reduce_row<$, $, $>($);",
+                     total(i),
+                     combiner(reduce.reduction),
+                     width,
+                     rows,
+                     total(i));
+        }
       }
+      row_stores(phase);
     }
-    row_stores(phase);
   }
-  body_.close();
   write_partials();
   body_.close();
   add_launch("rows",
@@ -198,18 +212,19 @@ void NestEmitter::emit_columns() {
   open_kernel("columns", block_.width * block_.rows);
   body_.line("const Int chunk = blockIdx.y, strip = blockIdx.x;");
   declare_totals(IterationDomain::kColumn);
-  body_.line("const Int p = (strip * " + width + " + threadIdx.x) * " + vector + ";");
-  body_.line("const bool live = p < " + row_length() + ";");
+  body_.line("const Int p = (strip * $ + threadIdx.x) * $;", width, vector);
+  body_.line("const bool live = p < $;", row_length());
   body_.line("constexpr int t = 0;");
-  body_.block("if (live)");
-  set_position("p");
-  walk({.variable = "o",
-        .first = "chunk * " + rows + " + threadIdx.y",
-        .step = "(Int)gridDim.y * " + rows,
-        .end = extent(kOuter)},
-       "t",
-       [] {});
-  body_.close();
+  {
+    const CodeWriter::Scope branch = body_.scope("if (live)");
+    set_position("p");
+    walk({.variable = "o",
+          .first = "chunk * " + rows + " + threadIdx.y",
+          .step = "(Int)gridDim.y * " + rows,
+          .end = extent(kOuter)},
+         "t",
+         [] {});
+  }
   write_partials();
   body_.close();
   add_launch("columns",
@@ -222,29 +237,33 @@ void NestEmitter::emit_columns() {
 // Reduces the totals of a block's threads to the block's partial results.
 void NestEmitter::write_partials() {
   const std::string width = std::to_string(block_.width), rows = std::to_string(block_.rows);
-  const std::string shape = ", " + width + ", " + rows + ">(";
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const LoopNest::Reduce& reduce = nest_.reduces[i];
     const std::string partial = "partial" + std::to_string(i);
-    const std::string combine(combiner(reduce.reduction));
+    const std::string shape = code("$, $, $", combiner(reduce.reduction), width, rows);
     if (reduce.result == IterationDomain::kSingle) {
-      body_.line(total(i) + " = reduce_row<" + combine + shape + total(i) + ");");
-      body_.line(total(i) + " = reduce_column<" + combine + shape + total(i) + ");");
-      body_.line("if (threadIdx.x == 0 && threadIdx.y == 0) " + partial + "[chunk] = " + total(i) +
-                 ";");
+      body_.line("$ = reduce_row<$>($);", total(i), shape, total(i));
+      body_.line("$ = reduce_column<$>($);", total(i), shape, total(i));
+      body_.line("if (threadIdx.x == 0 && threadIdx.y == 0) $[chunk] = $;", partial, total(i));
     } else if (reduce.result == IterationDomain::kColumn && !totals_in_memory()) {
-      const std::string element = "c" + std::to_string(i) + "[t][v]";
+      const std::string element = code("c$[t][v]", i);
       body_.directive("#pragma unroll");
-      body_.block("for (int t = 0; t < " + std::to_string(block_.trips) + "; ++t)");
-      body_.line("const Int p = ((strip * " + std::to_string(block_.trips) + " + t) * " + width +
-                 " + threadIdx.x) * " + std::to_string(block_.vector) + ";");
+      const CodeWriter::Scope loop = body_.scope("for (int t = 0; t < $; ++t)", block_.trips);
+      body_.line("const Int p = ((strip * $ + t) * $ + threadIdx.x) * $;",
+                 block_.trips,
+                 width,
+                 block_.vector);
       body_.directive("#pragma unroll");
-      body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
-      body_.line(element + " = reduce_column<" + combine + shape + element + ");");
-      body_.line("if (p < " + row_length() + " && threadIdx.y == 0) " + partial + "[chunk * (Int)" +
-                 row_length() + " + p + v] = " + element + ";");
-      body_.close();
-      body_.close();
+      {
+        const CodeWriter::Scope inner_loop =
+            body_.scope("for (int v = 0; v < $; ++v)", block_.vector);
+        body_.line("$ = reduce_column<$>($);", element, shape, element);
+        body_.line("if (p < $ && threadIdx.y == 0) $[chunk * (Int)$ + p + v] = $;",
+                   row_length(),
+                   partial,
+                   row_length(),
+                   element);
+      }
     }
   }
 }

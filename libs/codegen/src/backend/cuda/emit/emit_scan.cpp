@@ -35,39 +35,42 @@ void NestEmitter::emit_row_scan(const LoopNest::Scan& scan) {
   const std::string begin = neutral(scan.reduction, dtype);
   open_kernel("scan", block_.width);
   body_.line("const Int o = blockIdx.x, j = 0;");
-  body_.line(type + " carry = " + begin + ";");
-  body_.block("for (Int first = 0; first < " + extent(kMiddle) + "; first += " + width + " * " +
-              each + ")");
-  if (text_.checks_indices) {
-    body_.line("bool ok = true;");
+  body_.line("$ carry = $;", type, begin);
+  {
+    const CodeWriter::Scope loop =
+        body_.scope("for (Int first = 0; first < $; first += $ * $)", extent(kMiddle), width, each);
+    if (text_.checks_indices) {
+      body_.line("bool ok = true;");
+    }
+    const auto for_each_element = [&](const std::function<void()>& visit) {
+      body_.directive("#pragma unroll");
+      const CodeWriter::Scope inner_loop = body_.scope("for (int v = 0; v < $; ++v)", each);
+      body_.line("const Int m = first + (Int)threadIdx.x * $ + v;", each);
+      {
+        const CodeWriter::Scope branch = body_.scope("if (m < $)", extent(kMiddle));
+        visit();
+      }
+    };
+    body_.line("$ x[$], sum = $;", type, each, begin);
+    for_each_element([&] {
+      ScalarWriter writer(text_);
+      const std::string value = writer.value(scan.body);
+      body_.line("sum = $::of(sum, $);", combine, value);
+      body_.line("x[v] = sum;");
+    });
+    body_.line("const $ before = scan_block<$, $>(sum, $, carry);", type, combine, width, begin);
+    for_each_element([&] {
+      ScalarWriter writer(text_);
+      const std::string address = writer.index(to.address);
+      body_.line("$$[$] = stored<$>($::of(before, x[v]));",
+                 if_ok(),
+                 text_.operand(to.operand),
+                 address,
+                 memory_type(text_.dtype(to.operand)),
+                 combine);
+    });
+    report_bad_index();
   }
-  const auto for_each_element = [&](const std::function<void()>& visit) {
-    body_.directive("#pragma unroll");
-    body_.block("for (int v = 0; v < " + each + "; ++v)");
-    body_.line("const Int m = first + (Int)threadIdx.x * " + each + " + v;");
-    body_.block("if (m < " + extent(kMiddle) + ")");
-    visit();
-    body_.close();
-    body_.close();
-  };
-  body_.line(type + " x[" + each + "], sum = " + begin + ";");
-  for_each_element([&] {
-    ScalarWriter writer(text_);
-    const std::string value = writer.value(scan.body);
-    body_.line("sum = " + combine + "::of(sum, " + value + ");");
-    body_.line("x[v] = sum;");
-  });
-  body_.line("const " + type + " before = scan_block<" + combine + ", " + width + ">(sum, " +
-             begin + ", carry);");
-  for_each_element([&] {
-    ScalarWriter writer(text_);
-    const std::string address = writer.index(to.address);
-    body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" +
-               address + "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(" +
-               combine + "::of(before, x[v]));");
-  });
-  report_bad_index();
-  body_.close();
   body_.close();
   add_launch("scan", extent(kOuter), "1", block_.width, 1);
 }
@@ -80,20 +83,24 @@ void NestEmitter::emit_serial_scan(const LoopNest::Scan& scan) {
   const std::string count = text_.size(nest_.extents[kOuter] * nest_.extents[kInner]);
   open_kernel("scan", 256);
   body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
-  body_.line("if (i >= " + count + ") return;");
-  body_.line("const Int o = i / " + extent(kInner) + ", j = i % " + extent(kInner) + ";");
-  body_.line(std::string(compute_type(dtype)) + " total = " + neutral(scan.reduction, dtype) + ";");
+  body_.line("if (i >= $) return;", count);
+  body_.line("const Int o = i / $, j = i % $;", extent(kInner), extent(kInner));
+  body_.line("$ total = $;", compute_type(dtype), neutral(scan.reduction, dtype));
   if (text_.checks_indices) {
     body_.line("bool ok = true;");
   }
-  body_.block("for (Int m = 0; m < " + extent(kMiddle) + "; ++m)");
-  ScalarWriter writer(text_);
-  const std::string value = writer.value(scan.body);
-  body_.line("total = " + std::string(combiner(scan.reduction)) + "::of(total, " + value + ");");
-  const std::string address = writer.index(to.address);
-  body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(to.operand) + "[" + address +
-             "] = stored<" + std::string(memory_type(text_.dtype(to.operand))) + ">(total);");
-  body_.close();
+  {
+    const CodeWriter::Scope loop = body_.scope("for (Int m = 0; m < $; ++m)", extent(kMiddle));
+    ScalarWriter writer(text_);
+    const std::string value = writer.value(scan.body);
+    body_.line("total = $::of(total, $);", combiner(scan.reduction), value);
+    const std::string address = writer.index(to.address);
+    body_.line("$$[$] = stored<$>(total);",
+               if_ok(),
+               text_.operand(to.operand),
+               address,
+               memory_type(text_.dtype(to.operand)));
+  }
   report_bad_index();
   body_.close();
   add_launch("scan", divided_up(count, "256"), "1", 256, 1);

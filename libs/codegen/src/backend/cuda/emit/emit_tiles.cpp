@@ -42,15 +42,16 @@ void NestEmitter::for_each_tile_row(int side,
     return extent && *extent % side == 0;
   };
   body_.directive("#pragma unroll");
-  body_.block("for (int v = 0; v < " + std::to_string(side * side / 256) + "; ++v)");
-  body_.line("const int r = threadIdx.y + v * " + std::to_string(256 / side) + ";");
+  const CodeWriter::Scope loop = body_.scope("for (int v = 0; v < $; ++v)", side * side / 256);
+  body_.line("const int r = threadIdx.y + v * $;", 256 / side);
   body_.line(position);
-  body_.block(is_whole(kMiddle) && is_whole(kInner)
-                  ? ""
-                  : "if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
-  body();
-  body_.close();
-  body_.close();
+  {
+    const CodeWriter::Scope block =
+        body_.scope(is_whole(kMiddle) && is_whole(kInner)
+                        ? ""
+                        : "if (m < " + extent(kMiddle) + " && j < " + extent(kInner) + ")");
+    body();
+  }
 }
 
 void NestEmitter::emit_tiles() {
@@ -61,21 +62,23 @@ void NestEmitter::emit_tiles() {
   for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
     const auto operand =
         static_cast<std::uint32_t>(text_.scalar(nest_.transposed_loads[i]).integer);
-    body_.line("__shared__ " + std::string(memory_type(text_.dtype(operand))) + " tile" +
-               std::to_string(i) + "[" + length + "][" + length + " + 1];");
+    body_.line(
+        "__shared__ $ tile$[$][$ + 1];", memory_type(text_.dtype(operand)), i, length, length);
   }
-  const std::string across = "((" + extent(kInner) + " + " + length + " - 1) / " + length + ")";
-  const std::string down = "((" + extent(kMiddle) + " + " + length + " - 1) / " + length + ")";
-  body_.line("const Int q = (Int)blockIdx.x / " + across + ", o = q / " + down + ";");
-  body_.line("const Int m0 = q % " + down + " * " + length + ", j0 = (Int)blockIdx.x % " + across +
-             " * " + length + ";");
+  const std::string across = code("(($ + $ - 1) / $)", extent(kInner), length, length);
+  const std::string down = code("(($ + $ - 1) / $)", extent(kMiddle), length, length);
+  body_.line("const Int q = (Int)blockIdx.x / $, o = q / $;", across, down);
+  body_.line(
+      "const Int m0 = q % $ * $, j0 = (Int)blockIdx.x % $ * $;", down, length, across, length);
   for_each_tile_row(side, "const Int m = m0 + threadIdx.x, j = j0 + r;", [&] {
     for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
       const Scalar& load = text_.scalar(nest_.transposed_loads[i]);
       ScalarWriter outside(text_);
       const std::string address = outside.index(load.indices[0]);
-      body_.line("tile" + std::to_string(i) + "[r][threadIdx.x] = " +
-                 text_.operand(static_cast<std::uint32_t>(load.integer)) + "[" + address + "];");
+      body_.line("tile$[r][threadIdx.x] = $[$];",
+                 i,
+                 text_.operand(static_cast<std::uint32_t>(load.integer)),
+                 address);
     }
   });
   body_.line("__syncthreads();");
@@ -101,8 +104,7 @@ void NestEmitter::emit_tiles() {
       for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
         ScalarWriter writer(text_);
         const std::string address = writer.index(nest_.stores[i].address);
-        body_.line(text_.operand(nest_.stores[i].operand) + "[" + address + "] = y" +
-                   std::to_string(i) + "[v];");
+        body_.line("$[$] = y$[v];", text_.operand(nest_.stores[i].operand), address, i);
       }
     });
     is_flat_ = false;

@@ -34,24 +34,23 @@ void NestEmitter::emit_update(const LoopNest::Update& update) {
   const std::string vector = std::to_string(block_.vector);
   const std::string count =
       text_.size(update.extents[kOuter] * update.extents[kMiddle] * update.extents[kInner]);
-  const std::string row = "(" + text_.size(update.extents[kInner]) + " / " + vector + ")";
+  const std::string row = code("($ / $)", text_.size(update.extents[kInner]), vector);
   const std::string middle = text_.size(update.extents[kMiddle]);
   const std::string type(memory_type(text_.dtype(update.operand)));
   const bool is_alone = update.extents[kMiddle] == ir::Expr(1) && !is_vector;
 
   open_kernel("update", 256);
   body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
-  body_.line("if (i >= " + count + " / " + vector + ") return;");
-  body_.line("const Int q = i / " + row + ", j = i % " + row + " * " + vector + ";");
-  body_.line("const Int m = q % " + middle + ", o = q / " + middle + ";");
+  body_.line("if (i >= $ / $) return;", count, vector);
+  body_.line("const Int q = i / $, j = i % $ * $;", row, row, vector);
+  body_.line("const Int m = q % $, o = q / $;", middle, middle);
   if (text_.checks_indices) {
     body_.line("bool ok = true;");
   }
   ScalarWriter writer(text_);
   const auto place = [&] {
-    return text_.operand(update.operand) + " + (" + writer.index(update.address) + ")";
+    return code("$ + ($)", text_.operand(update.operand), writer.index(update.address));
   };
-  const std::string if_ok = text_.checks_indices ? "if (ok) " : "";
   if (is_vector) {
     std::unordered_set<ScalarId> seen;
     std::vector<ScalarId> loads;
@@ -63,30 +62,32 @@ void NestEmitter::emit_update(const LoopNest::Update& update) {
       load_vector(load, "", writer);
       element.set(load, "value(" + vector_of(load) + "[v])");
     }
-    body_.line("alignas(16) " + type + " y[" + vector + "];");
+    body_.line("alignas(16) $ y[$];", type, vector);
     body_.line("const Int j0 = j;");
     body_.directive("#pragma unroll");
-    body_.block("for (int v = 0; v < " + vector + "; ++v)");
-    body_.line("const Int j = j0 + v;");
-    const std::string value = element.value(update.value);
-    body_.line("y[v] = stored<" + type + ">(" + value + ");");
-    body_.close();
-    body_.line(if_ok + (update.reduction ? "add_vector<" : "copy_vector<") + vector + ">(" + to +
-               ", y, aligned);");
+    {
+      const CodeWriter::Scope loop = body_.scope("for (int v = 0; v < $; ++v)", vector);
+      body_.line("const Int j = j0 + v;");
+      const std::string value = element.value(update.value);
+      body_.line("y[v] = stored<$>($);", type, value);
+    }
+    body_.line("$$<$>($, y, aligned);",
+               if_ok(),
+               update.reduction ? "add_vector" : "copy_vector",
+               vector,
+               to);
   } else {
     const std::string value = writer.value(update.value);
     const std::string to = place();
     const std::string combine(update.reduction ? combiner(*update.reduction) : "");
-    const std::string converted =
-        "(" + std::string(compute_type(text_.dtype(update.operand))) + ")" + value;
+    const std::string converted = code("($)$", compute_type(text_.dtype(update.operand)), value);
     if (!update.reduction) {
-      body_.line(if_ok + "*(" + to + ") = stored<" + type + ">(" + value + ");");
+      body_.line("$*($) = stored<$>($);", if_ok(), to, type, value);
     } else if (is_alone) {
-      body_.line(if_ok + "*(" + to + ") = stored<" + type + ">(" + combine + "::of(value(*(" + to +
-                 ")), " + converted + "));");
+      body_.line(
+          "$*($) = stored<$>($::of(value(*($)), $));", if_ok(), to, type, combine, to, converted);
     } else {
-      body_.line(if_ok + "Atomic<" + combine + ", " + type + ">::apply(" + to + ", " + converted +
-                 ");");
+      body_.line("$Atomic<$, $>::apply($, $);", if_ok(), combine, type, to, converted);
     }
   }
   report_bad_index();

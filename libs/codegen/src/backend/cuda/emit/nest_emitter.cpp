@@ -6,6 +6,7 @@
 
 #include "backend/cuda/emit/emit_nest.hpp"
 #include "loop/loop_depth.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen::cuda {
 
@@ -96,19 +97,18 @@ KernelSource NestEmitter::run() {
   }
   const std::size_t buffers =
       nest_.operands.size() + nest_.scratch().size() + (text_.checks_indices ? 1 : 0);
-  const std::string arguments = "Arguments<" + std::to_string(buffers) + ", " +
-                                std::to_string(std::max<std::size_t>(text_.sizes.size(), 1)) + ">";
-  SourceText launcher;
-  launcher.block(
-      "extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes, void* stream, "
-      "const char** error)");
-  launcher.line(arguments + " arguments;");
-  launcher.line("for (int i = 0; i < " + std::to_string(buffers) +
-                "; ++i) arguments.buffers[i] = buffers[i];");
-  launcher.line("for (int i = 0; i < " + std::to_string(text_.sizes.size()) +
-                "; ++i) arguments.sizes[i] = sizes[i];");
-  launcher.verbatim(launches_.text());
-  launcher.close();
+  const std::string arguments =
+      code("Arguments<$, $>", buffers, std::max<std::size_t>(text_.sizes.size(), 1));
+  CodeWriter launcher;
+  {
+    const CodeWriter::Scope function = launcher.scope(
+        "extern \"C\" void KILN_KERNEL(void* const* buffers, const long long* sizes, void* stream, "
+        "const char** error)");
+    launcher.line("$ arguments;", arguments);
+    launcher.line("for (int i = 0; i < $; ++i) arguments.buffers[i] = buffers[i];", buffers);
+    launcher.line("for (int i = 0; i < $; ++i) arguments.sizes[i] = sizes[i];", text_.sizes.size());
+    launcher.verbatim(launches_.text());
+  }
 
   KernelSource result;
   for (const std::string& op : nest_.ops) {
@@ -256,17 +256,19 @@ BlockShape NestEmitter::choose_columns() const {
 // Kernels and launches.
 
 std::string divided_up(const std::string& count, const std::string& by) {
-  return "((long long)" + count + " + " + by + " - 1) / " + by;
+  return code("((long long)$ + $ - 1) / $", count, by, by);
 }
 
 void NestEmitter::open_kernel(const std::string& name, int threads) {
-  body_.block("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) +
-              ") KILN_KERNEL_" + name + "(const KILN_ARGUMENTS arguments)");
-  body_.line("typedef " + index_type() + " Int;");
+  body_.open(
+      "extern \"C\" __global__ void __launch_bounds__($) KILN_KERNEL_$(const "
+      "KILN_ARGUMENTS arguments)",
+      threads,
+      name);
+  body_.line("typedef $ Int;", index_type());
   body_.line("const long long* const sizes = arguments.sizes;");
   const auto name_buffer = [&](const std::string& type, const std::string& buffer, std::size_t i) {
-    body_.line(type + "* const " + buffer + " = (" + type + "*)arguments.buffers[" +
-               std::to_string(i) + "];");
+    body_.line("$* const $ = ($*)arguments.buffers[$];", type, buffer, type, i);
   };
   std::string packed;
   for (std::uint32_t i = 0; i < nest_.operands.size(); ++i) {
@@ -286,7 +288,7 @@ void NestEmitter::open_kernel(const std::string& name, int threads) {
     name_buffer("int", "failed", next);
   }
   if (block_.vector > 1) {
-    body_.line("const bool aligned = ((" + packed + ") & 15) == 0;");
+    body_.line("const bool aligned = (($) & 15) == 0;", packed);
   }
 }
 
@@ -296,8 +298,7 @@ void NestEmitter::add_launch(const std::string& kernel,
                              int width,
                              int rows) {
   entries_.push_back("KILN_KERNEL_" + kernel);
-  launches_.line("  KILN_LAUNCH(KILN_KERNEL_" + kernel + ", " + grid_x + ", " + grid_y + ", " +
-                 std::to_string(width) + ", " + std::to_string(rows) + ");");
+  launches_.line("  KILN_LAUNCH(KILN_KERNEL_$, $, $, $, $);", kernel, grid_x, grid_y, width, rows);
 }
 
 KernelSource emit_nest(const LoopProgram& program, const LoopNest& nest, std::vector<Expr>& sizes) {

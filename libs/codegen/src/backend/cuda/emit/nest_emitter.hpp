@@ -121,6 +121,8 @@ class NestEmitter {
   void write_stores(const Work& work, ScalarWriter& element);
   void store_vectors(const Work& work, ScalarWriter& outside);
   void row_stores(int phase);
+  // What stands before a store, where an index may be out of range.
+  [[nodiscard]] std::string_view if_ok() const { return text_.checks_indices ? "if (ok) " : ""; }
   void report_bad_index();
   void assign_at(ScalarWriter& writer, const LoopNest::Store& store, ScalarId value);
   void assign(ScalarWriter& writer, std::size_t store, ScalarId value);
@@ -147,7 +149,7 @@ class NestEmitter {
 
   const LoopProgram& program_;
   const LoopNest& nest_;
-  SourceText body_, launches_;
+  CodeWriter body_, launches_;
   std::vector<std::string> entries_;
   NestText text_;
   BlockShape block_;

@@ -21,7 +21,7 @@ std::string NestText::size(const Expr& expr) const {
   if (found == sizes.end()) {
     found = sizes.insert(found, expr);
   }
-  return "sizes[" + std::to_string(found - sizes.begin()) + "]";
+  return code("sizes[$]", found - sizes.begin());
 }
 
 std::string NestText::operand(std::uint32_t number) const {
@@ -80,8 +80,7 @@ std::string ScalarWriter::value(ScalarId id) {
   } else {
     const std::string expression = compute(scalar);
     name = "s" + std::to_string(next_++);
-    text_.out.line("const " + std::string(compute_type(scalar.dtype)) + " " + name + " = " +
-                   expression + ";");
+    text_.out.line("const $ $ = $;", compute_type(scalar.dtype), name, expression);
   }
   names_[id] = name;
   return name;
@@ -101,16 +100,16 @@ bool ScalarWriter::loads(ScalarId id) {
 std::string ScalarWriter::choose(const Scalar& scalar) {
   const std::string condition = value(scalar.operands[0]);
   const std::string name = "s" + std::to_string(next_++);
-  text_.out.line(std::string(compute_type(scalar.dtype)) + " " + name + ";");
+  text_.out.line("$ $;", compute_type(scalar.dtype), name);
   const std::unordered_map<ScalarId, std::string> outside = names_;
-  text_.out.block("if (" + condition + ")");
-  text_.out.line(name + " = " + value(scalar.operands[1]) + ";");
+  {
+    const CodeWriter::Scope branch = text_.out.scope("if ($)", condition);
+    text_.out.line("$ = $;", name, value(scalar.operands[1]));
+    names_ = outside;
+  }
+  const CodeWriter::Scope other = text_.out.scope("else");
+  text_.out.line("$ = $;", name, value(scalar.operands[2]));
   names_ = outside;
-  text_.out.close();
-  text_.out.block("else");
-  text_.out.line(name + " = " + value(scalar.operands[2]) + ";");
-  names_ = outside;
-  text_.out.close();
   return name;
 }
 
@@ -118,8 +117,7 @@ std::string ScalarWriter::load(const Scalar& scalar) {
   const auto operand = static_cast<std::uint32_t>(scalar.integer);
   bool is_computed = false;
   for_each_computed(scalar.indices[0], [&](ScalarId) { is_computed = true; });
-  const std::string element =
-      "value(" + text_.operand(operand) + "[" + index(scalar.indices[0]) + "])";
+  const std::string element = code("value($[$])", text_.operand(operand), index(scalar.indices[0]));
   return is_computed && text_.checks_indices ? "ok ? " + element + " : 0" : element;
 }
 
@@ -147,7 +145,7 @@ std::string ScalarWriter::operation(const Scalar& scalar,
   const bool is_approximate = is_float && text_.is_approximate;
   const std::string exponential = is_approximate ? "approximate_exp(" : "exp" + suffix + "(";
   if (is_approximate && scalar.op == ScalarOp::kDivide) {
-    return "approximate_quotient(" + a + ", " + operands[1] + ")";
+    return code("approximate_quotient($, $)", a, operands[1]);
   }
   if (scalar.op == ScalarOp::kExp) {
     return exponential + a + ")";
@@ -161,38 +159,39 @@ std::string ScalarWriter::operation(const Scalar& scalar,
       return text_.scalar(operand).op == ScalarOp::kFence;
     });
     if (is_fenced) {  // These are never contracted.
-      return std::string(scalar.dtype == DType::kFloat64 ? "__d" : "__f") +
-             (scalar.op == ScalarOp::kAdd ? "add" : "sub") + "_rn(" + a + ", " + operands[1] + ")";
+      return code("__$$_rn($, $)",
+                  scalar.dtype == DType::kFloat64 ? "d" : "f",
+                  scalar.op == ScalarOp::kAdd ? "add" : "sub",
+                  a,
+                  operands[1]);
     }
     if (scalar.op == ScalarOp::kAdd || scalar.op == ScalarOp::kSubtract ||
         scalar.op == ScalarOp::kMultiply) {
-      return "(" + type + ")(" + wrapping + a + std::string(symbol) + wrapping + operands[1] + ")";
+      return code("($)($$$$$)", type, wrapping, a, symbol, wrapping, operands[1]);
     }
-    return "(" + type + ")(" + a + std::string(symbol) + operands[1] + ")";
+    return code("($)($$$)", type, a, symbol, operands[1]);
   }
   if (const std::string_view function = function_of(scalar.op); !function.empty()) {
-    return std::string(function) + suffix + "(" + a +
-           (operands.size() > 1 ? ", " + operands[1] : "") + ")";
+    return code("$$($$)", function, suffix, a, operands.size() > 1 ? ", " + operands[1] : "");
   }
   switch (scalar.op) {
     case ScalarOp::kCast: return converted(scalar, a);
     case ScalarOp::kWhere: return a + " ? " + operands[1] + " : " + operands[2];
-    case ScalarOp::kCheckIndex: return "check_index(" + a + ", " + operands[1] + ", ok)";
-    case ScalarOp::kMaximum: return "maximum(" + a + ", " + operands[1] + ")";
-    case ScalarOp::kMinimum: return "minimum(" + a + ", " + operands[1] + ")";
+    case ScalarOp::kCheckIndex: return code("check_index($, $, ok)", a, operands[1]);
+    case ScalarOp::kMaximum: return code("maximum($, $)", a, operands[1]);
+    case ScalarOp::kMinimum: return code("minimum($, $)", a, operands[1]);
     case ScalarOp::kNot: return scalar.dtype == DType::kBool ? "!" + a : "(" + type + ")~" + a;
-    case ScalarOp::kNegate: return "(" + type + ")-" + wrapping + "(" + a + ")";
+    case ScalarOp::kNegate: return code("($)-$($)", type, wrapping, a);
     case ScalarOp::kAbsolute:
       return is_real
                  ? "fabs" + suffix + "(" + a + ")"
                  : "(" + type + ")(" + a + " < 0 ? -" + wrapping + a + " : " + wrapping + a + ")";
-    case ScalarOp::kSign: return "sign(" + a + ")";
+    case ScalarOp::kSign: return code("sign($)", a);
     case ScalarOp::kReciprocal: return "1 / " + a;
     case ScalarOp::kFence: return a;
-    case ScalarOp::kRsqrt: return "1 / sqrt" + suffix + "(" + a + ")";
+    case ScalarOp::kRsqrt: return code("1 / sqrt$($)", suffix, a);
     case ScalarOp::kGelu:
-      return "(" + type + ")0.5 * " + a + " * (1 + erf" + suffix + "(" + a + " * (" + type +
-             ")0.70710678118654752))";
+      return code("($)0.5 * $ * (1 + erf$($ * ($)0.70710678118654752))", type, a, suffix, a, type);
     // The divisor is 1 or more, so its reciprocal is at most one unit off.
     case ScalarOp::kSigmoid:
       return is_float ? "reciprocal(1 + " + exponential + "-(" + a + ")))"
@@ -201,8 +200,8 @@ std::string ScalarWriter::operation(const Scalar& scalar,
       return is_float ? a + " * reciprocal(1 + " + exponential + operands[1] + "))"
                       : a + " / (1 + " + exponential + operands[1] + "))";
     case ScalarOp::kIsNan: return a + " != " + a;
-    case ScalarOp::kRoundToHalf: return "value(stored<Half>(" + a + "))";
-    case ScalarOp::kRoundToBFloat16: return "value(stored<BFloat16>(" + a + "))";
+    case ScalarOp::kRoundToHalf: return code("value(stored<Half>($))", a);
+    case ScalarOp::kRoundToBFloat16: return code("value(stored<BFloat16>($))", a);
     default:
       throw Error(ErrorCode::kInternal, "no CUDA text for " + std::string(to_string(scalar.op)));
   }
@@ -212,7 +211,7 @@ std::string ScalarWriter::converted(const Scalar& scalar, const std::string& fro
   if (scalar.dtype == DType::kBool) {
     return from + " != 0";
   }
-  const std::string type = "(" + std::string(compute_type(scalar.dtype)) + ")";
+  const std::string type = code("($)", compute_type(scalar.dtype));
   // Below 0 it wraps, as ATen's does.
   const bool is_real = ir::is_floating_point(text_.scalar(scalar.operands[0]).dtype);
   return type + (scalar.dtype == DType::kUInt8 && is_real ? "(long long)" : "") + from;
@@ -247,9 +246,9 @@ std::string ScalarWriter::atom(const Atom& atom) {
     case Atom::Kind::kVariable: return std::string(1, "omj"[atom.variable]);
     case Atom::Kind::kComputed: return "(Int)" + value(atom.scalar);
     case Atom::Kind::kQuotient:
-      return "(" + index(atom.operand) + ") / " + text_.size(atom.divisor);
+      return code("($) / $", index(atom.operand), text_.size(atom.divisor));
     case Atom::Kind::kRemainder:
-      return "(" + index(atom.operand) + ") % " + text_.size(atom.divisor);
+      return code("($) % $", index(atom.operand), text_.size(atom.divisor));
   }
   return {};
 }

@@ -10,7 +10,7 @@
 
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
-#include "text/source_text.hpp"
+#include "text/code_writer.hpp"
 
 namespace kiln::codegen::cuda {
 
@@ -18,7 +18,7 @@ namespace kiln::codegen::cuda {
 struct NestText {
   const LoopProgram& program;
   const LoopNest& nest;
-  SourceText& out;
+  CodeWriter& out;
   std::vector<ir::Expr>& sizes;  ///< Run-time arguments: `sizes[i]` in the kernel.
   /// Quotients and exponentials may be a few units of a float off: whatever is stored has 16 bits,
   /// and nothing on the way there leaps.

@@ -34,10 +34,9 @@ std::vector<ScalarId> NestEmitter::roots(int phase) const {
 // Names `m` and the first `j` of the elements at position `linear` of a row.
 void NestEmitter::set_position(const std::string& linear) {
   if (nest_.extents[kMiddle] == ir::Expr(1)) {
-    body_.line("const Int m = 0, j = " + linear + ";");
+    body_.line("const Int m = 0, j = $;", linear);
   } else {
-    body_.line("const Int m = " + linear + " / " + extent(kInner) + ", j = " + linear + " % " +
-               extent(kInner) + ";");
+    body_.line("const Int m = $ / $, j = $ % $;", linear, extent(kInner), linear, extent(kInner));
   }
 }
 
@@ -55,12 +54,12 @@ void NestEmitter::visit(const Work& work, const std::string& first) {
   load_under_conditions(work, known);
   declare_stored(work);
   if (block_.vector > 1) {
-    body_.line("const Int j0 = " + first + ";");
+    body_.line("const Int j0 = $;", first);
     body_.directive("#pragma unroll");
-    body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
+    body_.open("for (int v = 0; v < $; ++v)", block_.vector);
     body_.line("const Int j = j0 + v;");
   } else {
-    body_.block("");
+    body_.open();
     body_.line("constexpr int v = 0;");
   }
   visit_element(work, known);
@@ -81,24 +80,24 @@ void NestEmitter::visit_segments(const Work& work, const ScalarWriter& known) {
   declare_stored(work);
   body_.line("const Int j0 = j;");
   for (const Segment& segment : nest_.segments) {
-    body_.block("if (j >= " + std::to_string(segment.begin) + " && j < " +
-                std::to_string(segment.end) + ")");
+    const CodeWriter::Scope branch =
+        body_.scope("if (j >= $ && j < $)", segment.begin, segment.end);
     ScalarWriter outside = known, element = known;
     for (const ScalarId load : packed_loads(segment.values)) {
       load_vector(load, "", outside);
       element.set(load, "value(" + vector_of(load) + "[v])");
     }
     body_.directive("#pragma unroll");
-    body_.block("for (int v = 0; v < " + std::to_string(block_.vector) + "; ++v)");
-    body_.line("const Int j = j0 + v;");
-    for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
-      const LoopNest::Store& store = nest_.stores[i];
-      if (store.domain == IterationDomain::kFull && store.phase == work.phase) {
-        assign(element, i, segment.values[i]);
+    {
+      const CodeWriter::Scope loop = body_.scope("for (int v = 0; v < $; ++v)", block_.vector);
+      body_.line("const Int j = j0 + v;");
+      for (std::size_t i = 0; i < nest_.stores.size(); ++i) {
+        const LoopNest::Store& store = nest_.stores[i];
+        if (store.domain == IterationDomain::kFull && store.phase == work.phase) {
+          assign(element, i, segment.values[i]);
+        }
       }
     }
-    body_.close();
-    body_.close();
   }
   ScalarWriter outside = known;
   store_vectors(work, outside);
@@ -111,8 +110,7 @@ void NestEmitter::declare_stored(const Work& work) {
     const LoopNest::Store& store = nest_.stores[i];
     if (store.domain == IterationDomain::kFull && store.phase == work.phase &&
         (is_flat_ || is_packed(store.address))) {
-      body_.line("alignas(16) " + std::string(memory_type(text_.dtype(store.operand))) + " y" +
-                 std::to_string(i) + "[" + std::to_string(block_.vector) + "];");
+      body_.line("alignas(16) $ y$[$];", memory_type(text_.dtype(store.operand)), i, block_.vector);
     }
   }
 }
@@ -132,13 +130,16 @@ void NestEmitter::load_vector(ScalarId load, const std::string& slot, ScalarWrit
   const auto operand = static_cast<std::uint32_t>(scalar.integer);
   const std::string count = std::to_string(block_.vector);
   if (slot.empty()) {
-    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
-               vector_of(load) + "[" + count + "];");
+    body_.line("alignas(16) $ $[$];", memory_type(text_.dtype(operand)), vector_of(load), count);
   }
   const std::string address = outside.index(scalar.indices[0]);
-  body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") + count + ">(" +
-             vector_of(load) + (slot.empty() ? "" : "[" + slot + "]") + ", " +
-             text_.operand(operand) + " + (" + address + "), aligned);");
+  body_.line("$copy_vector<$>($$, $ + ($), aligned);",
+             if_ok(),
+             count,
+             vector_of(load),
+             slot.empty() ? "" : "[" + slot + "]",
+             text_.operand(operand),
+             address);
 }
 
 // What only some visits need is loaded by those, as a vector too.
@@ -146,17 +147,22 @@ void NestEmitter::load_under_conditions(const Work& work, ScalarWriter& outside)
   for (const ConditionalLoad& conditional : conditional_loads(work.phase)) {
     const Scalar& scalar = text_.scalar(conditional.load);
     const auto operand = static_cast<std::uint32_t>(scalar.integer);
-    body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
-               vector_of(conditional.load) + "[" + std::to_string(block_.vector) + "];");
+    body_.line("alignas(16) $ $[$];",
+               memory_type(text_.dtype(operand)),
+               vector_of(conditional.load),
+               block_.vector);
     std::string condition;
     for (const Condition& part : conditional.conditions) {
       condition += (condition.empty() ? "" : " && ") + std::string(part.is_true ? "" : "!") +
                    outside.value(part.scalar);
     }
     const std::string address = outside.index(scalar.indices[0]);
-    body_.line("if (" + condition + ") copy_vector<" + std::to_string(block_.vector) + ">(" +
-               vector_of(conditional.load) + ", " + text_.operand(operand) + " + (" + address +
-               "), aligned);");
+    body_.line("if ($) copy_vector<$>($, $ + ($), aligned);",
+               condition,
+               block_.vector,
+               vector_of(conditional.load),
+               text_.operand(operand),
+               address);
   }
 }
 
@@ -250,9 +256,11 @@ std::int64_t NestEmitter::kept_bytes(ScalarId load, int slots) const {
 
 void NestEmitter::declare_kept(ScalarId load, int slots) {
   const auto operand = static_cast<std::uint32_t>(text_.scalar(load).integer);
-  body_.line("alignas(16) " + std::string(memory_type(text_.dtype(operand))) + " " +
-             vector_of(load) + "[" + std::to_string(slots) + "][" + std::to_string(block_.vector) +
-             "];");
+  body_.line("alignas(16) $ $[$][$];",
+             memory_type(text_.dtype(operand)),
+             vector_of(load),
+             slots,
+             block_.vector);
 }
 
 void NestEmitter::visit_element(const Work& work, ScalarWriter element) {
@@ -270,12 +278,12 @@ void NestEmitter::visit_element(const Work& work, ScalarWriter element) {
     }
     const std::string value = element.value(reduce.body);
     const std::string combine = std::string(combiner(reduce.reduction)) + "::of";
-    const std::string type = "(" + std::string(compute_type(reduce.dtype)) + ")";
+    const std::string type = code("($)", compute_type(reduce.dtype));
     const std::string to = reduce.result != IterationDomain::kColumn ? total(i)
                            : totals_in_memory() ? "partial" + std::to_string(i) + "[chunk * (Int)" +
                                                       row_length() + " + p + v]"
                                                 : column_total(i);
-    body_.line(to + " = " + combine + "(" + to + ", " + type + value + ");");
+    body_.line("$ = $($, $$);", to, combine, to, type, value);
   }
   write_stores(work, element);
 }
@@ -284,8 +292,8 @@ void NestEmitter::assign_at(ScalarWriter& writer, const LoopNest::Store& store, 
   const std::string type(memory_type(text_.dtype(store.operand)));
   const std::string computed = writer.value(value);
   const std::string address = writer.index(store.address);
-  body_.line((text_.checks_indices ? "if (ok) " : "") + text_.operand(store.operand) + "[" +
-             address + "] = stored<" + type + ">(" + computed + ");");
+  body_.line(
+      "$$[$] = stored<$>($);", if_ok(), text_.operand(store.operand), address, type, computed);
 }
 
 // Into registers, if they are stored together.
@@ -296,8 +304,7 @@ void NestEmitter::assign(ScalarWriter& writer, std::size_t store, ScalarId value
     return;
   }
   const std::string computed = writer.value(value);
-  body_.line("y" + std::to_string(store) + "[v] = stored<" +
-             std::string(memory_type(text_.dtype(to.operand))) + ">(" + computed + ");");
+  body_.line("y$[v] = stored<$>($);", store, memory_type(text_.dtype(to.operand)), computed);
 }
 
 void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
@@ -311,11 +318,10 @@ void NestEmitter::write_stores(const Work& work, ScalarWriter& element) {
       continue;
     }
     for (const Segment& segment : nest_.segments) {
-      body_.block("if (j >= " + std::to_string(segment.begin) + " && j < " +
-                  std::to_string(segment.end) + ")");
+      const CodeWriter::Scope branch =
+          body_.scope("if (j >= $ && j < $)", segment.begin, segment.end);
       ScalarWriter inside = element;
       assign(inside, i, segment.values[i]);
-      body_.close();
     }
   }
 }
@@ -328,9 +334,12 @@ void NestEmitter::store_vectors(const Work& work, ScalarWriter& outside) {
       continue;
     }
     const std::string address = outside.index(store.address);
-    body_.line((text_.checks_indices ? "if (ok) copy_vector<" : "copy_vector<") +
-               std::to_string(block_.vector) + ">(" + text_.operand(store.operand) + " + (" +
-               address + "), y" + std::to_string(i) + ", aligned);");
+    body_.line("$copy_vector<$>($ + ($), y$, aligned);",
+               if_ok(),
+               block_.vector,
+               text_.operand(store.operand),
+               address,
+               i);
   }
 }
 
@@ -338,7 +347,7 @@ void NestEmitter::store_vectors(const Work& work, ScalarWriter& outside) {
 void NestEmitter::row_stores(int phase) {
   for (const LoopNest::Store& store : nest_.stores) {
     if (store.domain == IterationDomain::kRow && std::max(store.phase, 1) == phase + 1) {
-      body_.block("if (live && threadIdx.x == 0)");
+      const CodeWriter::Scope branch = body_.scope("if (live && threadIdx.x == 0)");
       body_.line("const Int m = 0, j = 0;");
       if (text_.checks_indices) {
         body_.line("bool ok = true;");
@@ -346,7 +355,6 @@ void NestEmitter::row_stores(int phase) {
       ScalarWriter writer(text_);
       assign_at(writer, store, store.value);
       report_bad_index();
-      body_.close();
     }
   }
 }
