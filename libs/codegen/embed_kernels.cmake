@@ -1,21 +1,30 @@
-# cmake -DHEADERS=<file>,… -DKERNELS=<file>,… -DOUTPUT=<file.cpp> -P embed_kernels.cmake
+# cmake -DHEADERS=<file>,… -DKERNELS=<file>,… -DCUDA_HEADERS=<file>,…
+#       -DOUTPUT=<file.cpp> -P embed_kernels.cmake
 #
-# Writes a source file that holds the CPU's kernel headers and hand-written kernels as text.
+# Writes a source file that holds the CPU's kernel headers and hand-written kernels, and CUDA's kernel
+# headers, as text.
 
+# embed(<variable> <files> [NAMED]): the files as entries of an array.
 function (embed variable files)
   set(entries "")
   string(REPLACE "," ";" files "${files}")
   foreach (path IN LISTS files)
     file(READ "${path}" text)
-    cmake_path(GET path STEM name)
-    string(APPEND entries "    {\"${name}\", R\"KERNEL(${text})KERNEL\"},\n")
+    set(entry "R\"KERNEL(${text})KERNEL\"")
+    if ("${ARGN}" STREQUAL NAMED)
+      cmake_path(GET path STEM name)
+      set(entry "{\"${name}\", ${entry}}")
+    endif ()
+    string(APPEND entries "    ${entry},\n")
   endforeach ()
   set(${variable} "${entries}" PARENT_SCOPE)
 endfunction ()
 
-embed(headers "${HEADERS}")
-embed(kernels "${KERNELS}")
+embed(headers "${HEADERS}" NAMED)
+embed(kernels "${KERNELS}" NAMED)
+embed(cuda_headers "${CUDA_HEADERS}")
 file(WRITE "${OUTPUT}" "#include \"backend/cpu/kernel_headers.hpp\"
+#include \"backend/cuda/emit/prelude.hpp\"
 
 namespace kiln::codegen {
 
@@ -31,5 +40,14 @@ ${kernels}  };
   return kKernels;
 }
 
+namespace cuda {
+
+std::span<const std::string_view> kernel_headers() {
+  static constexpr std::string_view kHeaders[] = {
+${cuda_headers}  };
+  return kHeaders;
+}
+
+}  // namespace cuda
 }  // namespace kiln::codegen
 ")

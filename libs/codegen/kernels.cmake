@@ -1,4 +1,4 @@
-# What src/backend/cpu/kernels holds, and how codegen gets it as text.
+# What src/backend/cpu/kernels and src/backend/cuda/kernels hold, and how codegen gets it as text.
 
 # Each after those it includes.
 set(kernel_headers
@@ -20,12 +20,21 @@ set(hand_written_kernels
   packed_convolution
   packed_gemm
   winograd_convolution)
+set(cuda_kernel_headers
+  elements
+  arithmetic
+  combine
+  block
+  atomic
+  vectors)
 
 # kiln_embed_kernels(<target>): gives <target> a source file with all of them as text.
 function (kiln_embed_kernels target)
-  set(folder "${CMAKE_CURRENT_SOURCE_DIR}/src/backend/cpu/kernels")
-  foreach (list IN ITEMS kernel_headers hand_written_kernels)
-    list(TRANSFORM ${list} REPLACE "(.+)" "${folder}/\\1.hpp")
+  set(backends "${CMAKE_CURRENT_SOURCE_DIR}/src/backend")
+  set(folders cpu cpu cuda)
+  set(lists kernel_headers hand_written_kernels cuda_kernel_headers)
+  foreach (folder list IN ZIP_LISTS folders lists)
+    list(TRANSFORM ${list} REPLACE "(.+)" "${backends}/${folder}/kernels/\\1.hpp")
     list(JOIN ${list} "," ${list}_files)
   endforeach ()
   set(output "${CMAKE_CURRENT_BINARY_DIR}/embedded_kernels.cpp")
@@ -34,8 +43,8 @@ function (kiln_embed_kernels target)
     OUTPUT "${output}"
     COMMAND
       "${CMAKE_COMMAND}" "-DHEADERS=${kernel_headers_files}" "-DKERNELS=${hand_written_kernels_files}"
-      "-DOUTPUT=${output}" -P "${script}"
-    DEPENDS ${kernel_headers} ${hand_written_kernels} "${script}"
+      "-DCUDA_HEADERS=${cuda_kernel_headers_files}" "-DOUTPUT=${output}" -P "${script}"
+    DEPENDS ${kernel_headers} ${hand_written_kernels} ${cuda_kernel_headers} "${script}"
     VERBATIM)
   target_sources(${target} PRIVATE "${output}")
 endfunction ()

@@ -15,7 +15,7 @@
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "backend/cuda/cuda_backend.hpp"
-#include "backend/cuda/emit/types.hpp"
+#include "backend/cuda/emit/prelude.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/subprocess.hpp"

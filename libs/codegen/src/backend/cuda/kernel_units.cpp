@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/architectures.hpp"
-#include "backend/cuda/emit/types.hpp"
+#include "backend/cuda/emit/prelude.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
 #include "toolchain/compile_flags.hpp"

@@ -23,7 +23,4 @@ namespace kiln::codegen::cuda {
 /// What a reduction of values of `dtype` begins with.
 [[nodiscard]] std::string neutral(Reduction reduction, ir::DType dtype);
 
-/// The text that every kernel needs before its own. It includes nothing.
-[[nodiscard]] const std::string& prelude();
-
 }  // namespace kiln::codegen::cuda
