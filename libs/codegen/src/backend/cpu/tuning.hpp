@@ -69,7 +69,9 @@ struct ConvolutionTuning {
   /// Pixels of a block, by which all panels of a group are multiplied: they stay in L2, and panels
   /// are read again for each block.
   std::int64_t block_pixels = 128;
-  std::int64_t max_places = 8192;  ///< Of the taps of a block, on the stack: 64 KiB.
+  /// Of the taps of a block, on the stack: 64 KiB. A single tile may need up to twelve times as
+  /// many, and convolutions with more taps than that are libtorch's.
+  std::int64_t max_places = 8192;
   std::int64_t min_tasks = 16;
   std::int64_t worth_another_source = 8;  ///< One part in so many that another tile must save.
   // In Winograd's tiles.
