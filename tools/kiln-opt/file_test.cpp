@@ -101,6 +101,9 @@ std::string check(const FileTest& test, const Outcome& outcome) {
 
 std::string check_file(const std::filesystem::path& path, bool update) {
   const std::string text = read_file(path);
+  if (text.empty()) {
+    return "there is no test in it";
+  }
   std::string problems;
   std::string updated;
   for (std::size_t begin = 0; begin < text.size();) {

@@ -1,3 +1,5 @@
+#include <torch/version.h>
+
 #include <iostream>
 #include <string>
 #include <utility>
@@ -24,8 +26,14 @@ std::string text_of(const ir::Graph& graph,
 int show_stage(const ProgramArguments& arguments) {
   const ExportedProgram program = load_program(arguments.file);
   const Weights weights = weights_of(program);
-  const codegen::Options options{
-      .isa = arguments.isa, .bind_constants = true, .constants = weights.data};
+  // As `kiln compile` has them: the source is to be that of its package.
+  const codegen::Options options{.isa = arguments.isa,
+                                 .bind_constants = true,
+                                 .constants = weights.data,
+                                 .store_folded = true,
+                                 .in_spec = input_spec_of(program),
+                                 .out_spec = program.out_spec,
+                                 .libtorch = {TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR}};
   codegen::PreparedGraphs graphs = codegen::prepare(with_all_outputs(program), options);
   if (arguments.stage == "source") {
     std::cout << codegen::print_source(std::move(graphs), options);

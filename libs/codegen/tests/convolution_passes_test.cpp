@@ -165,6 +165,25 @@ TEST_CASE("a weight of two convolutions is packed once", "[codegen][prepare]") {
   CHECK(count(packed, "aten.clone.default") == 1);
 }
 
+// How many are packed of a convolution of images that are as large as its `side` x `side` taps.
+std::size_t packed_with_taps(int side) {
+  const std::string sides = std::to_string(side) + ", " + std::to_string(side);
+  const std::string strides =
+      std::to_string(4 * side * side) + ", 1, " + std::to_string(4 * side) + ", 4";
+  const ir::Graph graph =
+      ir::parse("graph g {\n  input %x: f32[2, 4, " + sides + "]{" + strides +
+                "} user\n  input %w: f32[16, 4, " + sides +
+                "] parameter \"w\"\n  %y: f32[2, 16, 1, 1]{16, 1, 16, 16} = "
+                "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
+                "  output %y user\n}\n");
+  return count(pack_convolutions(graph, 8), "kiln.packed_convolution.default");
+}
+
+TEST_CASE("a convolution of more taps than fit the stack is left as it is", "[codegen][prepare]") {
+  CHECK(packed_with_taps(90) == 1);  // 8,100 taps.
+  CHECK(packed_with_taps(91) == 0);  // 8,281.
+}
+
 TEST_CASE("a convolution of constants alone is left as it is", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
     input %x: f32[1, 16, 4, 4]{256, 1, 64, 16} user

@@ -2,7 +2,6 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -22,7 +21,6 @@
 #include "kiln/jit/dump.hpp"
 #include "kiln/jit/model_library.hpp"
 #include "kiln/jit/stopwatch.hpp"
-#include "kiln/jit/value_tree.hpp"
 #include "kiln/program.hpp"
 
 namespace kiln {
@@ -106,21 +104,6 @@ codegen::Options generator_for(const CompileOptions& options, autograd_cache::Ca
   return generator;
 }
 
-// Positions of integers among what the user passes.
-std::set<std::uint32_t> integer_inputs(const ExportedProgram& program) {
-  std::set<std::uint32_t> integers;
-  std::uint32_t position = 0;
-  for (const ir::Input& input : program.graph.inputs()) {
-    if (input.kind == ir::InputKind::kUser) {
-      if (!program.graph.value(input.value).is_tensor()) {
-        integers.insert(position);
-      }
-      ++position;
-    }
-  }
-  return integers;
-}
-
 Artifact compile_program(const ExportedProgram& program,
                          const Weights& weights,
                          const CompileOptions& options,
@@ -128,8 +111,7 @@ Artifact compile_program(const ExportedProgram& program,
                          const fs::path& scratch,
                          GraphReport& report) {
   codegen::Options generator = generator_for(options, cache);
-  generator.in_spec =
-      spec_with_numbers(program.in_spec, program.input_leaves, integer_inputs(program));
+  generator.in_spec = input_spec_of(program);
   generator.out_spec = program.out_spec;
   generator.constants = weights.data;
   const std::optional<Dump> dump = Dump::begin(program.graph);

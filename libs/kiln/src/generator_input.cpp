@@ -1,8 +1,10 @@
 #include "kiln/generator_input.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "folded_constants.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/jit/value_tree.hpp"
 
 namespace kiln {
 namespace {
@@ -44,6 +47,21 @@ ir::ValueId add_number(const Number& number, ir::Graph& graph) {
                          meta.device,
                          false},
                         meta);
+}
+
+// Positions of integers among what the user passes.
+std::set<std::uint32_t> integer_inputs(const exporter::ExportedProgram& program) {
+  std::set<std::uint32_t> integers;
+  std::uint32_t position = 0;
+  for (const ir::Input& input : program.graph.inputs()) {
+    if (input.kind == ir::InputKind::kUser) {
+      if (!program.graph.value(input.value).is_tensor()) {
+        integers.insert(position);
+      }
+      ++position;
+    }
+  }
+  return integers;
 }
 
 }  // namespace
@@ -81,6 +99,10 @@ ir::Graph with_all_outputs(const exporter::ExportedProgram& program) {
   outputs.insert(outputs.end(), others.begin(), others.end());
   graph.outputs() = std::move(outputs);
   return graph;
+}
+
+std::string input_spec_of(const exporter::ExportedProgram& program) {
+  return spec_with_numbers(program.in_spec, program.input_leaves, integer_inputs(program));
 }
 
 Weights weights_of(const exporter::ExportedProgram& program) {

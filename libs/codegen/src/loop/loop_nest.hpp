@@ -64,7 +64,9 @@ struct LoopNest {
     Reduction reduction = Reduction::kSum;
   };
   std::optional<Scan> scan;
-  /// Loops of their own after the others, the middle one in order.
+  /// Loops of their own after the others. Only updates along the middle one may collide: a backend
+  /// keeps them in order, or combines them atomically (where they replace what is there, any of
+  /// them may remain then).
   struct Update {
     std::vector<ir::Expr> extents;
     ScalarId value;

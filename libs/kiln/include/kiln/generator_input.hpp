@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "kiln/codegen/compile.hpp"
@@ -16,6 +17,10 @@ namespace kiln {
 ///
 /// Throws `Error` with `kUnsupported` for a leaf that is neither.
 [[nodiscard]] ir::Graph with_all_outputs(const exporter::ExportedProgram& program);
+
+/// The call spec of its inputs, as a package has it: integers and what was fixed when the program
+/// was exported say what they are.
+[[nodiscard]] std::string input_spec_of(const exporter::ExportedProgram& program);
 
 /// The weights of a program.
 struct Weights {

@@ -85,11 +85,13 @@ class Packer {
   }
 
   // Whether libtorch is as fast on images: with channels that are not read four at a time, and
-  // for sums of few products of 1x1 taps, where it takes all pixels for rows of a matrix.
+  // for sums of few products of 1x1 taps, where it takes all pixels for rows of a matrix. The
+  // places of a tile's taps are on the stack, so there may not be any number of them.
   [[nodiscard]] bool is_left_alone(const ir::Node& node) const {
     const std::vector<Expr>& weight = graph_.tensor(operand(node, 1)).sizes;
     const std::int64_t channels = weight[1].constant().value_or(0);
-    if (channels % 4 != 0 || channels > kMaxConvolutionChannels) {
+    const std::int64_t taps = (weight[2] * weight[3]).constant().value_or(0);
+    if (channels % 4 != 0 || channels > kMaxConvolutionChannels || taps > tuning_.max_places) {
       return true;
     }
     const auto* stride = std::get_if<std::vector<Expr>>(&node.arguments[3]);

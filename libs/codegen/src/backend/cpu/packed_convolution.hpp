@@ -49,7 +49,7 @@ struct ConvolutionLayout {
 
 /// A convolution in a program.
 struct PackedConvolution {
-  std::vector<StridedView> operands;  ///< Picture, panels, bias if there is one, and the result.
+  std::vector<StridedView> operands;  ///< Images, panels, bias if there is one, and the result.
   ConvolutionLayout layout;
 };
 

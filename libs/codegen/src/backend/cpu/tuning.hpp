@@ -31,9 +31,10 @@ struct GemmTuning {
   std::int64_t many_batches = 8;
   /// Elements of the packed lhs of all batches, 16 MiB; larger products are left to libtorch.
   std::int64_t max_packed = 4 << 20;
-  /// Depth of a part: 32 KiB of a panel, half of L1, through which the rows stream.
+  /// Depth of a part, through which the rows stream: 32 KiB of a panel of 8 columns, half of L1,
+  /// and 128 KiB of one of 32.
   std::int64_t kc = 1024;
-  /// Of all panels of a group together, 128 KiB: they are on the stack, and in L2.
+  /// Of all panels of a group together, 128 or 512 KiB: they are on the stack, and in L2.
   std::int64_t kc_of_group = 4096;
   std::int64_t min_tasks = 24;  ///< That must be left for other threads.
 };
@@ -69,7 +70,9 @@ struct ConvolutionTuning {
   /// Pixels of a block, by which all panels of a group are multiplied: they stay in L2, and panels
   /// are read again for each block.
   std::int64_t block_pixels = 128;
-  std::int64_t max_places = 8192;  ///< Of the taps of a block, on the stack: 64 KiB.
+  /// Of the taps of a block, on the stack: 64 KiB. A single tile may need up to twelve times as
+  /// many, and convolutions with more taps than that are libtorch's.
+  std::int64_t max_places = 8192;
   std::int64_t min_tasks = 16;
   std::int64_t worth_another_source = 8;  ///< One part in so many that another tile must save.
   // In Winograd's tiles.
