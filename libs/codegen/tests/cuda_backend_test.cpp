@@ -70,11 +70,15 @@ TEST_CASE("half types that libtorch adds up in float are its own", "[codegen][cu
   CHECK(extern_calls(program(type, "[4, 16]", "aten.index_put.default(%a, [%i], %s, false)")) == 0);
 }
 
-TEST_CASE("running totals along few and long columns are libtorch's, which may refuse them",
+TEST_CASE("running totals along few and long columns, or one long row, are libtorch's",
           "[codegen][cuda]") {
   const auto [sizes, dim, slow] = GENERATE(table<std::string, std::string, int>({
       {"[8, 100]", "1", 0},       // Rows.
       {"[100, 8]", "-1", 0},      // Rows as well.
+      {"[32768]", "0", 0},        // One short row.
+      {"[40000]", "0", 1},        // One long row.
+      {"[1, 40000]", "1", 1},     // The same.
+      {"[2, 40000]", "1", 0},     // Several.
       {"[64, 8]", "0", 0},        // Short columns.
       {"[65, 8]", "0", 1},        // Few long columns.
       {"[65, 8]", "-2", 1},       // The same.

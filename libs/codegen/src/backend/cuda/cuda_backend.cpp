@@ -52,10 +52,10 @@ bool has_half_convolutions(const ir::Graph& graph) {
   });
 }
 
-// A block scans a row. Along other dims each thread computes one running total, which is slow if
-// the totals are long and few.
+// A block scans a row, which is slow if there is one long row alone. Along other dims each thread
+// computes one running total, which is slow if the totals are long and few.
 bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
-  constexpr std::int64_t kMaxSerialLength = 64, kMinTotals = 1 << 15;
+  constexpr std::int64_t kMaxSerialLength = 64, kMinTotals = 1 << 15, kMaxSingleRow = 1 << 15;
   const std::vector<ir::Expr>& sizes = graph.tensor(node.results[0]).sizes;
   const auto* dim = std::get_if<ir::Expr>(&node.arguments.at(1));
   if (sizes.empty() || dim == nullptr || !dim->constant()) {
@@ -65,7 +65,10 @@ bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t place = *dim->constant() + (*dim->constant() < 0 ? rank : 0);
   const auto length = sizes.at(static_cast<std::size_t>(place)).constant();
   const auto all = ir::element_count(sizes).constant();
-  return place + 1 == rank || length.value_or(kMaxSerialLength + 1) <= kMaxSerialLength ||
+  if (place + 1 == rank) {
+    return !length || *length <= kMaxSingleRow || all != length;
+  }
+  return length.value_or(kMaxSerialLength + 1) <= kMaxSerialLength ||
          (length && all && *all / *length >= kMinTotals);
 }
 
