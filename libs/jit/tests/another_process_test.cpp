@@ -62,7 +62,7 @@ void check_found(const TensorFunction& function, const CompileOptions& options, 
   CHECK(report.traces == 0);
   CHECK(report.compiles == 0);
   REQUIRE(report.details.at(0).symbols.size() == 1);
-  CHECK(origin(warm) == kFound);
+  CHECK(origin(warm) == Origin::kCached);
 }
 
 TEST_CASE("CA-14 one entry serves a range of sizes in a new process", "[jit][another_process]") {
