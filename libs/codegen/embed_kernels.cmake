@@ -23,7 +23,7 @@ endfunction ()
 embed(headers "${HEADERS}" NAMED)
 embed(kernels "${KERNELS}" NAMED)
 embed(cuda_headers "${CUDA_HEADERS}")
-file(WRITE "${OUTPUT}" "#include \"backend/cpu/kernel_headers.hpp\"
+file(WRITE "${OUTPUT}" "#include \"backend/cpu/kernels/kernel_headers.hpp\"
 #include \"backend/cuda/emit/prelude.hpp\"
 
 namespace kiln::codegen {

@@ -1,4 +1,4 @@
-#include "backend/cpu/attention.hpp"
+#include "backend/cpu/match/attention.hpp"
 
 #include <torch/torch.h>
 

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <memory>
 
-#include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/passes/pack_gemm_operands.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 

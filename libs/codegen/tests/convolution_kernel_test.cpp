@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/draws.hpp"
 #include "support/kernel_instances.hpp"

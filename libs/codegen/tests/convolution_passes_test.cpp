@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "backend/cpu/pack_convolutions.hpp"
+#include "backend/cpu/passes/pack_convolutions.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"

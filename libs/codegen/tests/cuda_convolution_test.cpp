@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "backend/cuda/convolution_epilogues.hpp"
-#include "backend/cuda/space_to_depth.hpp"
+#include "backend/cuda/passes/convolution_epilogues.hpp"
+#include "backend/cuda/passes/space_to_depth.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/architectures.hpp"
-#include "backend/cuda/split_products.hpp"
+#include "backend/cuda/passes/split_products.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"

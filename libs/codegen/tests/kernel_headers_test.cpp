@@ -1,4 +1,4 @@
-#include "backend/cpu/kernel_headers.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 
 #include <algorithm>
 #include <string>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/attention.hpp"
 #include "backend/cpu/kernel_units.hpp"
-#include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/match/attention.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/testing/catch2.hpp"

@@ -1,4 +1,4 @@
-#include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
 
 #include <torch/torch.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/pack_convolutions.hpp"
+#include "backend/cpu/passes/pack_convolutions.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 #include "support/typed_value.hpp"

@@ -1,4 +1,4 @@
-#include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/pack_gemm_operands.hpp"
+#include "backend/cpu/passes/pack_gemm_operands.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"

@@ -2,8 +2,8 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/cpu/pack_gemm_operands.hpp"
-#include "backend/cpu/unfuse_bias.hpp"
+#include "backend/cpu/passes/pack_gemm_operands.hpp"
+#include "backend/cpu/passes/unfuse_bias.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"

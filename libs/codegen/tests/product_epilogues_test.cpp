@@ -1,4 +1,4 @@
-#include "backend/cuda/product_epilogues.hpp"
+#include "backend/cuda/passes/product_epilogues.hpp"
 
 #include <string>
 

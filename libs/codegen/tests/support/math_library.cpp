@@ -1,7 +1,7 @@
 #include "support/math_library.hpp"
 
 #include "backend/cpu/emit/type_names.hpp"
-#include "backend/cpu/kernel_headers.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "kiln/codegen/target.hpp"
 
 namespace kiln::codegen {

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/cuda/convolution_epilogues.hpp"
 #include "backend/cuda/emit/emit_nest.hpp"
 #include "backend/cuda/kernel_units.hpp"
-#include "backend/cuda/product_epilogues.hpp"
-#include "backend/cuda/space_to_depth.hpp"
-#include "backend/cuda/split_products.hpp"
+#include "backend/cuda/passes/convolution_epilogues.hpp"
+#include "backend/cuda/passes/product_epilogues.hpp"
+#include "backend/cuda/passes/space_to_depth.hpp"
+#include "backend/cuda/passes/split_products.hpp"
 #include "kiln/base/error.hpp"
 #include "passes/channels_last.hpp"
 #include "passes/unroll_lstm.hpp"

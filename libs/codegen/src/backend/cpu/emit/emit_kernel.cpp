@@ -4,7 +4,7 @@
 #include <set>
 
 #include "backend/cpu/emit/kernel_emitter.hpp"
-#include "backend/cpu/kernel_headers.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "schedule/transpose_tiling.hpp"
 
 namespace kiln::codegen {

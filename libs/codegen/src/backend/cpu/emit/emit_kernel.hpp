@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"

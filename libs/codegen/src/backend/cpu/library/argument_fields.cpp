@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/kernel_headers.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {

@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
-#include "backend/cpu/attention.hpp"
 #include "backend/cpu/library/argument_fields.hpp"
 #include "backend/cpu/library/plan_convolution.hpp"
-#include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/match/attention.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
 #include "kiln/base/error.hpp"
 
 namespace kiln::codegen {

@@ -2,12 +2,12 @@
 #include <span>
 #include <string>
 
-#include "backend/cpu/attention.hpp"
-#include "backend/cpu/kernel_headers.hpp"
 #include "backend/cpu/kernels/attention_params.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "backend/cpu/library/kernel_arguments.hpp"
-#include "backend/cpu/size_choice.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/match/attention.hpp"
+#include "backend/cpu/target/size_choice.hpp"
+#include "backend/cpu/target/tuning.hpp"
 
 namespace kiln::codegen {
 

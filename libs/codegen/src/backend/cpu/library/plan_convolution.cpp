@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "backend/cpu/library/panel_lanes.hpp"
+#include "backend/cpu/target/panel_lanes.hpp"
 
 namespace kiln::codegen {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include "backend/cpu/kernel_headers.hpp"
 #include "backend/cpu/kernels/convolution_params.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "backend/cpu/library/kernel_arguments.hpp"
-#include "backend/cpu/packed_convolution.hpp"
-#include "backend/cpu/size_choice.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
+#include "backend/cpu/target/size_choice.hpp"
+#include "backend/cpu/target/tuning.hpp"
 
 namespace kiln::codegen {
 

@@ -1,13 +1,13 @@
 #include <array>
 #include <cstdint>
 
-#include "backend/cpu/kernel_headers.hpp"
 #include "backend/cpu/kernels/gemm_params.hpp"
+#include "backend/cpu/kernels/kernel_headers.hpp"
 #include "backend/cpu/library/kernel_arguments.hpp"
-#include "backend/cpu/library/panel_lanes.hpp"
-#include "backend/cpu/packed_gemm.hpp"
-#include "backend/cpu/size_choice.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
+#include "backend/cpu/target/panel_lanes.hpp"
+#include "backend/cpu/target/size_choice.hpp"
+#include "backend/cpu/target/tuning.hpp"
 
 namespace kiln::codegen {
 

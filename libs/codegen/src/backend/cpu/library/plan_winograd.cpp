@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend/cpu/library/plan_convolution.hpp"
-#include "backend/cpu/size_choice.hpp"
+#include "backend/cpu/target/size_choice.hpp"
 
 namespace kiln::codegen {
 

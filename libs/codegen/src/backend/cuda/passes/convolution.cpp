@@ -1,4 +1,4 @@
-#include "backend/cuda/convolution.hpp"
+#include "backend/cuda/passes/convolution.hpp"
 
 #include <variant>
 

@@ -1,12 +1,12 @@
-#include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
 
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/library/panel_lanes.hpp"
-#include "backend/cpu/operand_matcher.hpp"
-#include "backend/cpu/size_choice.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/match/operand_matcher.hpp"
+#include "backend/cpu/target/panel_lanes.hpp"
+#include "backend/cpu/target/size_choice.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "kiln/ir/packed_operators.hpp"
 

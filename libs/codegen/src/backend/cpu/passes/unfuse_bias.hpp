@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::codegen {

@@ -1,4 +1,4 @@
-#include "backend/cuda/convolution_epilogues.hpp"
+#include "backend/cuda/passes/convolution_epilogues.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "backend/cuda/convolution.hpp"
+#include "backend/cuda/passes/convolution.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"

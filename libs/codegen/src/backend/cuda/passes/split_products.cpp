@@ -1,4 +1,4 @@
-#include "backend/cuda/split_products.hpp"
+#include "backend/cuda/passes/split_products.hpp"
 
 #include <optional>
 #include <string_view>

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/pack_convolutions.hpp"
-#include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
+#include "backend/cpu/passes/pack_convolutions.hpp"
 #include "graph/arguments.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"

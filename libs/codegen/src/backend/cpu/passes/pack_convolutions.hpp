@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "kiln/ir/graph.hpp"
 
 namespace kiln::codegen {

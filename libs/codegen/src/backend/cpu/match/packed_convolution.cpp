@@ -1,10 +1,10 @@
-#include "backend/cpu/packed_convolution.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
 
 #include <array>
 #include <utility>
 #include <variant>
 
-#include "backend/cpu/operand_matcher.hpp"
+#include "backend/cpu/match/operand_matcher.hpp"
 #include "graph/arguments.hpp"
 #include "kiln/ir/packed_operators.hpp"
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/product_epilogues.hpp"
+#include "backend/cuda/passes/product_epilogues.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/tanh_gelu.hpp"
+#include "backend/cuda/passes/tanh_gelu.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"

@@ -1,11 +1,11 @@
-#include "backend/cuda/space_to_depth.hpp"
+#include "backend/cuda/passes/space_to_depth.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/convolution.hpp"
+#include "backend/cuda/passes/convolution.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"

@@ -1,4 +1,4 @@
-#include "backend/cuda/tanh_gelu.hpp"
+#include "backend/cuda/passes/tanh_gelu.hpp"
 
 #include <cmath>
 #include <numbers>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "kiln/codegen/target.hpp"
 #include "loop/loop_program.hpp"
 #include "loop/strided_view.hpp"

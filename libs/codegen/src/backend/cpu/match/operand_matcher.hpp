@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/match.hpp"
+#include "backend/cpu/match/match.hpp"
 #include "loop/loop_program.hpp"
 #include "loop/strided_view.hpp"
 

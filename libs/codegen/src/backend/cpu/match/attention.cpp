@@ -1,10 +1,10 @@
-#include "backend/cpu/attention.hpp"
+#include "backend/cpu/match/attention.hpp"
 
 #include <cmath>
 #include <utility>
 #include <variant>
 
-#include "backend/cpu/operand_matcher.hpp"
+#include "backend/cpu/match/operand_matcher.hpp"
 #include "graph/arguments.hpp"
 
 namespace kiln::codegen {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/pack_gemm_operands.hpp"
-#include "backend/cpu/packed_gemm.hpp"
-#include "backend/cpu/tuning.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
+#include "backend/cpu/passes/pack_gemm_operands.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/cpu/unfuse_bias.hpp"
+#include "backend/cpu/passes/unfuse_bias.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"

@@ -1,10 +1,10 @@
-#include "backend/cpu/match.hpp"
+#include "backend/cpu/match/match.hpp"
 
 #include <utility>
 
-#include "backend/cpu/attention.hpp"
-#include "backend/cpu/packed_convolution.hpp"
-#include "backend/cpu/packed_gemm.hpp"
+#include "backend/cpu/match/attention.hpp"
+#include "backend/cpu/match/packed_convolution.hpp"
+#include "backend/cpu/match/packed_gemm.hpp"
 
 namespace kiln::codegen {
 
