@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,19 @@ TEST_CASE("an integer that no trace has visited is traced before it is served", 
   const int traces = fast.report().traces;
   CHECK(is_close(fast(x, 23), function(x, 23)));
   CHECK(fast.report().traces == traces);
+}
+
+TEST_CASE("a counter goes on after a step that does something else", "[jit][integers]") {
+  const auto function = [](const torch::Tensor& x, std::int64_t step) {
+    return step % 20 == 0 ? x.cos() * step : x.sin() + step;
+  };
+  std::vector<std::int64_t> steps(59);
+  std::iota(steps.begin(), steps.end(), 1);
+
+  const CompileReport report = report_for(function, torch::randn({7, 3}), steps);
+
+  CHECK(report.versions <= 3);
+  CHECK_THAT(report.details.at(1).symbols.at(0), contains("59: integer 0"));
 }
 
 TEST_CASE("an integer that was visited beside other sizes is traced again", "[jit][integers]") {
