@@ -181,6 +181,24 @@ TEST_CASE("numbers among the results follow from sizes and integers", "[jit][dyn
   CHECK(fast.report().versions == 2);
 }
 
+TEST_CASE("a number among the results follows from a size that is declared",
+          "[jit][dynamic_results]") {
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.automatic_dynamic = false;
+  options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "rows"}};
+  const auto function = [](const torch::Tensor& x, std::int64_t n) {
+    return std::pair(x + n, 2 * x.size(0) + n);
+  };
+  const auto fast = compile(function, options);
+  for (const auto& [size, n] : {std::pair(3, 1), std::pair(40, 1), std::pair(7, 2)}) {
+    const torch::Tensor x = torch::randn({size});
+    const auto found = fast(x, n), expected = function(x, n);
+    CHECK(torch::allclose(found.first, expected.first));
+    CHECK(found.second == expected.second);
+  }
+  CHECK(fast.report().versions == 2);  // One for each integer.
+}
+
 TEST_CASE("a number that is negative is compiled for its value", "[jit][dynamic_results]") {
   const auto function = [](const torch::Tensor& x) { return std::pair(x + 1, 5 - x.size(0)); };
   const auto fast = compile(function, uncached(PastMaxVersions::kEager));
