@@ -9,7 +9,7 @@
 namespace kiln::autograd_dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "kiln plan 5\n";
+constexpr std::string_view kHeader = "kiln plan 6\n";
 
 // Both directions go through `fields`, so that they cannot differ. Integers have eight bytes, least
 // significant first; lists and optional values begin with their length; graphs are text.

@@ -45,6 +45,8 @@ TEST_CASE("sizes that vary come back from a plan's bytes", "[autograd-dispatch][
       {.symbol = "n", .input = 2, .dimension = 1, .scale = 3, .shift = -1}};
   plan.forward_backward.saved_sizes = {n, n * 2 + 1};
   plan.forward_backward.tangents = {{.sizes = {n, 4}, .strides = {4, 1}}};
+  plan.symbols = plan.forward_backward.symbols;
+  plan.outputs[0].view.window = {.sizes = {n, 2}, .strides = {2, 1}, .offset = n * 3};
 
   const Plan again = plan_from_bytes(to_bytes(plan));
 
@@ -53,6 +55,9 @@ TEST_CASE("sizes that vary come back from a plan's bytes", "[autograd-dispatch][
   CHECK(again.forward_backward.symbols[0].shift == -1);
   CHECK((again.forward_backward.saved_sizes == plan.forward_backward.saved_sizes));
   CHECK((again.forward_backward.tangents[0].sizes == plan.forward_backward.tangents[0].sizes));
+  CHECK(again.symbols.at(0).scale == 3);
+  CHECK((again.outputs[0].view.window.sizes == plan.outputs[0].view.window.sizes));
+  CHECK((again.outputs[0].view.window.offset == n * 3));
 }
 
 TEST_CASE("CA-01 a function is put together again from its plan and its compiled graphs",

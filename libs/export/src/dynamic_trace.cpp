@@ -1,7 +1,9 @@
 #include "kiln/export/dynamic_trace.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -358,29 +360,64 @@ class DynamicTracer {
   // Sizes at which a symbol is what another is, because a program may ask whether they are equal,
   // and no two samples of a kind go together.
   [[nodiscard]] std::vector<ir::Bindings> equal_sizes(const ir::Ranges& ranges) const {
-    constexpr std::int64_t kOrdinary = 7;
     std::vector<ir::Bindings> equal;
     if (ranges.size() > 1) {
-      std::int64_t size = kOrdinary;
-      for (const auto& [name, range] : ranges) {
-        size = std::max(size, range.low);
-      }
-      ir::Bindings& sizes = equal.emplace_back();
-      for (const auto& [name, range] : ranges) {
-        if (size <= range.high) {
-          sizes[name] = size;
+      equal.push_back(one_size(ranges));
+      for (auto first = ranges.begin(); first != ranges.end(); ++first) {
+        for (auto second = std::next(first); second != ranges.end(); ++second) {
+          // Not where all together show it.
+          if (!equal.front().contains(first->first) || !equal.front().contains(second->first)) {
+            equal.push_back(one_size({*first, *second}));
+          }
         }
       }
     }
     // Those that do not vary have the example's sizes.
-    for (const auto& [other, size] : program_.hint()) {
+    for (const std::int64_t size : fixed_sizes(ranges)) {
       for (const auto& [name, range] : ranges) {
-        if (!ranges.contains(other)) {
-          equal.push_back({{name, size}});
-        }
+        equal.push_back({{name, size}});
       }
     }
     return equal;
+  }
+
+  // An ordinary size for all symbols whose ranges have it: the least that is in none's way.
+  static ir::Bindings one_size(const ir::Ranges& ranges) {
+    std::int64_t high = INT64_MAX;
+    std::int64_t low = 0;
+    for (const auto& [name, range] : ranges) {
+      high = std::min(high, range.high);
+      low = std::max(low, range.low);
+    }
+    constexpr std::int64_t kOrdinary = 7;
+    const std::int64_t size = std::max(low, std::min(kOrdinary, high));
+    ir::Bindings sizes;
+    for (const auto& [name, range] : ranges) {
+      if (size <= range.high) {
+        sizes[name] = size;
+      }
+    }
+    return sizes;
+  }
+
+  // The example's sizes of what the user passes, and of symbols that do not vary.
+  [[nodiscard]] std::set<std::int64_t> fixed_sizes(const ir::Ranges& ranges) const {
+    std::set<std::int64_t> sizes;
+    for (const auto& [name, size] : program_.hint()) {
+      if (!ranges.contains(name)) {
+        sizes.insert(size);
+      }
+    }
+    for (const ir::Input& input : fixed_.graph.inputs()) {
+      const ir::Value& value = fixed_.graph.value(input.value);
+      if (input.kind == ir::InputKind::kUser && value.is_tensor()) {
+        for (const ir::Expr& size : value.tensor().sizes) {
+          sizes.insert(size.constant().value_or(0));
+        }
+      }
+    }
+    sizes.erase(sizes.begin(), sizes.lower_bound(2));  // The ends of ranges.
+    return sizes;
   }
 
   // Looks at the sizes that the caller wants to be looked at, and where sizes are equal.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "kiln/base/error.hpp"
 #include "kiln/capture/record.hpp"
@@ -102,6 +103,36 @@ TEST_CASE("a program that asks whether two sizes are equal is not exported for b
     CAPTURE(n, m, low);
     CHECK_THAT(refused(n, m, low), contains("at other sizes"));
   }
+}
+
+TEST_CASE("a program that asks whether a size is that of another input is exported up to it",
+          "[export][dynamic]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor a = in[0].sum(), b = in[1].sum();
+    return Tensors{in[0].size(0) == in[1].size(0) ? a + b : a - b};
+  };
+
+  CHECK_THROWS_WITH(
+      export_program(function, {torch::randn({6, 4}), torch::randn({29})}, rows(1, 300)),
+      contains("'n' in [1, 28], not [1, 300]"));
+}
+
+TEST_CASE("sizes of two symbols are equal in ranges that a third does not meet",
+          "[export][dynamic]") {
+  const auto function = [](const Tensors& in) {
+    const torch::Tensor a = in[0].sum(), b = in[1].sum();
+    return Tensors{(in[0].size(0) == in[1].size(0) ? a + b : a - b) * in[2]};
+  };
+  const auto dim = [](std::size_t input, std::string name, std::int64_t min, std::int64_t max) {
+    return DynamicDim{.input = input, .dim = 0, .name = std::move(name), .min = min, .max = max};
+  };
+
+  CHECK_THROWS_WITH(
+      export_program(
+          function,
+          {torch::randn({6, 4}), torch::randn({9}), torch::randn({90})},
+          {.dynamic_dims = {dim(0, "n", 2, 40), dim(1, "m", 3, 40), dim(2, "k", 64, 300)}}),
+      contains("at other sizes"));
 }
 
 TEST_CASE("another path is named with its place in the source", "[export][dynamic]") {

@@ -95,8 +95,7 @@ std::shared_ptr<VisitedSizes> Function::State::visits_of(const Version& version,
   if (!varies) {
     return nullptr;
   }
-  auto visited =
-      std::make_shared<VisitedSizes>(options.verify_new_sizes == VerifySizes::kAll ? 0 : integers);
+  auto visited = std::make_shared<VisitedSizes>();
   visited->add(inputs, true);
   return visited;
 }

@@ -108,11 +108,15 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
     if (!version->sizes || !version->graph || !version->resembles_but_for_symbols(inputs, now)) {
       continue;
     }
-    const bool is_inside = version->sizes->holds(inputs);
-    // Each is compared once.
-    if (is_inside
-            ? !version->visited || version->visited->find(inputs) != VisitedSizes::Result::kUnknown
-            : !version->may_grow) {
+    const std::optional<std::size_t> mismatch = version->sizes->first_mismatch(inputs);
+    const bool is_inside = !mismatch;
+    // For the next integer the function may do again what was compiled.
+    const bool is_by_integer =
+        mismatch && version->visited && *mismatch >= inputs.size() - integers;
+    // Each call is compared once.
+    const bool is_new =
+        version->visited && version->visited->find(inputs) == VisitedSizes::Result::kUnknown;
+    if ((is_inside || is_by_integer) ? !is_new : !version->may_grow) {
       continue;
     }
     const Stopwatch watch;
@@ -126,7 +130,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
     ir::Graph graph = *version->graph;
     const bool is_same = sampler.widen(graph, inputs, &*wider.sizes);
     note_traces(sampler, watch);
-    if (version->visited && (is_same || is_inside)) {
+    if (version->visited && (is_same || is_inside || is_by_integer)) {
       version->visited->add(inputs, is_same);
     }
     if (is_same && wider.holds(inputs, now)) {
@@ -137,7 +141,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
       wider.graph = std::make_shared<const ir::Graph>(std::move(graph));
       return replace(version, std::move(wider));
     }
-    if (!is_inside && sampler.traces() > 0) {
+    if (!is_inside && !is_by_integer && sampler.traces() > 0) {
       // Do not try again at every call.
       Version closed = *version;
       closed.may_grow = false;

@@ -16,15 +16,18 @@ using autograd_dispatch::Window;
 
 constexpr std::string_view kWindow = "kiln.output_window";
 
-// The same calls with the same arguments; what they are made from and to may have any size.
+// The same calls with the same arguments, to the same one of several results (`x.unbind(0)[i]`);
+// what they are made from and to may have any size.
 bool has_same_views(const std::optional<ir::Graph>& a, const std::optional<ir::Graph>& b) {
   if (!a || !b) {
     return a.has_value() == b.has_value();
   }
-  return std::ranges::equal(a->nodes(), b->nodes(), [](const ir::Node& one, const ir::Node& other) {
+  const auto is_same_call = [](const ir::Node& one, const ir::Node& other) {
     return one.target == other.target && one.arguments == other.arguments &&
            one.results.size() == other.results.size();
-  });
+  };
+  return std::ranges::equal(a->nodes(), b->nodes(), is_same_call) &&
+         a->outputs()[0].value == b->outputs()[0].value;
 }
 
 // Whether a window shows what the views show: the same elements, read in the same way.

@@ -176,6 +176,14 @@ bool SymbolicSizes::holds(const std::vector<at::Tensor>& arguments) const {
   return check(arguments, [](const auto&...) {});
 }
 
+std::optional<std::size_t> SymbolicSizes::first_mismatch(
+    const std::vector<at::Tensor>& arguments) const {
+  std::optional<std::size_t> first;
+  static_cast<void>(check(
+      arguments, [&](const Argument& argument, const auto&...) { first = argument.position; }));
+  return first;
+}
+
 std::string SymbolicSizes::difference(const std::vector<at::Tensor>& arguments,
                                       const InputNames& names) const {
   std::string text;

@@ -39,6 +39,10 @@ class SymbolicSizes {
   /// and strides.
   [[nodiscard]] bool holds(const std::vector<at::Tensor>& arguments) const;
 
+  /// The first argument that it does not hold for; nothing if it holds.
+  [[nodiscard]] std::optional<std::size_t> first_mismatch(
+      const std::vector<at::Tensor>& arguments) const;
+
   /// How arguments that it does not hold for differ: "input 0 'x', dimension 0: 's0' is 600, must
   /// be 1 … 512". Empty if it holds.
   [[nodiscard]] std::string difference(const std::vector<at::Tensor>& arguments,

@@ -56,7 +56,8 @@ autograd_dispatch::FunctionCompiler function_compiler(std::shared_ptr<torch::nn:
 }
 
 bool integers_vary(const CompileOptions& options) {
-  return options.automatic_dynamic || options.dynamic;
+  // Where sizes are declared, a result may be computed from them.
+  return options.automatic_dynamic || options.dynamic || !options.dynamic_dims.empty();
 }
 
 void prepare(const FlatFunction& function,

@@ -11,15 +11,13 @@
 
 namespace kiln {
 
-/// The calls of a version, told apart by integers among the arguments or by all sizes, for which a
-/// trace was compared with what was compiled. Thread-safe.
+/// The calls of a version, told apart by the sizes of their inputs, for which a trace was compared
+/// with what was compiled. Integers among the arguments are sizes too, and are not looked at alone:
+/// what a function does with one may depend on a size beside it (`step == x.size(0) - 1`).
+/// Thread-safe.
 class VisitedSizes {
  public:
   enum class Result { kUnknown, kSame, kDifferent };
-
-  /// Calls are told apart by the sizes of inputs, or if `integers` is not zero, by that many
-  /// integers, which are the last sizes of the last inputs.
-  explicit VisitedSizes(std::size_t integers) : integers_(integers) {}
 
   [[nodiscard]] Result find(const std::vector<at::Tensor>& inputs) const {
     const std::vector<std::int64_t> key = key_of(inputs);
@@ -31,23 +29,17 @@ class VisitedSizes {
   }
 
   void add(const std::vector<at::Tensor>& inputs, bool is_same) {
-    constexpr std::size_t kMost = 1 << 16;  // Beyond that, calls are compared each time.
+    constexpr std::size_t kMost = 1 << 16;  // A step counter has a new value in each call.
     const std::unique_lock lock(mutex_);
-    if (is_same_.size() < kMost) {
-      is_same_[key_of(inputs)] = is_same;
+    if (is_same_.size() >= kMost) {
+      is_same_.clear();  // They are compared again, should they come again.
     }
+    is_same_[key_of(inputs)] = is_same;
   }
 
  private:
-  [[nodiscard]] std::vector<std::int64_t> key_of(const std::vector<at::Tensor>& inputs) const {
+  static std::vector<std::int64_t> key_of(const std::vector<at::Tensor>& inputs) {
     std::vector<std::int64_t> key;
-    if (integers_ != 0) {
-      key.reserve(integers_);
-      for (std::size_t i = inputs.size() - integers_; i < inputs.size(); ++i) {
-        key.push_back(inputs[i].sizes().back());
-      }
-      return key;
-    }
     for (const at::Tensor& input : inputs) {
       if (input.defined()) {
         key.insert(key.end(), input.sizes().begin(), input.sizes().end());
@@ -56,7 +48,6 @@ class VisitedSizes {
     return key;
   }
 
-  const std::size_t integers_;
   mutable std::shared_mutex mutex_;
   std::map<std::vector<std::int64_t>, bool> is_same_;
 };

@@ -80,6 +80,30 @@ TEST_CASE("views of results and of arguments vary", "[jit][dynamic_results]") {
   CHECK(once.report().versions == 1);
 }
 
+TEST_CASE("which of several views is returned may depend on an integer", "[jit][dynamic_results]") {
+  const auto rows = [](const torch::Tensor& x, std::int64_t n) {
+    return x.unbind(0).at(static_cast<std::size_t>(n));
+  };
+  const auto parts = [](const torch::Tensor& x, std::int64_t n) {
+    return x.split(2).at(static_cast<std::size_t>(n)).t();
+  };
+  const auto check = [](const auto& function) {
+    const auto fast = compile(function, uncached(PastMaxVersions::kError));
+    const torch::Tensor x = torch::randn({60, 3});
+    for (const std::int64_t n : {0, 20, 25, 7, 29, 1}) {
+      CAPTURE(n);
+      const torch::Tensor found = fast(x, n), expected = function(x, n);
+      CHECK(torch::equal(found, expected));
+      CHECK(found.strides() == expected.strides());
+      CHECK(found.storage_offset() == expected.storage_offset());
+      CHECK(found.is_alias_of(x));
+    }
+    CHECK(fast.report().versions == 2);
+  };
+  check(rows);
+  check(parts);
+}
+
 TEST_CASE("views vary where nothing is differentiated", "[jit][dynamic_results]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0].sin();
@@ -155,6 +179,24 @@ TEST_CASE("numbers among the results follow from sizes and integers", "[jit][dyn
     CHECK(std::get<3>(found) == std::get<3>(expected));
   }
   CHECK(fast.report().versions == 2);
+}
+
+TEST_CASE("a number among the results follows from a size that is declared",
+          "[jit][dynamic_results]") {
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.automatic_dynamic = false;
+  options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "rows"}};
+  const auto function = [](const torch::Tensor& x, std::int64_t n) {
+    return std::pair(x + n, 2 * x.size(0) + n);
+  };
+  const auto fast = compile(function, options);
+  for (const auto& [size, n] : {std::pair(3, 1), std::pair(40, 1), std::pair(7, 2)}) {
+    const torch::Tensor x = torch::randn({size});
+    const auto found = fast(x, n), expected = function(x, n);
+    CHECK(torch::allclose(found.first, expected.first));
+    CHECK(found.second == expected.second);
+  }
+  CHECK(fast.report().versions == 2);  // One for each integer.
 }
 
 TEST_CASE("a number that is negative is compiled for its value", "[jit][dynamic_results]") {

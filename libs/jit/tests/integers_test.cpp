@@ -4,7 +4,9 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/base/temporary_directory.hpp"
@@ -93,6 +95,40 @@ TEST_CASE("an integer that no trace has visited is traced before it is served", 
   const int traces = fast.report().traces;
   CHECK(is_close(fast(x, 23), function(x, 23)));
   CHECK(fast.report().traces == traces);
+}
+
+TEST_CASE("a counter goes on after a step that does something else", "[jit][integers]") {
+  const auto function = [](const torch::Tensor& x, std::int64_t step) {
+    return step % 20 == 0 ? x.cos() * step : x.sin() + step;
+  };
+  std::vector<std::int64_t> steps(59);
+  std::iota(steps.begin(), steps.end(), 1);
+
+  const CompileReport report = report_for(function, torch::randn({7, 3}), steps);
+
+  CHECK(report.versions <= 3);
+  CHECK_THAT(report.details.at(1).symbols.at(0), contains("59: integer 0"));
+}
+
+TEST_CASE("an integer that was visited beside other sizes is traced again", "[jit][integers]") {
+  const auto function = [](const torch::Tensor& x, std::int64_t step) {
+    return step == x.size(0) - 1 ? x.cos() : x.sin() + step;
+  };
+  const auto fast = compile(function, uncached());
+
+  for (const auto& [rows, step] : {std::pair(30, 0),
+                                   std::pair(40, 25),
+                                   std::pair(50, 29),
+                                   std::pair(30, 29),
+                                   std::pair(31, 29),
+                                   std::pair(30, 29),
+                                   std::pair(60, 29)}) {
+    CAPTURE(rows, step);
+    const torch::Tensor x = torch::randn({rows, 2});
+    CHECK(is_close(fast(x, step), function(x, step)));
+  }
+
+  CHECK(fast.report().details.at(1).symbols.size() == 2);
 }
 
 TEST_CASE("verify_new_sizes = kAll traces sizes that are new", "[jit][integers]") {

@@ -55,8 +55,8 @@ enum class OnChange {
 /// their sizes are new.
 enum class VerifySizes {
   kNever,     ///< Those that were sampled stand for the whole range.
-  kIntegers,  ///< Calls with integers that are new, if these vary.
-  kAll,       ///< Calls with sizes that are new, too.
+  kIntegers,  ///< If integers vary, calls in which one is new, or is so beside these sizes.
+  kAll,       ///< Calls with sizes that are new, whatever varies.
 };
 
 /// Options of `compile` and `aot_compile`. Start with the defaults.
