@@ -12,6 +12,7 @@
 #include "program/expression.hpp"
 #include "program/treespec.hpp"
 #include "support/hand_made.hpp"
+#include "text/source_text.hpp"
 
 namespace kiln::codegen {
 namespace {
