@@ -25,6 +25,8 @@ KNOWN = MODELS | PATTERNS
 PEERS = ["eager", "TorchScript", "torch.compile", "AOTInductor", "ONNX"]
 # Those that take minutes to compile, or give up being updated: only if they are asked for.
 MORE_PEERS = ["max-autotune", "AOTInductor-frozen"]
+# Packages that another build of Kiln compiles.
+BEFORE = "before"
 STARTS = 3
 ONNX_PACKAGES = ["onnx", "onnxscript", "onnxruntime"]
 
@@ -83,7 +85,7 @@ def convert_to_onnx(model, arguments, file):
 class Candidates:
     """Everybody's version of one model."""
 
-    def __init__(self, name, folder, peers, dtype, progress):
+    def __init__(self, name, folder, peers, dtype, progress, before=None):
         self.name, self.progress = name, progress
         self.model, self.arguments = made(name, dtype)
         self.tolerance = 1e-3 if dtype == torch.float32 else 5e-2
@@ -93,8 +95,9 @@ class Candidates:
         self.exported = torch.export.export(self.model, self.arguments)
         self.archive = folder / f"{name}.pt2"
         torch.export.save(self.exported, self.archive)
-        self.add("kiln", lambda: self.kiln(folder / f"{name}-kiln.pt2"))
+        self.add("kiln", lambda: self.kiln("kiln", KILN, folder))
         makers = {
+            BEFORE: lambda: self.kiln(BEFORE, before, folder),
             "eager": lambda: self.model,
             "TorchScript": lambda: frozen_script(self.model, self.arguments),
             "torch.compile": self.compiled,
@@ -122,16 +125,17 @@ class Candidates:
         self.packages[label] = package
         return call
 
-    def kiln(self, package):
+    def kiln(self, label, tool, folder):
         # The median of three: what else happens in such a second may take half of it.
-        command = [KILN, "compile", self.archive, "-o", package, "--no-cache", "--json"]
+        package = folder / f"{self.name}-{label}.pt2"
+        command = [tool, "compile", self.archive, "-o", package, "--no-cache", "--json"]
         taken = []
         for _ in range(3):
             package.unlink(missing_ok=True)
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             taken.append(json.loads(done.stdout)["total_ms"] / 1e3)
-        self.compile_s["kiln"] = statistics.median(taken)
-        return self.keep_package("kiln", package)
+        self.compile_s[label] = statistics.median(taken)
+        return self.keep_package(label, package)
 
     def compiled(self, **options):
         torch._dynamo.reset()

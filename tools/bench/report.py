@@ -8,6 +8,8 @@ from turns import summary
 # design.md: a row against the best peer, all rows on the geometric mean, a cold compile against a peer's, the first result
 # in a new process above one eager call, and the load of GPT-2.
 SLOWEST, MEAN, COMPILE, START_MS, GPT2_LOAD_MS = 1.0, 1.3, 15.0, 50.0, 50.0
+# A change against what was before it: a row, all rows on the geometric mean; at most, times to compile and sizes.
+ROW_BEFORE, MEAN_BEFORE, COMPILE_BEFORE, SIZE_BEFORE = 0.95, 0.99, 1.05, 1.03
 # Whom the targets are set against; ONNX Runtime, which is no way to run libtorch's programs, is shown beside them.
 COLUMNS = ["eager", "TorchScript", "torch.compile", "max-autotune", "AOTInductor", "AOTInductor-frozen"]
 
@@ -120,3 +122,34 @@ def missed_starts(row):
 def missed(rows):
     """The targets that these rows do not reach, in words."""
     return [*missed_speed(rows), *(miss for row in rows for part in (missed_compiles, missed_starts) for miss in part(row))]
+
+
+def missed_before(rows):
+    """Where this build falls behind the one before it, in words."""
+    def mean(of):
+        return geometric_mean(of(row) for row in rows)
+
+    misses = [f"{row['name']}: {row['ratio']['before']:.2f}x of what it was, wanted {ROW_BEFORE}x"
+              for row in rows if row["ratio"]["before"] < ROW_BEFORE]
+    speed = mean(lambda row: row["ratio"]["before"])
+    compiles = mean(lambda row: row["compile_s"]["kiln"] / row["compile_s"]["before"])
+    sizes = max((row["megabytes"]["kiln"] / row["megabytes"]["before"], row["name"]) for row in rows)
+    if speed < MEAN_BEFORE:
+        misses.append(f"geometric mean {speed:.3f}x of what it was, wanted {MEAN_BEFORE}x")
+    if compiles > COMPILE_BEFORE:
+        misses.append(f"compiles take {compiles:.2f}x as long on the geometric mean, wanted {COMPILE_BEFORE}x")
+    if sizes[0] > SIZE_BEFORE:
+        misses.append(f"{sizes[1]}: its package is {sizes[0]:.2f}x as large, wanted {SIZE_BEFORE}x")
+    return misses
+
+
+def before_table(rows):
+    """What another build of Kiln takes over what this one takes."""
+    lines = [f"{'over this build':30s} {'call':>7s} {'compile':>8s} {'package':>8s}"]
+    ratios = [(row["ratio"]["before"], row["compile_s"]["before"] / row["compile_s"]["kiln"],
+               row["megabytes"]["before"] / row["megabytes"]["kiln"]) for row in rows]
+    means = tuple(geometric_mean(column) for column in zip(*ratios, strict=True))
+    names = [*(row["name"] for row in rows), "geometric mean"]
+    for name, (call, compiling, size) in zip(names, [*ratios, means], strict=True):
+        lines.append(f"  {name:28s} {call:6.3f}x {compiling:7.2f}x {size:7.3f}x")
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
 """./dev bench: Kiln and its peers side by side, in one process, taking turns.
 
 usage: run.py [NAME ...] [--quick] [--check] [--seconds S] [--minutes M] [--threads N] [--instances N] [--dtype T]
-              [--clock C] [--peers A,B] [--json FILE] [--svg FILE]
+              [--clock C] [--peers A,B] [--before KILN] [--json FILE] [--svg FILE]
 
 Every candidate runs the same weights on the same inputs: eager, TorchScript (traced and frozen), torch.compile, PyTorch's
 AOTInductor, ONNX Runtime where it converts, and Kiln's package, loaded by PyTorch's own loader. They alternate in short
@@ -12,6 +12,9 @@ changes; use it with one thread.
 
 Compiling is timed from a process that has loaded libtorch to the file on disk, for all of them: AOTInductor in this one,
 from the exported program in memory; Kiln in its own, from the archive on disk, without its start.
+
+`--before KILN` compares with the packages that another build of the tool makes, instead of with other compilers; then
+`--check` fails where this build's are slower or larger, or compile longer.
 
 Then each package serves, in Kiln's Runner, with 1, 2, 4 … instances; and each candidate starts in a process of its own,
 which gives its first result and its peak of memory (fresh.py).
@@ -36,7 +39,7 @@ import torch
 import charts
 import fresh
 import report
-from candidates import KNOWN, MORE_PEERS, PEERS, ROOT, STARTS, Candidates
+from candidates import BEFORE, KNOWN, MORE_PEERS, PEERS, ROOT, STARTS, Candidates
 from models import MODELS
 from patterns import PATTERNS
 from turns import alternate
@@ -97,10 +100,10 @@ def start_each(made, dtype, cold, progress):
 
 def measure(name, folder, arguments, peers, progress):
     dtype = DTYPES[arguments.dtype]
-    made = Candidates(name, folder, peers, dtype, progress)
+    made = Candidates(name, folder, peers, dtype, progress, arguments.before)
     progress(f"{name}: taking turns")
     row = report.summarize(made, KNOWN[name].what, alternate(made.calls, arguments.seconds, CLOCKS[arguments.clock]))
-    if name in MODELS:
+    if name in MODELS and not arguments.before:
         row["served"] = made.served(min(0.5, arguments.seconds / 4), arguments.instances)
         row["fresh"] = start_each(made, dtype, name in COLD_STARTS and "torch.compile" in peers and not arguments.quick, progress)
     for file in folder.iterdir():  # GPT-2's are half a gigabyte each
@@ -130,6 +133,7 @@ def parse():
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"which of %(default)s,{','.join(MORE_PEERS)}")
+    parser.add_argument("--before", type=pathlib.Path, metavar="KILN", help="another build's tool, as the only peer")
     parser.add_argument("--json", default="build/bench.json")
     parser.add_argument("--svg", default="build/bench.svg", help="others go beside it: NAME-compile.svg, NAME-scaling.svg")
     arguments = parser.parse_args()
@@ -139,6 +143,8 @@ def parse():
         for name in given:
             if name not in known:
                 parser.error(f"there is no {name}; known are {', '.join(known)}")
+    if arguments.before:
+        peers = [BEFORE]
     if not peers:
         parser.error("without a peer there is nothing to compare with")
     return arguments, peers, names or (QUICK if arguments.quick else list(MODELS))
@@ -181,15 +187,15 @@ def main():
     progress.finish()
     if not rows:
         sys.exit("\n".join(misses))
-    print(report.table(rows))
+    print(report.before_table(rows) if arguments.before else report.table(rows))
     for section in (report.service_table, report.start_table):
         if any(row.get("served") for row in rows):
             print("\n" + section(rows))
     pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=2) + "\n")
     write_pictures(rows, pathlib.Path(arguments.svg))
     print(f"\n{arguments.json} and {arguments.svg} have the same as data and as pictures", flush=True)
-    misses += report.missed(rows)
-    if arguments.check and not arguments.quick and not arguments.names:
+    misses += report.missed_before(rows) if arguments.before else report.missed(rows)
+    if arguments.check and not arguments.before and not arguments.quick and not arguments.names:
         misses += run_others()
     for miss in misses:
         print(f"missed: {miss}", file=sys.stderr)
