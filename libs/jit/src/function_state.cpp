@@ -56,7 +56,7 @@ std::string Function::State::reason_for(const Tensors& inputs, const ThreadGuard
   if (versions_->empty()) {
     return reason;
   }
-  // The last one that differs in sizes says most.
+  // The last version that differs only in sizes gives the most specific reason.
   const Versions family = in_other_sizes(inputs, now);
   const Version& last =
       *(family.empty() ? versions_ : std::make_shared<const Versions>(family))->back();
@@ -109,7 +109,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
       continue;
     }
     const bool is_inside = version->sizes->holds(inputs);
-    // Each is compared once.
+    // Each call is compared once.
     if (is_inside
             ? !version->visited || version->visited->find(inputs) != VisitedSizes::Result::kUnknown
             : !version->may_grow) {
@@ -235,7 +235,7 @@ Tensors Function::State::call(const Tensors& inputs) {
   std::optional<Tensors> outputs;
   const VersionPtr version = obtain(inputs, now, outputs, /*may_wait=*/true);
   if (version && version->retraces) {
-    static_cast<void>(version->retraces->count_call());  // The call it was just made from.
+    static_cast<void>(version->retraces->count_call());  // The call that it was just made for.
   }
   if (outputs) {
     return std::move(*outputs);
@@ -243,7 +243,8 @@ Tensors Function::State::call(const Tensors& inputs) {
   if (!version || !version->function) {
     return function(inputs);
   }
-  // It may refuse what it was made for, as two views of memory that the trace took for apart.
+  // It may refuse the call that it was made for, such as two views that share memory but seemed
+  // unrelated in the trace.
   std::optional<Tensors> computed = version->call(inputs, now);
   return computed ? *std::move(computed) : function(inputs);
 }

@@ -1,4 +1,4 @@
-// Where a version for a range of sizes has been compared with its function.
+// The sizes at which a version for a range has been compared with its function.
 
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace kiln {
 
-/// The calls of a version, told apart by integers among the arguments or by all sizes, for which a
-/// trace was compared with what was compiled. Thread-safe.
+/// The results of comparing a version with traces of its function, by the integer arguments or by
+/// all sizes of a call. Thread-safe.
 class VisitedSizes {
  public:
   enum class Result { kUnknown, kSame, kDifferent };
 
-  /// Calls are told apart by the sizes of inputs, or if `integers` is not zero, by that many
+  /// The key of a call is the sizes of its inputs. If `integers` is not zero, it is that many
   /// integers, which are the last sizes of the last inputs.
   explicit VisitedSizes(std::size_t integers) : integers_(integers) {}
 
