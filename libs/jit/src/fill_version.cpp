@@ -309,7 +309,7 @@ std::optional<Tensors> Function::State::fill(Version& version,
 }
 
 std::nullopt_t Function::State::run_eagerly(Version& version, const std::string& why) {
-  KILN_LOG(kWarning, "kiln", "running eagerly, cannot be compiled: " << why);
+  KILN_LOG(kWarning, "kiln", "the function cannot be compiled and runs eagerly: " << why);
   version.set_captured({});
   version.program = nullptr;
   version.origin = Origin::kEager;

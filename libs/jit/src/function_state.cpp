@@ -78,7 +78,9 @@ Function::State::VersionPtr Function::State::obtain(const Tensors& inputs,
     version = widen(inputs, now);
   }
   if (!version && may_wait && has_new_integers && waits_for_more_integers(inputs, now)) {
-    KILN_LOG(kDebug, "kiln", "running eagerly: too few values of its integers are known");
+    KILN_LOG(kDebug,
+             "kiln",
+             "the call runs eagerly: its integers have had too few values to let them vary");
     return nullptr;
   }
   return version ? version : compile(inputs, now, outputs);
