@@ -129,7 +129,7 @@ def test_output_that_cannot_be_written_is_a_failure(folder):
         for command in (["completion", "bash"], ["doctor", "--json"], ["--help"]):
             result = subprocess.run([KILN, *command], env=environment(folder), stdout=full, stderr=subprocess.PIPE)
             assert result.returncode == 1, (command, result)
-            assert b"standard output could not be written" in result.stderr, (command, result.stderr)
+            assert b"cannot write to standard output" in result.stderr, (command, result.stderr)
 
 
 def test_colours_are_for_terminals_and_can_be_refused(folder):
