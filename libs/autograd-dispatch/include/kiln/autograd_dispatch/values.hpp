@@ -228,7 +228,7 @@ void backward(const Flat& output, const Flat& gradient, bool retain_graph);
 
 }  // namespace detail
 
-/// Whether a type can be taken apart.
+/// Whether a type can be flattened.
 template <class T>
 inline constexpr bool kIsValue = detail::is_value<T>();
 
