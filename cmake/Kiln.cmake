@@ -2,7 +2,7 @@
 # kiln_library(), kiln_test() and kiln_benchmark().
 #
 # The root includes it for the whole workspace; a library that is configured alone includes it for
-# itself. The include guard makes the second inclusion cost nothing.
+# itself. The include guard ignores the second inclusion.
 
 include_guard(GLOBAL)
 
@@ -19,9 +19,9 @@ enable_language(C)
 
 # The settings travel with the launcher, so that a build started without ./dev hits the same cache.
 # Precompiled headers need the two kinds of sloppiness; the base directory lets clones share objects.
-# CCACHE_DEPEND compares the headers' bytes. Preprocessed text has no comments, so a precompiled header
-# made before a comment changed would be taken, and g++, which compares bytes for #pragma once, would
-# then read the header again.
+# CCACHE_DEPEND compares the bytes of headers. Without it ccache compares preprocessed text, which has no
+# comments, and would reuse a precompiled header after a comment changed; g++, which compares bytes for
+# #pragma once, would then read the header again.
 find_program(KILN_CCACHE ccache)
 mark_as_advanced(KILN_CCACHE)
 if (KILN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

@@ -1,7 +1,7 @@
 # kiln_benchmark(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...])
 #
-# Builds kiln-<name>-benchmarks from benchmarks/<file> with Google Benchmark. Nothing runs it by
-# itself: a number is only worth something on a quiet machine.
+# Builds kiln-<name>-benchmarks from benchmarks/<file> with Google Benchmark. Nothing runs it
+# automatically, because its numbers are meaningful only on an idle machine.
 
 function (kiln_benchmark)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "SOURCES;DEPENDS")

@@ -1,13 +1,13 @@
-# What keeps a build from nothing short (docs/testing.md, "How long a build takes").
+# Keeps builds short (docs/testing.md, "How long a build takes").
 #
-# kiln_precompile_torch(<target>)           # libtorch and the graph, precompiled once for all that ask
-# kiln_compile_together(<target> <count>)   # so many sources are one for the compiler
+# kiln_precompile_torch(<target>)           # uses a precompiled header of libtorch and the graph
+# kiln_compile_together(<target> <count>)   # compiles <count> sources as one translation unit
 #
-# A precompiled header costs what it holds, once, and saves that in each file. Sources still include
-# what they use: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF must build.
+# A precompiled header is compiled once instead of in each file. Sources still include what they use:
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF must build.
 
 function (kiln_precompile_torch target)
-  # Its options must not differ from those of who uses it.
+  # The targets that use it must have the same options.
   if (NOT TARGET kiln-precompiled-torch)
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/kiln_precompiled_torch.cpp"
       CONTENT "// Only here to carry the precompiled header.\n")
@@ -28,8 +28,8 @@ function (kiln_precompile_torch target)
   _kiln_allow_precompiled(${target})
 endfunction ()
 
-# g++ forgets what of a precompiled header is the system's, and shows false warnings from there that it
-# hides otherwise: std::string of a literal.
+# g++ does not know which parts of a precompiled header are system headers, and shows false warnings
+# that it otherwise hides: std::string of a literal.
 function (_kiln_allow_precompiled target)
   target_compile_options(${target} PRIVATE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
@@ -37,14 +37,14 @@ function (_kiln_allow_precompiled target)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
 endfunction ()
 
-# What headers instantiate (libtorch's, CLI11's, JSON's, the standard library's) is compiled again in
-# each file, and that no precompiled header saves. Names in unnamed namespaces must then differ within a
-# library.
+# Templates from headers (libtorch, CLI11, JSON, the standard library) are instantiated again in each
+# file, even with a precompiled header. Sources that are compiled together avoid that. Names in unnamed
+# namespaces must therefore be unique within a library.
 function (kiln_compile_together target count)
-  if (DEFINED CMAKE_UNITY_BUILD)  # Somebody decided for all targets.
+  if (DEFINED CMAKE_UNITY_BUILD)  # Set for all targets.
     return ()
   endif ()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
-  # g++ takes what one file includes for a header, where a type of an unnamed namespace were a fault.
+  # g++ regards the included sources as headers, in which it warns of types of unnamed namespaces.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction ()

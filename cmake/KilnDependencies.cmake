@@ -1,4 +1,4 @@
-# Every third-party package and the version we need, stated once.
+# Every third-party package and the required version, stated once.
 #
 # A library names the packages it uses (`kiln_library(... PACKAGES TBB)`); the same entry finds the
 # package when the library is declared and again in the library's installed config file.
@@ -14,13 +14,13 @@ set(KILN_PACKAGE_CLI11 CLI11 2.1 CONFIG)
 set(KILN_PACKAGE_zstd zstd)
 set(KILN_PACKAGE_ZLIB ZLIB 1.2.12)
 set(KILN_PACKAGE_benchmark benchmark 1.7 CONFIG)
-# Where there is one: the container of models for CUDA needs its headers, the tests its compiler.
+# Optional: the container of models for CUDA needs its headers, the tests its compiler.
 set(KILN_PACKAGE_CUDAToolkit CUDAToolkit 12)
 
-# Imported targets must be seen by the libraries that link the one that found them.
+# Imported targets must be visible to the libraries that link the one that found them.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
-# kiln_find_packages(<key>...): finds each once.
+# kiln_find_packages(<key>...): finds each package once.
 macro (kiln_find_packages)
   foreach (_kiln_package IN ITEMS ${ARGN})
     if (NOT DEFINED KILN_PACKAGE_${_kiln_package})
@@ -39,7 +39,7 @@ macro (kiln_find_packages)
   endforeach ()
 endmacro ()
 
-# kiln_find_optional_package(<key>): the same for one that need not be there; sets <key>_FOUND.
+# kiln_find_optional_package(<key>): finds a package that may be missing; sets <key>_FOUND.
 macro (kiln_find_optional_package key)
   find_package(${KILN_PACKAGE_${key}} QUIET)
 endmacro ()

@@ -2,7 +2,7 @@
 #   NAME <name>                 # libs/<name>; target kiln-<name>, used as kiln::<name>
 #   [HEADERS <file>...]         # public, relative to include/kiln/<name with '_'>/
 #   [SOURCES <file>...]         # relative to src/; none makes a header-only library
-#   [DEPENDS <target>...]       # appear in our public headers
+#   [DEPENDS <target>...]       # used in the public headers
 #   [PRIVATE_DEPENDS <target>...]
 #   [PACKAGES <package>...]     # keys of KilnDependencies that the targets above come from
 # )
@@ -12,9 +12,9 @@
 # kiln_archive(NAME <name> SOURCES <file>... [INCLUDES <dir>...] [SHARES <name> WITHOUT <file>])
 #
 # Declares the static archive that is linked into compiled models: position independent, hidden
-# symbols, no dependency of ours. It is installed as lib<target>.a, and is kiln::<name> in the
-# package of the library that declares it, so that a consumer can ask where it lies. SHARES takes the
-# objects of another archive in, but for the one of a source that this one replaces.
+# symbols, no dependency on Kiln's libraries. It is installed as lib<target>.a, and is kiln::<name> in
+# the package of the library that declares it, so that a consumer can ask for its path. SHARES adds the
+# objects of another archive, except that of <file>, which this archive replaces.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -98,8 +98,8 @@ function (kiln_archive)
   kiln_installs(${target})
 endfunction ()
 
-# kiln_check_version_header(<file>): stops the configure step where the version that a public header
-# tells the preprocessor is not KILN_VERSION.
+# kiln_check_version_header(<file>): stops the configure step if the version macros of a public header
+# differ from KILN_VERSION.
 function (kiln_check_version_header file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   set(stated "")
@@ -133,21 +133,21 @@ function (_kiln_sanitize target)
   if (KILN_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${KILN_SANITIZE} -fno-omit-frame-pointer)
     if (KILN_SANITIZE STREQUAL "thread")
-      # Headers of libtorch have a fence, of which g++ warns that this sanitizer does not see it.
+      # libtorch's headers contain a fence, and g++ warns that this sanitizer does not support fences.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-tsan>)
     endif ()
     target_link_options(${target} PUBLIC -fsanitize=${KILN_SANITIZE})
   endif ()
 endfunction ()
 
-# Installs `target` as a package of its own whose config file finds what it links to.
+# Installs `target` as a separate package, whose config file finds the packages that it links to.
 function (_kiln_install_package target packages dependencies)
   set(KILN_FIND_DEPENDENCIES "")
   foreach (package IN LISTS packages)
     string(REPLACE ";" " " arguments "${KILN_PACKAGE_${package}}")
     set(found "find_dependency(${arguments})\n")
     if (package STREQUAL "Torch")
-      # Its package file warns each time, of what a shared libtorch does not need (kineto).
+      # Its package file warns each time about kineto, which a shared libtorch does not need.
       set(found "if (NOT TARGET torch)\n  ${found}endif ()\n")
     endif ()
     string(APPEND KILN_FIND_DEPENDENCIES "${found}")

@@ -1,9 +1,9 @@
 # kiln_test(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...] [LABELS <label>...] [TORCH]
 #           [FOLDER <folder>])
 #
-# Builds kiln-<name>-tests from <folder>/<file> (tests/ if it is not said) and registers one CTest
-# entry for each file.
-# Not one for each TEST_CASE: a process linked to libtorch takes half a second to start.
+# Builds kiln-<name>-tests from <folder>/<file> (tests/ by default) and registers one CTest entry for
+# each file. There is not one for each TEST_CASE, because a process linked to libtorch takes half a
+# second to start.
 # TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise; all suites
 # share one precompiled header, so their compile options must not differ.
 
@@ -62,7 +62,7 @@ function (_kiln_test_options target)
   _kiln_sanitize(${target})
 endfunction ()
 
-# Made on first use: a workspace without torch has no suite that asks for it.
+# Created on first use: a workspace without torch has no suite that needs it.
 function (_kiln_precompile_torch)
   if (TARGET kiln-testing-torch)
     return ()

@@ -1,7 +1,7 @@
 # cmake -DNAME=<constant> -DFILES=<file>,<file>… -DOUTPUT=<file.cpp> -P KilnWriteDigest.cmake
 #
-# Writes a source file that defines `kiln::<constant>`, the digest of static libraries and sources:
-# what a build of Kiln generates depends on their code, and a cache must not mix two builds.
+# Writes a source file that defines `kiln::<constant>`, the digest of static libraries and sources. The
+# code that Kiln generates depends on them, and a cache must not mix two builds.
 
 string(REPLACE "," ";" files "${FILES}")
 set(all "")

@@ -177,7 +177,7 @@ TEST_CASE("test_embedding_bag_view_dynamic: a view of an embedding bag", "[confo
   });
 }
 
-TEST_CASE("test_composite_impl_compile: linear is taken apart", "[conformance][C]") {
+TEST_CASE("test_composite_impl_compile: linear is decomposed", "[conformance][C]") {
   torch::nn::Linear linear(3, 3);
   const auto trace = trace_joint([&](const Tensors& in) { return Tensors{linear->forward(in[0])}; },
                                  {torch::ones({3, 3}, torch::requires_grad())});

@@ -249,8 +249,8 @@ TEST_CASE("kiln bench --profile knows the work of each kernel, also of a package
   REQUIRE(done.ok());
   CHECK(report.cache_hit);
   const json profile = json::parse(done.output);
-  CHECK(profile.at("roof_bytes_per_second").get<double>() > 1e8);
-  CHECK(profile.at("roof_operations_per_second").get<double>() > 1e8);
+  CHECK(profile.at("roofline_bytes_per_second").get<double>() > 1e8);
+  CHECK(profile.at("roofline_operations_per_second").get<double>() > 1e8);
   std::size_t calls = 0;
   double products = 0, spent = 0;
   for (const json& kernel : profile.at("kernels")) {

@@ -125,7 +125,7 @@ PassResult run_passes(ir::Graph graph, const std::string& list, const std::strin
       throw Error(ErrorCode::kInvalidArgument, "there is no pass '" + name + "'");
     }
     if (!result.text.empty()) {
-      throw Error(ErrorCode::kInvalidArgument, "'" + name + "' comes after what prints");
+      throw Error(ErrorCode::kInvalidArgument, "'" + name + "' comes after a pass that prints");
     }
     if (pass != passes().end()) {
       result.graph = pass->run(std::move(result.graph));

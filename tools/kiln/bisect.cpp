@@ -156,8 +156,9 @@ class Memory {
            operand.offset * static_cast<std::int64_t>(tensor.element_size());
   }
 
-  // Compares what was written and puts right what is wrong.
-  std::optional<Difference> settle(std::size_t buffer, std::optional<double> tolerance) {
+  // Compares what was written with what is expected, and corrects it for the kernels that follow.
+  std::optional<Difference> compare_and_correct(std::size_t buffer,
+                                                std::optional<double> tolerance) {
     const auto found = expected_.find(buffer);
     if (found == expected_.end()) {
       return std::nullopt;
@@ -202,7 +203,7 @@ std::vector<Difference> run_kernel(const Plan& plan,
   std::vector<Difference> differences;
   for (const Plan::Operand& operand : step.operands) {
     if (operand.written) {
-      if (auto difference = memory.settle(operand.buffer, tolerance)) {
+      if (auto difference = memory.compare_and_correct(operand.buffer, tolerance)) {
         differences.push_back(std::move(*difference));
       }
     }

@@ -31,7 +31,7 @@ struct BisectResult {
   std::size_t kernels_checked = 0;  ///< Calls.
   std::optional<WrongKernel> first;
   std::size_t outputs_checked = 0;  ///< Of the whole program, inputs that it writes included.
-  /// Of the whole program, compiled anew: differences at its outputs.
+  /// Differences at the outputs of the whole program, which is recompiled for that.
   std::vector<Difference> outputs;
 };
 

@@ -45,19 +45,18 @@ void print(const std::vector<Difference>& differences) {
 void print(const BisectResult& result) {
   if (result.first) {
     std::cout << "the first wrong kernel is " << result.first->kernel << ", step "
-              << result.first->step << (result.first->folds ? " of folding constants: " : ": ")
+              << result.first->step << (result.first->folds ? " of the folding program: " : ": ")
               << result.first->comment << "\n";
     print(result.first->differences);
     std::cout << "  its source is in " << result.first->file << "\n";
   } else {
-    std::cout << "all " << result.kernels_checked
-              << " kernel calls give what the interpreter gives\n";
+    std::cout << "all " << result.kernels_checked << " kernel calls match the interpreter\n";
   }
   if (result.outputs.empty()) {
-    std::cout << "the program, compiled anew, gives what the interpreter gives\n";
+    std::cout << "the recompiled program matches the interpreter\n";
     return;
   }
-  std::cout << "the program, compiled anew, gives something else at its outputs";
+  std::cout << "the outputs of the recompiled program differ from the interpreter's";
   std::cout << (result.first ? "\n" : ": look at the calls of libtorch and at shared memory\n");
   print(result.outputs);
 }

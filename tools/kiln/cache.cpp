@@ -140,7 +140,7 @@ int explain(const std::string& wanted, bool as_json) {
   for (const EntrySummary& entry : cache.list()) {
     if (entry.key == key.digest()) {
       object["guards"].push_back(entry.guards);
-      text += "\nan entry under this key holds where\n" + entry.guards;
+      text += "\nan entry under this key is valid if\n" + entry.guards;
     }
   }
   if (const auto nearest = cache.explain(key)) {
@@ -199,7 +199,7 @@ int export_bundle(const std::string& path, const std::vector<std::string>& keys,
 int import_bundle(const std::string& path, bool as_json) {
   const std::uint64_t entries = Cache().import_bundle(path);
   return report(
-      as_json, {{"entries", entries}}, std::to_string(entries) + " entries taken from " + path);
+      as_json, {{"entries", entries}}, std::to_string(entries) + " entries imported from " + path);
 }
 
 }  // namespace
@@ -228,22 +228,22 @@ void add_cache(CLI::App& app, Session& session) {
   const auto text = std::make_shared<std::string>();
   const auto keys = std::make_shared<std::vector<std::string>>();
   add("explain",
-      "What a key is made of, and what sets it apart from the nearest entry",
+      "The components of a key, and how they differ from the nearest entry",
       [text](bool as_json) { return explain(*text, as_json); })
-      ->add_option("key", *text, "A key of `kiln cache list`, or LAST: the last one not found")
+      ->add_option("key", *text, "A key of `kiln cache list`, or LAST: the last miss")
       ->required();
   add("evict",
       "Remove the least recently used",
       [text](bool as_json) { return evict(*text, as_json); })
-      ->add_option("size", *text, "How much may stay: 500M, 10G, or bytes")
+      ->add_option("size", *text, "How much to keep: 500M, 10G, or a number of bytes")
       ->required();
   CLI::App* out = add("export",
                       "Write entries to a bundle, for machines that have no compiler",
                       [text, keys](bool as_json) { return export_bundle(*text, *keys, as_json); });
   out->add_option("bundle", *text, "The file to write")->required();
-  out->add_option("keys", *keys, "Which entries; all if none is named");
+  out->add_option("keys", *keys, "Which entries; all by default");
   add("import",
-      "Take the entries of a bundle",
+      "Import the entries of a bundle",
       [text](bool as_json) { return import_bundle(*text, as_json); })
       ->add_option("bundle", *text, "A file of `kiln cache export`")
       ->required()

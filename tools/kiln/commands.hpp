@@ -11,7 +11,7 @@ namespace kiln::tool {
 /// Exit codes beside 0 (done).
 inline constexpr int kFailed = 1;           ///< The reason is on standard error.
 inline constexpr int kWrongUse = 2;         ///< The command line is not understood.
-inline constexpr int kFoundDifference = 3;  ///< A comparison was made, and it failed.
+inline constexpr int kFoundDifference = 3;  ///< A comparison failed.
 
 /// What every command shares.
 struct Session {

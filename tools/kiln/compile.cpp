@@ -35,7 +35,7 @@ bool is_true(const std::string& name, const std::string& value) {
     return false;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "the option '" + name + "' is true or false, not '" + value + "'");
+              "the option '" + name + "' must be true or false, not '" + value + "'");
 }
 
 std::vector<std::string> split_at_commas(const std::string& list) {
@@ -59,7 +59,7 @@ void apply_option(const std::string& pair, CompileOptions& options) {
   } else if (name == "check_indices") {
     if (value != "sync" && value != "later") {
       throw Error(ErrorCode::kInvalidArgument,
-                  "the option 'check_indices' is sync or later, not '" + value + "'");
+                  "the option 'check_indices' must be sync or later, not '" + value + "'");
     }
     options.check_indices_now = value == "sync";
   } else if (name == "check_inputs") {
@@ -152,7 +152,7 @@ void add_compile(CLI::App& app, Session& session) {
       "identity");
   command->add_option("--keep-source",
                       arguments->keep_source,
-                      "Folder for the generated source; the cache is left aside");
+                      "Folder for the generated source; the cache is not used");
   command->add_flag("--no-cache", arguments->no_cache, "Neither read nor write the disk cache");
   command->footer(R"(Examples:
   kiln compile model.pt2 -o compiled.pt2             a package for any AOTInductor host

@@ -1,5 +1,6 @@
-// kiln doctor: whether a compile can work here, and how to mend what is missing. What is there is
-// "good", what is needed and missing is "BAD", and what one can do without is "none".
+// kiln doctor: whether compiles work on this machine, and what to do about anything that is
+// missing. What was found is "good", what is missing is "BAD" if it is needed and "none" if it is
+// optional.
 
 #include <ATen/Context.h>
 #include <torch/version.h>
@@ -46,12 +47,12 @@ std::vector<Finding> examine() {
   findings.push_back(
       {"cache",
        cache.enabled(),
-       cache.enabled() ? cache.directory().string() : "cannot be used; set KILN_CACHE_DIR",
+       cache.enabled() ? cache.directory().string() : "cannot be used: set KILN_CACHE_DIR",
        false});
   const auto dot = find_program("dot");
   findings.push_back({"graphviz",
                       dot.has_value(),
-                      dot ? dot->string() : "there is no dot; install graphviz for pictures",
+                      dot ? dot->string() : "there is no dot: install graphviz to draw graphs",
                       false});
   const auto add_optional = [&](Finding finding) {
     finding.needed = false;
@@ -59,10 +60,11 @@ std::vector<Finding> examine() {
   };
   add_optional(find("NVRTC", [] { return codegen::nvrtc_version({}); }));
   add_optional(find("GPU", [] { return codegen::resolve_architectures({"native"}).front(); }));
-  add_optional(
-      {"libtorch's CUDA",
-       at::hasCUDA(),
-       at::hasCUDA() ? "there" : "none: models for CUDA are compiled here and run elsewhere"});
+  add_optional({"libtorch's CUDA",
+                at::hasCUDA(),
+                at::hasCUDA()
+                    ? "available"
+                    : "this libtorch has none: models for CUDA can be compiled here, but not run"});
   return findings;
 }
 

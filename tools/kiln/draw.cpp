@@ -7,7 +7,8 @@ namespace kiln::tool {
 
 std::string draw_dot(const std::string& text) {
   if (!find_program("dot")) {
-    throw Error(ErrorCode::kIo, "pictures need graphviz; install it (apt-get install graphviz)");
+    throw Error(ErrorCode::kIo,
+                "drawing graphs needs graphviz: install it (apt-get install graphviz)");
   }
   ProcessOptions options;
   options.input = text;

@@ -28,8 +28,8 @@ constexpr const char* kExamples = R"(Examples:
   kiln doctor
 Each command has examples of its own: kiln compile --help
 
-Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong use,
-            3 a comparison was made and it failed, 130 interrupted.)";
+Exit codes: 0 success, 1 failure (the reason is on standard error), 2 incorrect usage,
+            3 a comparison failed, 130 interrupted.)";
 
 // The first line of an exception of libtorch: the rest is a stack trace.
 std::string first_line(const char* message) {
@@ -91,13 +91,13 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   int code = run(argc, argv);
   kiln::close_caches();
-  // Everything of ours is closed. What is left are libtorch's operators, which it would take a
-  // tenth of a second to strike off its register one by one.
+  // Kiln has closed everything that it opened. A normal exit would also unregister libtorch's
+  // operators one by one, which takes a tenth of a second.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
   if (code == 0 && (!std::cout || std::ferror(stdout) != 0)) {
-    std::cerr << kiln::tool::in_red("kiln:") << " standard output could not be written\n";
+    std::cerr << kiln::tool::in_red("kiln:") << " cannot write to standard output\n";
     code = kiln::tool::kFailed;
   }
   std::_Exit(code);

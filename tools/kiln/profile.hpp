@@ -30,7 +30,7 @@ struct ProfiledKernel {
   double bytes = 0;
   double operations = 0;
 
-  /// How much of the roof it reaches: against memory or against arithmetic, whichever is closer.
+  /// The share of the roofline that it reaches: of bandwidth or of arithmetic, whichever is more.
   [[nodiscard]] double share_of(const Roofline& roofline) const;
   /// Which of the two that is.
   [[nodiscard]] bool is_bound_by_memory(const Roofline& roofline) const;

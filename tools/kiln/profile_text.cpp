@@ -32,7 +32,7 @@ std::string describe_roofline(const std::optional<Roofline>& roofline) {
     return "on a GPU kernels run after the step that launches them: times are those of the "
            "launches\n";
   }
-  return formatted("roof, %d thread%s: %.1f GB/s, %.1f GFLOP/s\n",
+  return formatted("roofline, %d thread%s: %.1f GB/s, %.1f GFLOP/s\n",
                    roofline->threads,
                    roofline->threads == 1 ? "" : "s",
                    roofline->bytes_per_second * 1e-9,
@@ -64,7 +64,7 @@ std::string to_table(const Profile& profile) {
                     "MB",
                     "GB/s",
                     "GFLOP/s",
-                    "of the roof",
+                    "of roofline",
                     "kernel");
   for (const ProfiledKernel& kernel : profile.kernels) {
     const std::string name = kernel.what.empty() ? kernel.name : kernel.name + " " + kernel.what;
@@ -94,7 +94,7 @@ std::string to_json(const Profile& profile) {
         {"bytes_per_second", per_second(kernel.bytes, kernel.microseconds)},
         {"operations_per_second", per_second(kernel.operations, kernel.microseconds)}};
     if (profile.roofline) {
-      row["share_of_roof"] = kernel.share_of(*profile.roofline);
+      row["share_of_roofline"] = kernel.share_of(*profile.roofline);
       row["bound_by"] = limit_of(kernel, *profile.roofline);
     }
     kernels.push_back(std::move(row));
@@ -102,8 +102,8 @@ std::string to_json(const Profile& profile) {
   ordered_json object = ordered_json::object();
   if (profile.roofline) {
     object["threads"] = profile.roofline->threads;
-    object["roof_bytes_per_second"] = profile.roofline->bytes_per_second;
-    object["roof_operations_per_second"] = profile.roofline->operations_per_second;
+    object["roofline_bytes_per_second"] = profile.roofline->bytes_per_second;
+    object["roofline_operations_per_second"] = profile.roofline->operations_per_second;
   }
   object["call_us"] = profile.call_us;
   object["calls"] = profile.calls;

@@ -21,8 +21,8 @@ at::Device device_of(const Tensors& tensors) {
   return first == tensors.end() || first->is_meta() ? at::Device(at::kCPU) : first->device();
 }
 
-// Without elements, so that it takes no memory whatever the number is. Not through the dispatcher:
-// a call within another trace leaves nothing there.
+// Has no elements, so that it needs no memory however large the integer is. Made without the
+// dispatcher, so that a call within another trace does not record it.
 at::Tensor stand_in_for(std::int64_t integer, const at::Device& device) {
   const std::array<std::int64_t, 2> sizes = {0, integer};
   if (device.is_cpu()) {
@@ -32,7 +32,7 @@ at::Tensor stand_in_for(std::int64_t integer, const at::Device& device) {
   return at::empty(sizes, at::dtype(at::kLong).device(device));
 }
 
-// The inverse of `with_integers`, whose last tensors stand for `count` numbers.
+// The inverse of `with_integers`: the last `count` tensors stand for integers.
 Flat split(const Tensors& tensors, const Structure& structure, std::size_t count) {
   Flat flat{{tensors.begin(), tensors.end() - static_cast<std::ptrdiff_t>(count)}, structure};
   for (std::size_t i = tensors.size() - count; i < tensors.size(); ++i) {
@@ -52,10 +52,10 @@ Tensors with_integers(const Flat& arguments) {
   return all;
 }
 
-// A compiled function returns tensors only, and which structure they have may depend on what it was
-// compiled for (shapes, grad mode). Where the type does not say it, it returns one tensor more,
-// captured and empty, that stands for the structure. Before it, a tensor for each number that is
-// kept apart is computed, so that its size follows from sizes of the call.
+// A compiled function returns only tensors, and the structure of the result may depend on what it
+// was compiled for (shapes, grad mode). If it does not follow from the type, the function returns
+// one more tensor, captured and empty, that identifies the structure. Before it come tensors for
+// the integers of the result; they are computed, so that their sizes follow from those of the call.
 struct FlatFunction::State {
   struct Marked {
     at::Tensor marker;
@@ -98,7 +98,7 @@ struct FlatFunction::State {
     throw Error(ErrorCode::kInternal, "a compiled function did not return its structure's marker");
   }
 
-  // The compiled function belongs to this: it must not own it.
+  // This object owns the compiled function, which must therefore not own it.
   TensorFunction on_tensors(const Program& program, const Structure& arguments, std::size_t apart) {
     return [this, &program, arguments, apart](const Tensors& tensors) {
       Flat outputs = program.run(function.get(), split(tensors, arguments, apart), integers_vary);

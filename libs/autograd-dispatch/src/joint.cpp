@@ -318,9 +318,9 @@ void Attempt::check_no_escapes(const JointTrace& trace) const {
       trace.outputs ? compute_escaped(*trace.outputs) : compute_escaped({});
   if (!origins.empty()) {
     throw Error(ErrorCode::kUnsupported,
-                "the function keeps what " + origins.front() +
-                    " computes in an object of its own, a member or a global, and compiled code "
-                    "would not put a new one there: return it, or write it in place (copy_)");
+                "the function keeps the result of " + origins.front() +
+                    " in a member or a global, which compiled code would not update: return it, or "
+                    "write it in place (copy_)");
   }
 }
 

@@ -178,7 +178,7 @@ bool is_refused(const WritingProgram& program) {
   const auto error = testing::detail::error_of(
       [&] { (void)trace_joint(program, program.inputs(true).arguments); });
   return error && (error->find("views of a detached tensor that is not returned") != error->npos ||
-                   error->find("the function keeps what aten") != error->npos);
+                   error->find("the function keeps the result of aten") != error->npos);
 }
 
 // Traced at each call, with writes in the graph or outside, and run by the interpreter.

@@ -25,14 +25,14 @@ AddedDirectories& added_directories() {
   return directories;
 }
 
-// Empty if it is not known.
+// Empty if unknown.
 fs::path running_program() {
   std::error_code failure;
   return fs::read_symlink("/proc/self/exe", failure);
 }
 
-// The shared library that this code is linked into; empty if that is not known. Of a program the
-// dynamic linker knows what it was called, which need not be a path.
+// The shared library that this code is linked into; empty if unknown. For a program, the dynamic
+// linker has the name that it was called by, which need not be a path.
 fs::path own_library() {
   Dl_info found{};
   if (dladdr(reinterpret_cast<const void*>(&find_runtime_file), &found) == 0 ||
@@ -42,7 +42,7 @@ fs::path own_library() {
   return found.dli_fname;
 }
 
-// An installed program must not depend on the directory that it was built in, which may hold
+// An installed program must not depend on the directory that it was built in, which may contain
 // another version by now.
 bool is_in_build_tree([[maybe_unused]] const fs::path& program) {
 #ifdef KILN_BUILD_TREE

@@ -39,7 +39,7 @@ std::vector<DecomposeCase> loss_cases() {
   const Tensor scores = torch::log_softmax(x, 1);
   const Tensor classes = torch::tensor({2, -100, 5, 0}, torch::kLong);
   const Tensor weight = torch::rand({6}) + 0.5;
-  const Tensor picture = torch::log_softmax(torch::randn({2, 3, 4, 5}), 1);
+  const Tensor image = torch::log_softmax(torch::randn({2, 3, 4, 5}), 1);
   const Tensor pixels = torch::randint(0, 3, {2, 4, 5}, torch::kLong);
   const Tensor none;
   using in = const Tensors&;
@@ -123,7 +123,7 @@ std::vector<DecomposeCase> loss_cases() {
        each_reduction([](in t, std::int64_t r) {
          return std::get<0>(at::nll_loss2d_forward(t[0], t[1], {}, r, -100));
        }),
-       {picture, pixels}},
+       {image, pixels}},
       {"aten.nll_loss2d_backward.default",
        each_reduction([](in t, std::int64_t r) {
          return at::nll_loss2d_backward(
@@ -135,7 +135,7 @@ std::vector<DecomposeCase> loss_cases() {
              -100,
              at::full({}, 40.0));
        }),
-       {picture, pixels, torch::randn({2, 4, 5})}},
+       {image, pixels, torch::randn({2, 4, 5})}},
   };
 }
 

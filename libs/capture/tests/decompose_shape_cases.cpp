@@ -111,7 +111,7 @@ std::vector<DecomposeCase> reduction_cases() {
 
 std::vector<DecomposeCase> normalization_cases() {
   const Tensor x = torch::randn({3, 4, 5});
-  const Tensor picture = torch::randn({2, 6, 3, 4});
+  const Tensor image = torch::randn({2, 6, 3, 4});
   const Tensor weight = torch::rand({6}) + 0.5;
   const Tensor bias = torch::randn({6});
   const Tensor g = torch::randn({2, 6, 3, 4});
@@ -132,21 +132,21 @@ std::vector<DecomposeCase> normalization_cases() {
        {x, torch::rand({5}), torch::randn({3, 4, 5})}},
       {"aten.native_group_norm.default",
        [](in t) { return three(at::native_group_norm(t[0], t[1], t[2], 2, 6, 12, 3, 1e-5)); },
-       {picture, weight, bias}},
+       {image, weight, bias}},
       {"aten.native_group_norm_backward.default",
        [](in t) {
          const auto [out, mean, rstd] = at::native_group_norm(t[0], t[1], t[2], 2, 6, 12, 3, 1e-5);
          return three(at::native_group_norm_backward(
              t[3], t[0], mean, rstd, t[1], 2, 6, 12, 3, {true, true, true}));
        },
-       {picture, weight, bias, g}},
+       {image, weight, bias, g}},
       {"aten._native_batch_norm_legit_functional.default",
        [](in t) {
          const auto [a, b, c, d, e] =
              at::_native_batch_norm_legit_functional(t[0], t[1], t[2], t[3], t[4], true, 0.1, 1e-5);
          return Tensors{a, b, c, d, e};
        },
-       {picture, weight, bias, torch::randn({6}), torch::rand({6})}},
+       {image, weight, bias, torch::randn({6}), torch::rand({6})}},
       {"aten.native_batch_norm_backward.default",
        [](in t) {
          Tensors all = three(at::native_batch_norm_backward(
@@ -156,7 +156,7 @@ std::vector<DecomposeCase> normalization_cases() {
          all.insert(all.end(), frozen.begin(), frozen.end());
          return all;
        },
-       {g, picture, weight, torch::randn({6}), torch::rand({6}) + 0.5}},
+       {g, image, weight, torch::randn({6}), torch::rand({6}) + 0.5}},
   };
 }
 

@@ -273,7 +273,7 @@ TEST_CASE("autocast shows as casts", "[capture][record]") {
   CHECK(recording.outputs[0].scalar_type() == torch::kBFloat16);
 }
 
-TEST_CASE("inference mode is taken apart too", "[capture][record]") {
+TEST_CASE("composites are decomposed in inference mode, too", "[capture][record]") {
   torch::nn::Linear linear(4, 3);
   const c10::InferenceMode inference;
 

@@ -52,10 +52,10 @@ class DrawnAttention {
     layout.value = steps(keys_, columns_ + gap_);
     layout.mask = steps(queries_, keys_);
     layout.result = steps(queries_, columns_ + gap_);
-    layout.sums = steps(queries_, 1);
-    layout.masks = has_mask_;
-    layout.saves = saves_;
-    layout.causal = is_causal_;
+    layout.logsumexp = steps(queries_, 1);
+    layout.has_mask = has_mask_;
+    layout.saves_logsumexp = saves_;
+    layout.is_causal = is_causal_;
     layout.scale = kScale;
     return layout;
   }

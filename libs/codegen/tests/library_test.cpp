@@ -33,12 +33,12 @@ ConvolutionLayout layout_of(const Target& target,
   return layout;
 }
 
-TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][library]") {
+TEST_CASE("a convolution of any shape has one of the shared sources", "[codegen][library]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = library_sources(target);
+    const std::vector<std::string> sources = library_sources(target);
     const auto is_shared = [&](const LibraryCall& call) {
-      return std::ranges::find(texts, library_source(call, target)) != texts.end();
+      return std::ranges::find(sources, library_source(call, target)) != sources.end();
     };
     for (const std::int64_t channels : {4, 12, 64, 320}) {
       for (std::int64_t columns = 1; columns < 60; ++columns) {
@@ -54,16 +54,17 @@ TEST_CASE("a convolution of any shape has one of the shared texts", "[codegen][l
   CHECK(library_sources(resolve_target("x86-64-v2")).empty());
 }
 
-TEST_CASE("attention to any number of queries has one of the shared texts", "[codegen][library]") {
+TEST_CASE("attention to any number of queries has one of the shared sources",
+          "[codegen][library]") {
   for (const char* isa : {"x86-64-v4", "neon"}) {
     const Target target = resolve_target(isa);
-    const std::vector<std::string> texts = library_sources(target);
+    const std::vector<std::string> sources = library_sources(target);
     for (std::int64_t queries = kMinQueries; queries < 200; ++queries) {
       CAPTURE(isa, queries);
       AttentionLayout layout{.batches = 1, .heads = 2, .queries = queries, .keys = 9, .depth = 8};
       layout.columns = 8;
-      CHECK(std::ranges::find(texts, library_source(plan_attention(layout, target), target)) !=
-            texts.end());
+      CHECK(std::ranges::find(sources, library_source(plan_attention(layout, target), target)) !=
+            sources.end());
     }
   }
   CHECK_FALSE(has_attention(resolve_target("x86-64-v3")));

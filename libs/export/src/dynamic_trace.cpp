@@ -63,7 +63,7 @@ class DynamicTracer {
   }
 
  private:
-  // Sizes next to each other, between which the program turns to another path.
+  // Adjacent sizes between which the program changes its path.
   struct Branch {
     ir::Bindings here, there;
   };
@@ -93,8 +93,8 @@ class DynamicTracer {
     return reason;
   }
 
-  // Attempts again with a smaller range where the program branches at a size of one symbol. The
-  // reason is that of the first attempt.
+  // If the program branches at a size of one symbol, tries again with a smaller range. `reason` is
+  // that of the first attempt.
   std::optional<ir::Graph> attempt_on_one_path(ir::Ranges* free, std::string* reason) {
     constexpr int kMaxAttempts = 5;
     std::vector<std::string> narrowed;
@@ -115,7 +115,8 @@ class DynamicTracer {
     return std::nullopt;
   }
 
-  // Nothing if there is no branch, it is not one symbol's alone, or it leaves one size.
+  // Ends the range of a symbol before the branch, and returns a remark. Nothing if there is no
+  // branch, it depends on several symbols, or only one size would remain.
   std::optional<std::string> end_before_branch(ir::Ranges* free, const std::string& reason) const {
     if (!branch_) {
       return std::nullopt;
@@ -154,13 +155,13 @@ class DynamicTracer {
     const auto keeps_guards = [&](const ir::Bindings& sizes) {
       return program_.keeps_guards(sizes);
     };
-    // Where guards leave few of them, the others serve too: what an archive computes has no branch.
+    // If guards exclude most samples, the excluded ones serve too: an archive has no branches.
     constexpr std::ptrdiff_t kEnough = 6;
     if (std::ranges::count_if(samples, keeps_guards) >= kEnough) {
       std::erase_if(samples, std::not_fn(keeps_guards));
     }
 
-    // Every fourth sample only confirms.
+    // Every fourth sample is held out, to confirm the fit.
     std::vector<ir::Bindings> used;
     std::vector<ir::Graph> traces;
     std::vector<std::pair<ir::Bindings, ir::Graph>> held_out;
@@ -227,7 +228,7 @@ class DynamicTracer {
       return std::nullopt;
     }
     if (free.size() > 1 && !failed.empty() && is_one_size(graph.symbols())) {
-      *reason = failed.front().second;  // Some may vary where the others stay.
+      *reason = failed.front().second;  // Some may vary while the others are fixed.
       return std::nullopt;
     }
     for (const auto& [sizes, why] : failed) {
@@ -243,7 +244,7 @@ class DynamicTracer {
     return std::move(graph);
   }
 
-  // Where formulas of a number cannot be told apart, the program is traced at sizes that do.
+  // If several formulas give the traced numbers, traces the program at sizes where they differ.
   std::variant<ir::Graph, ir::TraceDifference> generalize_decided(const ir::Ranges& free,
                                                                   std::vector<ir::Bindings>* used,
                                                                   std::vector<ir::Graph>* traces) {
@@ -293,7 +294,7 @@ class DynamicTracer {
            std::ranges::any_of(graph.subgraphs(), has_real_numbers);
   }
 
-  // A formula in another order of operations has other last bits at some sizes only.
+  // With another order of operations, the last bits of a formula differ only at some sizes.
   void add_confirming(const ir::Ranges& free,
                       const std::vector<ir::Bindings>& used,
                       std::vector<std::pair<ir::Bindings, ir::Graph>>* held_out) const {
@@ -304,7 +305,7 @@ class DynamicTracer {
       ir::Bindings wanted;
       std::int64_t step = 3;
       for (const auto& [name, range] : free) {
-        // Each symbol goes on in steps of its own, from the least size that is ordinary.
+        // Each symbol grows in different steps, from the smallest size that is not special.
         const std::int64_t low = std::max<std::int64_t>(range.low, 2);
         wanted[name] = std::min(range.high, low + 1 + i * step);
         step += 4;
@@ -318,7 +319,8 @@ class DynamicTracer {
     }
   }
 
-  // With the guards of what varies in it; others hold because they do at the example's sizes.
+  // `graph` with the guards of its symbols. Guards of fixed sizes hold, because they hold for the
+  // example.
   [[nodiscard]] ir::Graph guarded(ir::Graph graph) const {
     // Where only the example could be traced, its sizes are numbers.
     const std::vector<ir::SymbolSource> sources = ir::find_symbol_sources(graph);
@@ -335,7 +337,7 @@ class DynamicTracer {
     };
     for (const ir::Guard& guard : shapes_.guards) {
       if (!is_known(guard, program_.hint())) {
-        continue;  // Of a size that is not a symbol's alone, which does not vary.
+        continue;  // About a size that depends on several symbols, which does not vary.
       }
       ir::Guard mine{own(guard.left), guard.relation, own(guard.right)};
       if (!mine.is_constant()) {
@@ -357,8 +359,8 @@ class DynamicTracer {
     });
   }
 
-  // Sizes at which a symbol is what another is, because a program may ask whether they are equal,
-  // and no two samples of a kind go together.
+  // Sizes at which symbols are equal, because a program may ask whether sizes are equal, and the
+  // samples of two symbols differ.
   [[nodiscard]] std::vector<ir::Bindings> equal_sizes(const ir::Ranges& ranges) const {
     std::vector<ir::Bindings> equal;
     if (ranges.size() > 1) {
@@ -372,7 +374,7 @@ class DynamicTracer {
         }
       }
     }
-    // Those that do not vary have the example's sizes.
+    // Sizes that do not vary have the example's values.
     for (const std::int64_t size : fixed_sizes(ranges)) {
       for (const auto& [name, range] : ranges) {
         equal.push_back({{name, size}});
@@ -420,8 +422,8 @@ class DynamicTracer {
     return sizes;
   }
 
-  // Looks at the sizes that the caller wants to be looked at, and where sizes are equal.
-  // `inside` is a size where the graph is what the program does.
+  // Compares the graph with the program at the sizes that the caller wants confirmed, and where
+  // sizes are equal. `inside` are sizes at which the two agree.
   bool is_confirmed(const ir::Graph& graph, const ir::Bindings& inside, std::string* reason) {
     std::vector<ir::Bindings> all = equal_sizes(graph.symbols());
     all.insert(all.end(), shapes_.confirm.begin(), shapes_.confirm.end());
@@ -449,7 +451,7 @@ class DynamicTracer {
     return true;
   }
 
-  // Between which sizes the program turns to another path than the one it takes at `here`.
+  // The adjacent sizes between which the program leaves the path that it takes at `here`.
   std::string branch_text(const std::function<bool(const ir::Bindings&)>& is_on_path,
                           ir::Bindings here,
                           ir::Bindings there) {
@@ -517,7 +519,7 @@ std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
   const SampledProgram program(trace, run, dynamic, example, shapes);
   std::string reason;
   if (!program.holds_at(dynamic.graph, program.hint(), &reason)) {
-    KILN_LOG(kDebug, "export", "not for other sizes too: " << reason);
+    KILN_LOG(kDebug, "export", "the range was not extended: " << reason);
     return std::nullopt;
   }
   ir::Ranges ranges = dynamic.graph.symbols();

@@ -1,4 +1,4 @@
-// One step into a symbolic integer.
+// The operations of a symbolic integer as a tree, to be read and rewritten.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace kiln::exporter {
 
-/// What an expression is made of.
+/// A node of the tree.
 struct ExprPart {
   enum class Kind { kConstant, kSymbol, kAdd, kMultiply, kFloorDiv, kMod, kMin, kMax };
   Kind kind = Kind::kConstant;
@@ -19,10 +19,10 @@ struct ExprPart {
   std::vector<ExprPart> operands = {};
 };
 
-/// `expr`, taken apart.
+/// The tree of `expr`.
 [[nodiscard]] ExprPart parts_of(const ir::Expr& expr);
 
-/// The expression that the parts make.
+/// The expression of a tree.
 [[nodiscard]] ir::Expr expr_of(const ExprPart& part);
 
 }  // namespace kiln::exporter

@@ -87,7 +87,7 @@ TEST_CASE("EX-13 nodes of an archive know their module and their line", "[export
   CHECK(program.graph.nodes()[0].provenance.module_path == "first");
 }
 
-TEST_CASE("EX-07 a linear layer of an archive is taken apart", "[export][archive]") {
+TEST_CASE("EX-07 a linear layer of an archive is decomposed", "[export][archive]") {
   const ExportedProgram program = load_program(zoo_archive("mlp"));
 
   std::size_t products = 0;

@@ -10,8 +10,8 @@ namespace {
 
 using exporter::DynamicShapes;
 
-// Where a symbol is looked at besides the sizes that are chosen for it: at small sizes, because
-// programs branch there more often than elsewhere, and then in steps.
+// Sizes at which a symbol is traced in addition to its samples: all small sizes, because programs
+// branch there more often than elsewhere, and then in growing steps.
 std::vector<std::int64_t> sizes_to_confirm(std::int64_t high) {
   constexpr std::int64_t kSmall = 17;
   std::vector<std::int64_t> sizes;
@@ -21,12 +21,13 @@ std::vector<std::int64_t> sizes_to_confirm(std::int64_t high) {
   return sizes;
 }
 
-// Adds symbols of its own to declared ones.
+// Adds symbols to the declared ones.
 class SymbolMaker {
  public:
   SymbolMaker(DynamicShapes& shapes, const Tensors& inputs) : shapes_(shapes), inputs_(inputs) {}
 
-  // `history` are the sizes that the dimension had: those with an equal one are the same symbol.
+  // `history` has the sizes of the dimension in all calls. Dimensions with equal ones share a
+  // symbol.
   void add(std::size_t input, std::size_t dimension, const std::vector<std::int64_t>& history) {
     std::vector<ir::Expr>& sizes = shapes_.input_sizes[input];
     if (sizes.empty()) {
@@ -63,12 +64,13 @@ class SymbolMaker {
   std::map<std::vector<std::int64_t>, std::string> symbols_;
 };
 
-// Inputs from there on stand for integers that a function is not called with if nobody did.
+// From this input on, inputs stand for integers, with which a function must not be called unless
+// its caller did so.
 std::size_t first_integer(const Tensors& inputs, const IntegerHistory* history) {
   return inputs.size() - (history == nullptr ? 0 : history->count());
 }
 
-// The largest value at which a symbol is looked at that has the value `size` in a call.
+// The largest value at which a symbol is traced, if it has the value `size` in a call.
 std::int64_t reach_of(std::int64_t size) {
   return std::max<std::int64_t>(1024, 4 * size);
 }

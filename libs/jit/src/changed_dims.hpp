@@ -1,4 +1,4 @@
-// Which dimensions of inputs are to be symbols.
+// Chooses which dimensions of inputs become symbols.
 
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace kiln {
 
-/// What of the inputs of a call may vary: what `options` declare; with `dynamic` every dimension of
-/// more than one element; and with `automatic_dynamic` those whose size was another in one of
-/// `seen`, calls with inputs of the same ranks. Sizes that were equal in all calls are one symbol.
-/// Of the inputs that stand for integers of `history`, only those that can vary are symbols; null
-/// if the function may be called with any integer.
+/// The dimensions of a call's inputs that may vary: those that `options` declare; with `dynamic`,
+/// every dimension of more than one element; with `automatic_dynamic`, those that had another size
+/// in one of the calls `seen`, whose inputs have the same ranks. Dimensions of equal size in all
+/// calls share a symbol. Of the inputs that stand for integers, only those that `history` lets vary
+/// are symbols; null if the function may be called with any integer.
 ///
 /// Throws `Error` with `kInvalidArgument` if a declaration does not fit the call.
 [[nodiscard]] exporter::DynamicShapes dynamic_shapes(
@@ -26,9 +26,9 @@ namespace kiln {
     const std::vector<const std::vector<TensorGuard>*>& seen,
     const IntegerHistory* history);
 
-/// `ranges` as far as traces reach, with symbols that are at most a few times as large as the sizes
-/// of `inputs`, which `input_sizes` are the expressions of, and integers between those of
-/// `history`.
+/// `ranges`, limited to what traces explore: sizes up to a few times those of `inputs`, and
+/// integers within the range of `history`. `input_sizes` are the expressions of the sizes of
+/// `inputs`.
 [[nodiscard]] ir::Ranges clamp_to_traced_range(
     ir::Ranges ranges,
     const std::vector<std::vector<ir::Expr>>& input_sizes,

@@ -1,4 +1,4 @@
-// How a version of a function is made: traced or found in the cache, and compiled.
+// Makes a version of a function: finds it in the cache, or traces and compiles it.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-// What varies in training varies in evaluation too, whatever else is another there.
+// What varies in training varies in evaluation too, even if everything else differs.
 bool has_ranks_of(const std::vector<TensorGuard>& guards, const Tensors& tensors) {
   return std::ranges::equal(
       guards, tensors, [](const TensorGuard& guard, const at::Tensor& tensor) {
@@ -147,7 +147,7 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
     history_.note_attempt();
   } catch (const Error& error) {
     if (versions_->empty()) {
-      throw;  // The first call is what a declaration has to fit.
+      throw;  // A declaration must match the first call.
     }
     version.remarks.emplace_back(error.what());
   }
@@ -291,7 +291,7 @@ std::optional<Tensors> Function::State::fill(Version& version,
       version.program = std::make_shared<const TracedProgram>(traced, inputs, module.get());
     }
     let_sizes_vary(version, traced, inputs);
-    // A dump must show a run of the compiled graph.
+    // A dump needs a run of the compiled graph, so the outputs of the trace cannot be returned.
     std::optional<Tensors> outputs = dump_wanted() ? std::nullopt : std::move(traced.outputs);
     fill_from_trace(version, std::move(traced), call_key, inputs);
     if (version.program) {
@@ -308,7 +308,7 @@ std::optional<Tensors> Function::State::fill(Version& version,
 }
 
 std::nullopt_t Function::State::run_eagerly(Version& version, const std::string& why) {
-  KILN_LOG(kWarning, "kiln", "running eagerly, cannot be compiled: " << why);
+  KILN_LOG(kWarning, "kiln", "the function cannot be compiled and runs eagerly: " << why);
   version.set_captured({});
   version.program = nullptr;
   version.origin = Origin::kEager;

@@ -56,7 +56,7 @@ std::string Function::State::reason_for(const Tensors& inputs, const ThreadGuard
   if (versions_->empty()) {
     return reason;
   }
-  // The last one that differs in sizes says most.
+  // The last version that differs only in sizes gives the most specific reason.
   const Versions family = in_other_sizes(inputs, now);
   const Version& last =
       *(family.empty() ? versions_ : std::make_shared<const Versions>(family))->back();
@@ -78,7 +78,9 @@ Function::State::VersionPtr Function::State::obtain(const Tensors& inputs,
     version = widen(inputs, now);
   }
   if (!version && may_wait && has_new_integers && waits_for_more_integers(inputs, now)) {
-    KILN_LOG(kDebug, "kiln", "running eagerly: too few values of its integers are known");
+    KILN_LOG(kDebug,
+             "kiln",
+             "the call runs eagerly: its integers have had too few values to let them vary");
     return nullptr;
   }
   return version ? version : compile(inputs, now, outputs);
@@ -239,7 +241,7 @@ Tensors Function::State::call(const Tensors& inputs) {
   std::optional<Tensors> outputs;
   const VersionPtr version = obtain(inputs, now, outputs, /*may_wait=*/true);
   if (version && version->retraces) {
-    static_cast<void>(version->retraces->count_call());  // The call it was just made from.
+    static_cast<void>(version->retraces->count_call());  // The call that it was just made for.
   }
   if (outputs) {
     return std::move(*outputs);
@@ -247,7 +249,8 @@ Tensors Function::State::call(const Tensors& inputs) {
   if (!version || !version->function) {
     return function(inputs);
   }
-  // It may refuse what it was made for, as two views of memory that the trace took for apart.
+  // It may refuse the call that it was made for, such as two views that share memory but seemed
+  // unrelated in the trace.
   std::optional<Tensors> computed = version->call(inputs, now);
   return computed ? *std::move(computed) : function(inputs);
 }

@@ -5,9 +5,9 @@
 namespace kiln {
 namespace {
 
-// As many as the tracer needs to find an expression and to confirm it.
+// The tracer needs this many to find an expression and to confirm it.
 constexpr std::int64_t kFewestValues = 12;
-// A step counter has a new value in each call: what is kept of calls ends somewhere.
+// A step counter has a new value in each call, so the history must be bounded.
 constexpr std::size_t kMostCalls = 4096;
 
 }  // namespace

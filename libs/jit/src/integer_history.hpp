@@ -13,35 +13,35 @@
 
 namespace kiln {
 
-/// A function may use an integer as an index into a vector, or as a case of a switch. So where it
-/// was not asked for (`CompileOptions::dynamic`), a function is traced only with integers between
-/// those that it was called with, and only once these are far enough apart to tell how results
-/// depend on them.
+/// The integer arguments of past calls. A function may use an integer as an index into a vector, or
+/// as a case of a switch. Unless `CompileOptions::dynamic` is set, it is therefore traced only with
+/// integers between those that it was called with, and only once that range is large enough to
+/// find out how results depend on them.
 class IntegerHistory {
  public:
-  /// Of the last `count` inputs of calls, each of which has an integer as its last size.
+  /// The last `count` inputs of each call stand for integers: each has one as its last size.
   explicit IntegerHistory(std::size_t count) : spans_(count) {}
 
-  [[nodiscard]] std::size_t count() const { return spans_.size(); }  ///< As it was made.
+  [[nodiscard]] std::size_t count() const { return spans_.size(); }  ///< How many integers.
 
-  /// Adds those of a call; whether no call had them before.
+  /// Adds the integers of a call. Returns whether no earlier call had the same.
   bool add(const std::vector<at::Tensor>& inputs);
 
-  /// Between the least and the largest that integer `i` was.
+  /// From the smallest to the largest value of integer `i`.
   [[nodiscard]] ir::Range range(std::size_t i) const { return spans_[i].range; }
 
-  /// Whether there is enough between them for a trace at several values, and twice as much as when
-  /// that was last tried.
+  /// Whether the range of integer `i` has enough values for traces, and twice as many as at the
+  /// last attempt.
   [[nodiscard]] bool can_vary(std::size_t i) const;
   [[nodiscard]] bool can_any_vary() const;
 
-  /// Those that can vary are tried now.
+  /// Records an attempt for all integers that can vary.
   void note_attempt();
 
  private:
   struct Span {
     ir::Range range = {.low = INT64_MAX, .high = 0};
-    std::int64_t tried = 0;  // How many values there were between them.
+    std::int64_t tried = 0;  // The number of values in the range at the last attempt.
   };
 
   std::vector<Span> spans_;

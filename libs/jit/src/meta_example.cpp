@@ -32,8 +32,8 @@ std::vector<at::Tensor> with_memory(std::vector<at::Tensor> example, at::Device 
     if (!zeros.defined()) {
       if (!storages.insert(tensor.storage().unsafeGetStorageImpl()).second) {
         throw Error(ErrorCode::kUnsupported,
-                    "two meta tensors of the example share memory: prepare takes such tensors only "
-                    "where they have some");
+                    "two meta tensors of the example share memory, which prepare cannot reproduce: "
+                    "pass tensors that have memory");
       }
       zeros = zeros_like_meta(tensor, device);
     }

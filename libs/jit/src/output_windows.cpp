@@ -30,10 +30,11 @@ bool has_same_views(const std::optional<ir::Graph>& a, const std::optional<ir::G
          a->outputs()[0].value == b->outputs()[0].value;
 }
 
-// Whether a window shows what the views show: the same elements, read in the same way.
+// Whether a window can describe the result of `views`: it reads elements with the same type and
+// bits.
 bool keeps_elements(const std::optional<ir::Graph>& views) {
   if (!views) {
-    return true;  // Then there is only a window.
+    return true;  // The output already is a window.
   }
   const ir::TensorMeta& from = views->tensor(views->inputs()[0].value);
   const ir::TensorMeta& to = views->tensor(views->outputs()[0].value);
@@ -42,8 +43,8 @@ bool keeps_elements(const std::optional<ir::Graph>& views) {
 
 }  // namespace
 
-OutputWindows::OutputWindows(const Plan& plan, bool replaced)
-    : outputs_(plan.outputs), may_replace_(replaced), is_replaced_(plan.outputs.size(), false) {}
+OutputWindows::OutputWindows(const Plan& plan, bool may_replace)
+    : outputs_(plan.outputs), may_replace_(may_replace), is_replaced_(plan.outputs.size(), false) {}
 
 std::string OutputWindows::difference(const Plan& plan) {
   for (std::size_t i = 0; i < std::min(outputs_.size(), plan.outputs.size()); ++i) {
@@ -76,7 +77,7 @@ void OutputWindows::add_to(ir::Graph& graph, const Plan& plan) {
       ir::Node node;
       node.target = kWindow;
       node.arguments = {window.sizes, window.strides, window.offset};
-      node.effectful = true;  // Nothing uses it.
+      node.effectful = true;  // Nothing uses it, and it must not be removed as dead.
       graph.add_node(std::move(node), {});
     }
   }

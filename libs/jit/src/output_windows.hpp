@@ -1,4 +1,4 @@
-// Outputs that are views, at sizes that vary.
+// Outputs that are views and whose sizes vary.
 
 #pragma once
 
@@ -10,26 +10,27 @@
 
 namespace kiln {
 
-/// What traces of one function at several sizes say of the outputs that are views: their windows,
-/// which are numbers in each trace, and the views that led to them.
+/// The outputs of a function that are views, compared over traces at several sizes. A view is
+/// replayed by its view operators, or made from its window: sizes, strides and offset, which are
+/// numbers in each trace.
 class OutputWindows {
  public:
-  /// `plan` is that of the trace, or of the version, that others are compared with. Where views may
-  /// be `replaced`, they may be others at other sizes, because `write_to` leaves a window instead.
-  OutputWindows(const autograd_dispatch::Plan& plan, bool replaced);
+  /// Other traces are compared with `plan`. If `may_replace`, their view operators may differ: such
+  /// an output becomes a window (`write_to`).
+  OutputWindows(const autograd_dispatch::Plan& plan, bool may_replace);
 
-  /// Why `plan`, of a trace at other sizes, has outputs that are views in a way that no window is
-  /// for; empty if it has not.
+  /// Compares `plan`, of a trace at other sizes. Returns why no window can describe one of its
+  /// outputs; empty if all can be described.
   [[nodiscard]] std::string difference(const autograd_dispatch::Plan& plan);
 
-  /// What of `plan` has to be the same at all sizes.
+  /// The part of `plan` that must be the same at all sizes.
   [[nodiscard]] static autograd_dispatch::Plan without_windows(autograd_dispatch::Plan plan);
 
-  /// Adds the windows in `plan` to the trace it belongs to, so that they are generalized with it.
+  /// Adds the windows of `plan` to its trace as nodes, so that they are generalized with it.
   static void add_to(ir::Graph& graph, const autograd_dispatch::Plan& plan);
-  /// Takes them out of the graph that was made of such traces.
+  /// Removes these nodes from the generalized graph and returns the windows.
   [[nodiscard]] std::vector<autograd_dispatch::Window> take_from(ir::Graph& graph) const;
-  /// Puts them into `plan`, instead of views that differed.
+  /// Stores them in `plan`, in place of view operators that differed.
   void write_to(autograd_dispatch::Plan& plan,
                 std::vector<autograd_dispatch::Window> windows) const;
 

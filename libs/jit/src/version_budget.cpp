@@ -42,8 +42,8 @@ void VersionBudget::warn_of_eager_calls(const std::string& reason, const std::st
   KILN_LOG(kWarning,
            "kiln",
            "recompile limit reached (max_versions = "
-               << limit_ << "): calls for which no compiled version holds run eagerly. "
-               << (recompiles.empty() ? "" : "Compiled again for: " + recompiles)
+               << limit_ << "): calls that match no compiled version run eagerly. "
+               << (recompiles.empty() ? "" : "Recompiled for: " + recompiles)
                << (reason.empty() ? "" : "Not compiled for: " + reason + "; ") << advice
                << "raise max_versions to compile more");
 }

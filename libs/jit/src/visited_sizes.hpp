@@ -1,4 +1,4 @@
-// Where a version for a range of sizes has been compared with its function.
+// The sizes at which a version for a range has been compared with its function.
 
 #pragma once
 

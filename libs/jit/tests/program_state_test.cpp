@@ -104,7 +104,7 @@ TEST_CASE("a forward that assigns a member is refused by name and leaves numbers
     message = error.what();
   }
 
-  CHECK_THAT(message, contains("keeps what aten.add.Tensor"));
+  CHECK_THAT(message, contains("keeps the result of aten.add.Tensor"));
   CHECK_THAT(message, contains("write it in place"));
   CHECK(torch::allclose(module->mean, x.detach().mean(0) * 0.5));
   CHECK_NOTHROW(module->forward(x).sum().backward());

@@ -67,7 +67,7 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
   }
   if (!options.device.empty() && options.device != "cpu" && options.device != "cuda") {
     throw Error(ErrorCode::kInvalidArgument,
-                "there is no device '" + options.device + "' to compile for: cpu or cuda");
+                "there is no device '" + options.device + "' to compile for: use cpu or cuda");
   }
   if (options.instances > container_runtime::kMostInstances) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -75,8 +75,10 @@ void require_supported(const fs::path& out, const CompileOptions& options) {
                     std::to_string(container_runtime::kMostInstances) + " is the most");
   }
   if (options.dynamic) {
-    throw Error(ErrorCode::kUnsupported,
-                "symbolic sizes (CompileOptions::dynamic) are not supported yet");
+    throw Error(
+        ErrorCode::kUnsupported,
+        "CompileOptions::dynamic is for functions; the sizes of a package vary as its program "
+        "was exported (ExportOptions::dynamic_dims, an archive's Dims)");
   }
 }
 

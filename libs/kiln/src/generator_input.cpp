@@ -92,7 +92,7 @@ ir::Graph with_all_outputs(const exporter::ExportedProgram& program) {
     if (!number && !constant.is_null()) {
       throw Error(ErrorCode::kUnsupported,
                   "the program returns " + leaf.constant +
-                      ", and a package returns tensors, numbers and None alone");
+                      ", but a package can only return tensors, numbers and None");
     }
     outputs.push_back({number ? add_number(*number, graph) : ir::ValueId()});
   }

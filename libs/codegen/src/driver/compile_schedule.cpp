@@ -38,8 +38,8 @@ bool is_kept_file(const fs::path& file) {
          (has_kernels && (file.extension() == ".cpp" || file.extension() == ".cu"));
 }
 
-// Sources and objects while a build lasts. Of a build that fails only the sources stay, where the
-// message says; with `keep_source` they stay in any case.
+// The sources and objects of a build. If the build fails with a message that names the directory,
+// the sources stay there. With `keep_source` they are kept in any case.
 class Workspace {
  public:
   explicit Workspace(const fs::path& keep_source)
@@ -49,7 +49,7 @@ class Workspace {
 
   void keep(const std::vector<Unit>& units) {
     if (!keep_source_.empty()) {
-      remove_kept_source(keep_source_);  // It would be taken for a part of this program.
+      remove_kept_source(keep_source_);  // Of another program, which would seem part of this one.
       for (const Unit& unit : units) {
         write_file_atomically(keep_source_ / (unit.name + ".cpp"), unit.source);
         if (!unit.images.empty()) {
@@ -77,7 +77,7 @@ class Workspace {
   TemporaryDirectory directory_;
 };
 
-// Loaders look for the file by this name, so one that is not needed must not be there.
+// Loaders look for a file of this name, so a model that needs none must have none.
 fs::path write_extern_nodes(const std::string& json, const fs::path& library) {
   const fs::path path = fs::path(library).replace_extension(".json");
   if (json.empty()) {

@@ -22,7 +22,7 @@ void require_device(const Schedule& schedule, const Backend& backend) {
   }
 }
 
-// The kernels of the program for one target, and then those of what folds its constants.
+// The kernels of the program for one target, and then those of the folding program.
 std::vector<KernelSource> kernels_for(std::size_t target,
                                       const ScheduledProgram& program,
                                       const ScheduledProgram* folding) {
@@ -33,7 +33,7 @@ std::vector<KernelSource> kernels_for(std::size_t target,
   return kernels;
 }
 
-// What the model says of itself, with its constants in their places.
+// The model's description of itself, with the offsets of its constants.
 ModelDescription describe_model(const Program& program,
                                 std::size_t folded,
                                 const Backend& backend,

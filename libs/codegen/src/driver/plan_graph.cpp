@@ -19,9 +19,10 @@
 namespace kiln::codegen {
 namespace {
 
-/// What has no lowering is expanded where the parts have one, so that they can join other kernels.
+/// Decomposes operators that have no lowering but whose parts have one, so that the parts can be
+/// fused.
 ir::Graph expanded(const ir::Graph& graph) {
-  // These are faster whole: products, and what would become scatters.
+  // These are faster as a whole: products, and operators whose parts would be scatters.
   static const std::unordered_set<std::string_view> whole = {"aten.addbmm.default",
                                                              "aten.addmv.default",
                                                              "aten.addr.default",

@@ -72,7 +72,7 @@ class NestPrinter final : public ScalarPrinter {
     line("}");
   }
 
-  // The header of a loop over `ranges`; empty if there is one iteration.
+  // The header of a loop over `ranges`; empty if it has a single iteration.
   static std::string loop(std::span<const std::string> ranges) {
     std::string text;
     for (const std::string& range : ranges) {
@@ -236,10 +236,10 @@ class NestPrinter final : public ScalarPrinter {
                });
   }
 
-  // Names what is used more than once among `roots`, and what is kept for later phases.
+  // Names the values that `roots` use more than once, and those that are kept for later phases.
   void define_shared(const std::vector<ScalarId>& roots) {
     std::unordered_map<ScalarId, int> uses;
-    std::vector<ScalarId> in_order;  // Operands before what they are operands of.
+    std::vector<ScalarId> in_order;  // Operands before their users.
     const std::function<void(ScalarId)> visit = [&](ScalarId id) {
       if (names_.contains(id) || ++uses[id] > 1) {
         return;
@@ -266,7 +266,7 @@ class NestPrinter final : public ScalarPrinter {
     }
   }
 
-  // At the end of a loop, the names of what is not kept.
+  // At the end of a loop: forgets the names of values that are not kept.
   void forget() {
     std::erase_if(names_, [&](const auto& named) {
       return std::ranges::find(context_.kept, named.first) == context_.kept.end();

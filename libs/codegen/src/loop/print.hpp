@@ -12,9 +12,10 @@
 //       }
 //     }
 //
-// Loops are o, m and j from the outermost; those of one iteration are left out. A value that is
-// used more than once in a loop has a name; one that is kept for the row has it in later loops,
-// too. Reductions are of a row, of a column, or of all. Numbers that are sums stand in braces.
+// The loops are o, m and j, from the outermost to the innermost; a loop of one iteration is
+// omitted. A value that is used more than once in a loop has a name (v0); a value that is kept for
+// the row keeps its name in later loops. Reductions (r0) are of a row, of a column, or of
+// everything. Symbolic expressions are in braces, unless they are a single symbol or number.
 
 #pragma once
 
@@ -26,18 +27,18 @@
 
 namespace kiln::codegen {
 
-/// What a nest itself does not say.
+/// Names and decisions that are not part of a nest.
 struct NestContext {
-  std::vector<std::string> operands = {};  ///< Names of its memory; b0, b1, … if there are none.
+  std::vector<std::string> operands = {};  ///< Names of its operands; b0, b1, … if empty.
   std::vector<ScalarId> kept = {};         ///< Values that later phases of a row read back.
 };
 
-/// The loops of `nest` with what they compute, reduce and write.
+/// The loops of `nest`, with the values that they compute, reduce and write.
 [[nodiscard]] std::string print(const LoopProgram& program,
                                 const LoopNest& nest,
                                 const NestContext& context = {});
 
-/// A number as a nest's text has it: "16", "s0", "{2*s0 + 1}".
+/// A number in the text of a nest: "16", "s0", "{2*s0 + 1}".
 [[nodiscard]] std::string print_number(const ir::Expr& number);
 
 }  // namespace kiln::codegen

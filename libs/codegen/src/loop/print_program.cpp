@@ -26,7 +26,7 @@ class ProgramPrinter final : public ScalarPrinter {
   explicit ProgramPrinter(const LoopProgram& program)
       : ScalarPrinter(program.pool), program_(program) {}
 
-  // Those of `end` that come after the last ones.
+  // The tensors from the end of the last call's to `end`.
   std::string lines_before(std::size_t end) {
     std::string text;
     for (; next_ < end; ++next_) {

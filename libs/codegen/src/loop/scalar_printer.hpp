@@ -1,4 +1,4 @@
-// Expressions and indices as text: what the texts of loop programs and of loop nests share.
+// Expressions and indices as text: the part that loop programs and loop nests have in common.
 
 #pragma once
 
@@ -9,8 +9,7 @@
 
 namespace kiln::codegen {
 
-/// Writes "add(t0[i0, 2*i1 + 1], 1)". Either kind of text has its own words for numbers with
-/// symbols in them, for variables and for memory.
+/// Prints "add(t0[i0, 2*i1 + 1], 1)". Derived classes print symbolic numbers, variables and memory.
 class ScalarPrinter {
  public:
   ScalarPrinter(const ScalarPrinter&) = delete;
@@ -31,7 +30,7 @@ class ScalarPrinter {
 
   [[nodiscard]] std::string numbers(const std::vector<ir::Expr>& values) const;
   [[nodiscard]] std::string indices(const std::vector<Index>& list) const;
-  /// "0.5", with the digits that tell it from any other number.
+  /// "0.5": the fewest digits that identify the number.
   [[nodiscard]] static std::string digits_of(const Scalar& constant);
 
   const ScalarPool& pool_;

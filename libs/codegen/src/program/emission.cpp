@@ -9,7 +9,7 @@
 namespace kiln::codegen {
 namespace {
 
-// Less is taken from what the process had before, and not from the system.
+// Smaller outputs come from memory that the process already has, not from the system.
 constexpr std::int64_t kLargeOutput = 32 << 20;
 
 }  // namespace
@@ -18,7 +18,7 @@ Emission::Emission(const Program& program, const DeviceOperations& operations)
     : program_(program),
       operations_(operations),
       owned_index_(program.buffers.size()),
-      laid_(program.views.size()) {
+      has_view_(program.views.size()) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferPlan& plan = program.buffers[i];
     if (plan.used &&
@@ -27,8 +27,8 @@ Emission::Emission(const Program& program, const DeviceOperations& operations)
     }
   }
   for (std::size_t i = 0; i < program.views.size(); ++i) {
-    // The arena's are made with it.
-    laid_[i] = program.plan(program.views[i].buffer).memory == Memory::kArena;
+    // Views of the arena are created with it.
+    has_view_[i] = program.plan(program.views[i].buffer).memory == Memory::kArena;
   }
   declare("aoti_torch_delete_tensor_object", "Handle");
   declare("aoti_torch_get_dtype", "Handle, int*");
@@ -154,8 +154,8 @@ std::string Emission::tensor(ir::ValueId value, bool owning) {
   const std::optional<std::uint32_t> found = find_view(program_, location);
   ensure(found.has_value(), "an extern call uses a view that was not planned");
   const std::uint32_t index = *found;
-  if (!laid_[index]) {
-    laid_[index] = true;
+  if (!has_view_[index]) {
+    has_view_[index] = true;
     text_.line(make_view(index));
   }
   return code("m.view[$].tensor", index);

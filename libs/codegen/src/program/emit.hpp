@@ -61,13 +61,14 @@ struct KernelSet {
                                        const DeviceOperations& operations,
                                        const ModelDescription& description);
 
-/// Whether no number of a list varies: it is then a table, else a member of the instance.
+/// Whether all numbers of a list are constant. Such a list becomes a table, any other a member of
+/// the instance.
 [[nodiscard]] inline bool is_fixed(const std::vector<ir::Expr>& list) {
   return std::ranges::all_of(list, [](const ir::Expr& number) { return number.is_constant(); });
 }
 
-/// What the steps share while they are written: names for things that are defined elsewhere in the
-/// unit.
+/// What the steps share while they are written: the names of things that are defined elsewhere in
+/// the unit.
 class Emission {
  public:
   Emission(const Program& program, const DeviceOperations& operations);
@@ -81,16 +82,16 @@ class Emission {
   [[nodiscard]] std::string number(const ir::RealExpr& real) const;
   /// A named array of integers, or "nullptr" for none.
   [[nodiscard]] std::string list(const std::vector<ir::Expr>& values);
-  /// The tensor at `value`; writes what makes it, if it is not there yet. If `owning`, it keeps the
-  /// memory that it lies on alive.
+  /// The tensor of `value`; writes the statement that creates it if that is not done yet. If
+  /// `owning`, the tensor keeps its memory alive.
   [[nodiscard]] std::string tensor(ir::ValueId value, bool owning = false);
   /// A handle on the value that requires no gradient, whatever the caller's tensor does.
   [[nodiscard]] std::string detached(ir::ValueId value);
   /// A handle that lives until `release_scratch`, or until the run fails.
   [[nodiscard]] std::string scratch();
-  /// Writes what frees every `scratch` since the last call.
+  /// Writes the statements that free every `scratch` since the last call.
   void release_scratch();
-  /// Where element `offset` of a buffer is, in bytes.
+  /// The offset of element `offset` of a buffer, in bytes.
   [[nodiscard]] std::string byte_offset(BufferId buffer, const ir::Expr& offset) const;
   /// A pointer to element `offset` of a buffer.
   [[nodiscard]] std::string pointer(BufferId buffer, const ir::Expr& offset) const;
@@ -100,7 +101,7 @@ class Emission {
   [[nodiscard]] std::uint32_t owned_index(BufferId buffer) const {
     return owned_index_[buffer.index()];
   }
-  /// Writes what allocates such a buffer.
+  /// Writes the statement that allocates such a buffer.
   void allocate(BufferId buffer);
   /// Declares the shim's function `name` for this device ("mm_out") and returns its full name.
   std::string declare_for_device(const std::string& name, const std::string& parameters);
@@ -108,9 +109,9 @@ class Emission {
   std::string declare(const std::string& name,
                       const std::string& parameters,
                       const std::string& result = "int");
-  /// Where `view` begins in its buffer.
+  /// The offset of `view` in its buffer, in bytes.
   [[nodiscard]] std::string byte_offset(const View& view) const;
-  /// The statement that makes `view`.
+  /// The statement that creates `view`.
   [[nodiscard]] std::string make_view(std::uint32_t view);
 
   [[nodiscard]] const std::map<std::string, std::string>& declarations() const {
@@ -124,14 +125,15 @@ class Emission {
   bool uses_dispatcher = false;
   /// Steps are ranges of PyTorch's profiler.
   bool record_kernels = false;
-  bool checks_places = false;  ///< Inputs that are read by place begin where they did.
-  /// The end of a run waits for what its kernels have to say about indices.
+  /// Inputs that are addressed through their storage must have the offsets of the example.
+  bool checks_places = false;
+  /// The end of a run waits until its kernels have checked all indices.
   bool waits_for_indices = false;
-  /// Of the kernels that look at indices, by their number, or nothing.
+  /// The number of a kernel among those that check indices; nothing if it does not.
   [[nodiscard]] std::optional<std::size_t> flag(std::uint32_t kernel) const;
-  /// So many of them.
+  /// How many kernels check indices.
   [[nodiscard]] std::size_t flag_count() const;
-  /// What is to run the program.
+  /// The libtorch that will run the program.
   LibtorchVersion libtorch = {};
   /// Kernels are called through a table that is chosen when the library is loaded.
   bool selects_kernels = false;
@@ -151,7 +153,7 @@ class Emission {
   std::map<std::string, std::size_t> list_index_;
   std::vector<std::uint32_t> owned_index_;
   std::uint32_t owned_count_ = 0;
-  std::vector<bool> laid_;
+  std::vector<bool> has_view_;
   std::uint32_t scratch_ = 0;
   std::uint32_t most_scratch_ = 0;
 };

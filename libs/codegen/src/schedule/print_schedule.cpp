@@ -48,7 +48,7 @@ std::string list_of(const std::vector<Expr>& values) {
   return text;
 }
 
-// The number whose bits an argument of a kernel is.
+// The double whose bits are passed as an integer argument.
 std::string real_text(const Expr& argument) {
   std::array<char, 32> text{};
   const auto value = std::bit_cast<double>(argument.constant().value_or(0));
@@ -108,7 +108,7 @@ class SchedulePrinter {
     }
   }
 
-  // Values that are seen outside of kernels and are not whole buffers of their own name.
+  // Operands of calls, and outputs, that are not the whole buffer named after them.
   void print_views() {
     std::set<ir::ValueId> seen;
     for (const Step& step : schedule_.steps) {
@@ -144,7 +144,7 @@ class SchedulePrinter {
     for (const KernelCall::Operand& operand : call.operands) {
       context.operands.push_back(names_[operand.buffer.index()]);
     }
-    if (schedule_.buffers[0].device.type == ir::DeviceType::kCpu) {  // GPUs compute them again.
+    if (schedule_.buffers[0].device.type == ir::DeviceType::kCpu) {  // GPUs recompute them.
       LoopDepths depths(schedule_.program.pool, nest);
       for (const RowBuffer& buffer :
            choose_row_buffers(schedule_.program.pool, schedule_.program, nest, depths)) {
@@ -178,7 +178,7 @@ class SchedulePrinter {
     print_arguments(library);
   }
 
-  // As many to a line as fit.
+  // Arguments, as many on a line as fit.
   void print_arguments(const LibraryCall& library) {
     constexpr std::size_t kWidth = 96;
     std::string text;

@@ -14,9 +14,10 @@
 //       }
 //     }
 //
-// A buffer has the name of the first value that lies in it, or of the tensor of the loop program,
-// or is scratch. Views are given for what calls take and what is returned. loop/print.hpp explains
-// the nests. A kernel of the backend's own is given with its arguments, but for those that are 0.
+// A buffer has the name of the first value that fills it; else that of its tensor in the loop
+// program; else it is "scratch0", "scratch1", … A view line is printed for each operand of a call
+// and each output that is a view. loop/print.hpp explains the nests. A library kernel is printed
+// with its arguments, except those that are 0.
 
 #pragma once
 
@@ -26,7 +27,7 @@
 
 namespace kiln::codegen {
 
-/// The buffers of `schedule`, which `graph` was planned as, and its steps in order.
+/// The buffers and the steps of `schedule`, which was made from `graph`.
 [[nodiscard]] std::string print(const ir::Graph& graph, const Schedule& schedule);
 
 }  // namespace kiln::codegen

@@ -52,8 +52,8 @@ void* open_library(const std::string& path) {
   throw Error(ErrorCode::kUnsupported,
               std::string("code for CUDA is compiled by NVRTC, which cannot be opened (") +
                   dlerror() +
-                  "). Install the Python package nvidia-cuda-nvrtc or the CUDA Toolkit, and name "
-                  "libnvrtc.so in the environment variable KILN_NVRTC");
+                  "). Install the Python package nvidia-cuda-nvrtc or the CUDA Toolkit, or set the "
+                  "environment variable KILN_NVRTC to the path of libnvrtc.so");
 }
 
 // NVRTC opens its second library by name, which the linker finds only if it is there already or in

@@ -85,7 +85,7 @@ void require_loadable(const std::filesystem::path& path) {
       is_whole &&
       is_within(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize, file_bytes);
   if (!is_whole) {
-    fail(ErrorCode::kCorrupt, path, "is cut off");
+    fail(ErrorCode::kCorrupt, path, "is truncated");
   }
 }
 

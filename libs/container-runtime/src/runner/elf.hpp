@@ -7,7 +7,7 @@
 namespace kiln::container_runtime {
 
 /// Throws unless `path` is a whole shared library for this machine: `kIo` if it cannot be read,
-/// `kCorrupt` if it is not an ELF file or is cut off, `kIncompatible` if it is for another
+/// `kCorrupt` if it is not an ELF file or is truncated, `kIncompatible` if it is for another
 /// architecture.
 ///
 /// The loader maps a truncated file without complaint and the program dies later, on a page that is

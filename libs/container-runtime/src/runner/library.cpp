@@ -108,8 +108,7 @@ void Library::require(std::int32_t code, const char* what) const {
 }
 
 void Library::throw_too_old(const char* what) {
-  throw Error(ErrorCode::kUnsupported,
-              std::string("the model library was made before there was ") + what);
+  throw Error(ErrorCode::kUnsupported, std::string("the model library is too old for ") + what);
 }
 
 }  // namespace kiln::container_runtime

@@ -100,7 +100,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
   instances = instances_for(located, options);
   if (located.weights) {
     if (entries().weights_at == nullptr) {
-      Library::throw_too_old("a way to map its weights in the package");
+      Library::throw_too_old("weights that are mapped from the package");
     }
     library_.require(entries().weights_at(located.weights->file.c_str(), located.weights->offset),
                      "finding the weights");
@@ -118,7 +118,7 @@ Runner::Model::Model(Located located, const RunnerOptions& options)
   if (options.single_threaded) {
     run_ = entries().run_single_threaded;
     if (run_ == nullptr) {
-      Library::throw_too_old("a run without locks");
+      Library::throw_too_old("runs without locks");
     }
   }
   try {
@@ -258,7 +258,7 @@ void Runner::Model::describe() {
 
 NamedTensors Runner::Model::constant_values(bool inactive) const {
   if (entries().extract_constants == nullptr) {
-    Library::throw_too_old("a way to read constants");
+    Library::throw_too_old("reading its constants");
   }
   // The type behind AOTInductorConstantMap.
   std::unordered_map<std::string, AtenTensorOpaque*> handles;

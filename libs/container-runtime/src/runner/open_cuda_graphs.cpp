@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_graphs(const std::string& why) {
-  throw Error(ErrorCode::kUnsupported, "there are no CUDA graphs here: " + why);
+  throw Error(ErrorCode::kUnsupported, "CUDA graphs are not available: " + why);
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ void Runner::swap_constants() {
 
 void Runner::free_inactive() {
   if (model().entries().free_inactive == nullptr) {
-    Library::throw_too_old("a way to free constants");
+    Library::throw_too_old("freeing its inactive constants");
   }
   model().library().require(model().entries().free_inactive(model().container()),
                             "freeing the inactive constants");

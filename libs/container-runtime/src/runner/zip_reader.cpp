@@ -55,7 +55,7 @@ Number ZipReader::number(std::uint64_t position) const {
 std::string_view ZipReader::text(std::uint64_t position, std::uint64_t size) const {
   const Bytes all = file_.bytes();
   if (position > all.size() || size > all.size() - position) {
-    fail("it is cut off");
+    fail("it is truncated");
   }
   return {reinterpret_cast<const char*>(all.data()) + position, size};
 }

@@ -30,7 +30,7 @@ struct ZipMember {
 class ZipReader {
  public:
   /// Reads the directory. Throws `Error`: `kIo` if `path` cannot be read, `kCorrupt` if it is no
-  /// zip file, if it is cut off, or if the directory and what stands before each file disagree.
+  /// zip file, if it is truncated, or if the directory and what stands before each file disagree.
   explicit ZipReader(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

@@ -1,7 +1,7 @@
 // Calls of models with structured arguments: tuples, lists, dictionaries, None and numbers as
 // `c10::IValue`.
 //
-// Whoever calls these includes <ATen/core/ivalue.h>, or all of torch, too.
+// Callers must also include <ATen/core/ivalue.h>, or all of torch.
 
 #pragma once
 
@@ -16,13 +16,13 @@ namespace kiln {
 /// Arguments that are passed by name.
 using NamedValues = std::map<std::string, c10::IValue>;
 
-/// Calls a model as the program that it was compiled from was called: arguments are taken apart by
-/// its call spec, named ones in the spec's order whatever theirs is, and the result is put together
-/// again. Integers that an archive lets vary are passed on; other arguments that are not tensors
-/// were fixed when it was exported, and are compared with what they were then.
+/// Calls a model with the arguments of the program that it was compiled from: they are flattened
+/// according to its call spec, named ones in any order, and the result is restored. Integers that
+/// an archive lets vary are passed to the model. Other arguments that are not tensors were fixed in
+/// the export, and are compared with their values there.
 ///
-/// Throws `Error` with `kInvalidArgument`, saying where, if the arguments are nested in another way
-/// than the spec says, or have other values where they were fixed.
+/// Throws `Error` with `kInvalidArgument`, with the position, if the arguments are not nested as
+/// the spec says, or a fixed one has another value.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments, const NamedValues& named);
 /// The same without named arguments.
 [[nodiscard]] c10::IValue call(Model& model, const Values& arguments);

@@ -1,4 +1,4 @@
-// Compiled functions of values that were taken apart.
+// Compiled functions of flattened values.
 
 #pragma once
 
@@ -12,64 +12,65 @@
 
 namespace kiln::autograd_dispatch {
 
-/// What a function of values is compiled for: everything about its arguments but the tensors.
+/// What a function of values is compiled for: everything about its arguments except the tensors.
 struct Specialization {
   std::string types = {};         ///< The types of the arguments, mangled.
   Structure arguments = {};       ///< Their lengths, keys, numbers and strings.
-  bool result_is_static = false;  ///< The result's structure is known from its type.
-  std::size_t integers = 0;       ///< How many numbers are kept apart from it.
+  bool result_is_static = false;  ///< The result's structure follows from its type.
+  std::size_t integers = 0;       ///< How many integers are passed as sizes of tensors.
 };
 
-/// From a function of tensors to a compiled one that compiles again by itself where it must (the
-/// facade's `compile`).
+/// Compiles a function of tensors; the result recompiles itself when its guards fail (the facade's
+/// `compile`).
 ///
-/// It is handed the function as it runs for arguments of one structure: it takes the tensors in
-/// them, in order, behind them one tensor for each number that is kept apart from the structure,
-/// whose last dimension that number is the size of and which has no elements, and returns those in
-/// the result. Unless `Specialization::result_is_static`, it returns such tensors for numbers of
-/// the result too, and one more that stands for the result's structure. It may be called until the
-/// `FlatFunction` and its copies are gone. The `Specialization` says which structure that is.
+/// The compiler gets the function for arguments of one structure (the `Specialization`). Its inputs
+/// are the tensors of the arguments, in order, followed by one tensor for each integer that is
+/// passed as a size: a tensor without elements whose last dimension has that size. Its results are
+/// the tensors of the result. Unless `Specialization::result_is_static`, they are followed by such
+/// tensors for the integers of the result, and by one that identifies the structure of the result.
+/// The function may be called until the `FlatFunction` and its copies are gone.
 ///
-/// Asked for once per structure, by one thread at a time. An empty function means that this
-/// structure is not compiled: the call runs as it is, and the next one asks again.
+/// Called once per structure, by one thread at a time. If it returns an empty function, the call
+/// runs eagerly, and the next call asks again.
 using FunctionCompiler = std::function<TensorFunction(TensorFunction, const Specialization&)>;
 
-/// A function of values taken apart. It is compiled once for each structure of its arguments:
-/// whatever is not a tensor may be used to compute with, and is fixed in what was compiled, except
-/// for numbers that are kept apart from the structure and reach it as sizes.
+/// A function of flattened values, compiled once for each structure of its arguments. Everything
+/// that is not a tensor is fixed in the compiled code, except integers that are passed as sizes of
+/// tensors.
 class FlatFunction {
  public:
-  /// How the function is called with arguments of certain types. One object for each list of types,
-  /// which is known by its address.
+  /// How the function is called with arguments of certain types. There is one object for each list
+  /// of types, identified by its address.
   struct Program {
-    /// Calls the function as it is; whole numbers of its result may be kept apart.
+    /// Calls the original function. With `integers_vary`, integers of the result are listed apart
+    /// from its structure.
     Flat (*run)(void* function, const Flat& arguments, bool integers_vary);
     const char* types;        ///< For `Specialization::types`.
     const Structure* result;  ///< Of all results; null where it may vary.
   };
 
-  /// Of the function for one structure of its arguments.
+  /// The compiled function for one structure of its arguments.
   struct Version {
     const Program* program;         ///< How it is called.
     Specialization specialization;  ///< What it was compiled for.
-    TensorFunction compiled;        ///< As the compiler made it.
+    TensorFunction compiled;        ///< What the compiler returned.
   };
 
-  /// Compiles nothing yet. `function` is handed to programs. With `integers_vary`, calls have their
-  /// whole numbers, and results theirs, apart from the structure where they can
-  /// (`integer_may_vary`), as sizes that the compiler may let vary.
+  /// Compiles nothing yet. `function` is passed to `Program::run`. With `integers_vary`, integers
+  /// among arguments and results are passed as sizes where that is possible (`integer_may_vary`),
+  /// so that the compiler can let them vary.
   FlatFunction(std::shared_ptr<void> function, FunctionCompiler compiler, bool integers_vary);
 
-  [[nodiscard]] bool integers_vary() const { return integers_vary_; }  ///< As it was made.
+  [[nodiscard]] bool integers_vary() const { return integers_vary_; }  ///< See the constructor.
 
-  /// Calls it; compiles it first for a structure that is new.
+  /// Calls the function, after compiling it if the structure is new.
   Flat operator()(const Program& program, const Flat& arguments) const;
 
-  /// What a call with arguments of this structure uses.
+  /// The version for arguments of this structure, compiled if necessary.
   [[nodiscard]] std::shared_ptr<const Version> version_for(const Program& program,
                                                            const Flat& arguments) const;
 
-  /// All that were asked for so far.
+  /// All compiled versions.
   [[nodiscard]] std::vector<std::shared_ptr<const Version>> versions() const;
 
  private:
@@ -78,7 +79,7 @@ class FlatFunction {
   bool integers_vary_;
 };
 
-/// The tensors in `arguments`, and behind them those that stand for their integers.
+/// The tensors of `arguments`, followed by those that stand for their integers.
 [[nodiscard]] Tensors with_integers(const Flat& arguments);
 
 }  // namespace kiln::autograd_dispatch

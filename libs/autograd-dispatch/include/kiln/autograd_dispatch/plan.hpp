@@ -18,7 +18,7 @@
 
 namespace kiln::autograd_dispatch {
 
-/// A window on a storage, in elements.
+/// A window of a storage, in elements.
 struct Geometry {
   std::vector<std::int64_t> sizes = {};    ///< One per dimension.
   std::vector<std::int64_t> strides = {};  ///< One per dimension.
@@ -27,26 +27,26 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;  ///< Member by member.
 };
 
-/// The same where its numbers may depend on sizes of the call.
+/// The same, if its numbers may depend on sizes of the call.
 struct Window {
   std::vector<ir::Expr> sizes = {};    ///< One per dimension.
   std::vector<ir::Expr> strides = {};  ///< One per dimension.
   ir::Expr offset = 0;                 ///< Of the first element.
 };
 
-/// How a tensor is made again from one that it shares memory with.
+/// How a view is recreated from a tensor that it shares memory with.
 struct ViewPlan {
-  /// What autograd knows of it.
+  /// What autograd knows about the view.
   enum class History {
     kView,      ///< A differentiable view.
     kNoGrad,    ///< A view that was made with grad mode off.
     kDetached,  ///< Only the memory is shared.
   };
   History history = History::kView;  ///< How autograd sees it.
-  /// The views that lead from the base to it, or, where they cannot be replayed or depend on sizes
-  /// that vary, nothing: then `window` is set directly.
+  /// The view operators that lead from the base to it. Nothing if they cannot be replayed or depend
+  /// on sizes that vary: the view is then made from `window`.
   std::optional<ir::Graph> views = {};
-  /// Its window; the offset counts from the base's.
+  /// Its window; the offset is relative to that of the base.
   Window window = {};
 };
 
@@ -110,11 +110,11 @@ struct AliasPlan {
   std::int64_t offset = 0;    ///< From the first's, in elements.
 };
 
-/// An argument whose place in its storage matters, because the function reads the storage by place
+/// An argument whose storage offset is guarded, because the function addresses the storage directly
 /// (`as_strided`).
 struct OffsetPlan {
   std::uint32_t argument = 0;  ///< Which one.
-  std::int64_t offset = 0;     ///< Where it must begin, in elements.
+  std::int64_t offset = 0;     ///< The required offset, in elements.
 };
 
 /// How a backward takes a tangent.
@@ -171,15 +171,15 @@ struct Plan {
   std::vector<std::uint32_t> backward_writes = {};
 
   std::vector<WritePlan> writes = {};    ///< What a call writes into its inputs.
-  std::vector<ChangePlan> changes = {};  ///< What else becomes of its arguments.
+  std::vector<ChangePlan> changes = {};  ///< What else it does to its arguments.
   /// Where windows of outputs read symbols: sizes of graph inputs. `dispatch` fills it in.
   std::vector<ir::SymbolSource> symbols = {};
   std::vector<AliasPlan> aliases = {};       ///< By argument; empty if none share memory.
-  std::vector<OffsetPlan> offsets = {};      ///< Arguments that must begin at a certain place.
+  std::vector<OffsetPlan> offsets = {};      ///< Arguments whose storage offset is guarded.
   std::vector<bool> requires_grad = {};      ///< By argument.
   std::optional<bool> grad_mode_after = {};  ///< The function leaves grad mode so.
   bool grad_mode = true;                     ///< Grad mode when it was traced.
-  bool deterministic = false;                ///< Deterministic algorithms were asked for.
+  bool deterministic = false;                ///< Whether deterministic algorithms were on.
   /// `dispatch` fills it in; empty where nothing is differentiable.
   ForwardBackwardPlan forward_backward = {};
 };

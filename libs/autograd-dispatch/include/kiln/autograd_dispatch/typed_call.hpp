@@ -1,4 +1,4 @@
-// One way to call a function of values: its arguments taken apart, its result put together.
+// One way to call a function of values: flattens its arguments and restores its result.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Values that hold tensors, taken apart into a flat list and put together again: tensors, numbers,
-// strings, lists, tuples, dictionaries of them, and types of one's own that wrap tensors.
+// Flattens values that hold tensors, and restores them: tensors, numbers, strings, lists, tuples,
+// dictionaries of them, and user-defined types that wrap tensors.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace kiln::autograd_dispatch {
 
-/// How a type that wraps tensors is taken apart. To be specialised, with
+/// How a type that wraps tensors is flattened. To be specialised, with
 ///
 ///   static constexpr const char* kName = "two-tensor";         // without spaces
 ///   static auto flatten(const T& value);                       // a std::tuple of its parts
@@ -31,16 +31,16 @@ namespace kiln::autograd_dispatch {
 template <class T>
 struct ValueTraits;
 
-/// A value taken apart.
+/// A flattened value.
 struct Flat {
-  Tensors tensors;      ///< In the order in which they were met.
+  Tensors tensors;      ///< In the order in which they were found.
   Structure structure;  ///< Everything else.
-  /// Whole numbers that are kept apart from the structure, in order.
+  /// Integers that are not part of the structure, in order.
   std::vector<std::int64_t> integers = {};
 };
 
-/// Whether a whole number can be kept apart from the structure of the arguments that it is among,
-/// after `others` that are: what was compiled may then be for a range of such numbers.
+/// Whether an integer among arguments may vary, after `others` that do: it is then not part of
+/// their structure, and compiled code may serve a range of integers.
 [[nodiscard]] constexpr bool integer_may_vary(std::int64_t value, std::size_t others) {
   constexpr std::int64_t kLargest = INT32_MAX;
   constexpr std::size_t kMost = 16;
@@ -54,7 +54,7 @@ inline constexpr bool kIs = false;
 template <template <class...> class Template, class... Parts>
 inline constexpr bool kIs<Template<Parts...>, Template> = true;
 
-/// A type that says itself how it is taken apart.
+/// A type that defines how it is flattened.
 template <class T>
 concept Wrapper = requires { ValueTraits<T>::kName; };
 
@@ -228,7 +228,7 @@ void backward(const Flat& output, const Flat& gradient, bool retain_graph);
 
 }  // namespace detail
 
-/// Whether a type can be taken apart.
+/// Whether a type can be flattened.
 template <class T>
 inline constexpr bool kIsValue = detail::is_value<T>();
 

@@ -1,8 +1,8 @@
-// Where temporaries lie in an arena: two that are never alive together may share bytes.
+// Plans the offsets of temporaries in an arena: two that are never alive together may share bytes.
 //
-// Whole in this header, because both sides of a model use it: the code generator where sizes are
-// fixed, and the container inside a model library, which links none of Kiln's libraries, where they
-// are known when a call comes.
+// Header-only, because it is used on both sides of a model: by the code generator if sizes are
+// fixed, and otherwise by the container inside a model library, which links none of Kiln's
+// libraries, in each call with new sizes.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// Every place in an arena starts at a multiple of this: a cache line, and the widest vector.
+/// Every offset in an arena is a multiple of this: a cache line, and the widest vector.
 inline constexpr std::size_t kArenaAlignment = 64;
 
 /// A buffer as the planner sees it: alive in the steps `first` to `last`, both included.

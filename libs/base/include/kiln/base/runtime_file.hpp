@@ -1,5 +1,5 @@
-// The files that a Kiln needs when it runs: archives that it links into models, libraries that it
-// opens.
+// Finds files that Kiln needs at run time: archives that it links into models, and libraries that
+// it opens.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace kiln {
 
-/// Finds `name` in $KILN_RUNTIME_DIR; beside the running program or the shared library that Kiln is
-/// linked into, or in their ../lib; in the directories of `add_runtime_directory`. A program of
-/// Kiln's own build tree finds it in `built` too (none if empty). Throws `Error` with `kIo` that
-/// tells the places.
+/// Finds `name`, in this order: in $KILN_RUNTIME_DIR; beside the running program or the shared
+/// library that Kiln is linked into, or in their ../lib; in the directories of
+/// `add_runtime_directory`. Programs of Kiln's own build tree also look in `built`, unless it is
+/// empty. Throws `Error` with `kIo` that lists the directories.
 [[nodiscard]] std::filesystem::path find_runtime_file(const std::string& name,
                                                       const std::filesystem::path& built = {});
 
@@ -19,8 +19,8 @@ namespace kiln {
 bool add_runtime_directory(const std::filesystem::path& directory);
 
 #ifdef KILN_RUNTIME_DIRECTORY
-/// That of the installed package that a program is built with, which only CMake knows: Kiln's
-/// libraries are static, so that nothing else leads from the program to the prefix.
+/// Adds the directory of the installed package that a program is built with. Only CMake knows it:
+/// Kiln's libraries are static, so nothing else leads from the program to the prefix.
 inline const bool kHasRuntimeDirectory = add_runtime_directory(KILN_RUNTIME_DIRECTORY);
 #endif
 

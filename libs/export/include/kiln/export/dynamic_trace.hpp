@@ -1,4 +1,4 @@
-// Traces of a program at several sizes, and the one graph that they make.
+// Traces a program at several sizes and merges the traces into one graph.
 
 #pragma once
 
@@ -12,52 +12,52 @@
 
 namespace kiln::exporter {
 
-/// Traces the program on inputs of some sizes. What it throws says that it cannot have them.
+/// Traces the program on inputs of some sizes. Throws if the program does not accept these sizes.
 using TraceProgram = std::function<ExportedProgram(const Tensors& inputs)>;
 
 /// Runs the program on real data.
 using RunProgram = std::function<Tensors(const Tensors& inputs)>;
 
-/// What became of dimensions that may vary.
+/// A merged trace, and what it says about the dimensions that may vary.
 struct DynamicTrace {
   ir::Graph graph;  ///< With the symbols that vary and their ranges.
-  /// Symbols that have one value, and why, and ranges that are smaller than wanted: "'s0' in [2,
-  /// 512], not [1, 512]: at 1, operator 3, aten.squeeze.default …".
+  /// Which symbols are fixed and which ranges are smaller than requested, with reasons: "'s0' in
+  /// [2, 512], not [1, 512]: at 1, operator 3, aten.squeeze.default …".
   std::vector<std::string> remarks;
-  /// The ranges that were looked at: those that were wanted, as far as inputs are not too large to
-  /// be traced. A range of the graph that ends earlier ends where the program does something else.
+  /// The ranges that were explored: the requested ones, except for sizes that are too large to be
+  /// traced. If a range of the graph ends earlier, the program does something else beyond it.
   ir::Ranges explored = {};
 };
 
 /// Traces a program that was called with `example` at several sizes.
 ///
 /// A symbol that cannot vary (the program takes another path at every size, or computes a number
-/// that no expression gives) is fixed at the size it has in `example`; if all are, the graph is
-/// that of `fixed`, the trace on `example`. Where the program takes another path from some size on,
-/// the range ends before it, on the side of the example.
+/// that no expression gives) is fixed at its size in `example`; if all are, the graph is that of
+/// `fixed`, the trace on `example`. If the program takes another path from some size on, the range
+/// ends there; the side that contains the example is kept.
 ///
 /// At the ends of a range a program may take another path to the same result, as libtorch does for
-/// a batch of one: then it is run there, and so is the graph, on random numbers. Sizes where the
-/// results differ, or the program throws, are left out of the range.
+/// a batch of one. The program and the graph are then both run there, on random numbers. Sizes at
+/// which the results differ, or the program throws, are excluded from the range.
 [[nodiscard]] DynamicTrace trace_dynamic(const TraceProgram& trace,
                                          const RunProgram& run,
                                          const ExportedProgram& fixed,
                                          const Tensors& example,
                                          const DynamicShapes& shapes);
 
-/// Finds out which dimensions named "auto" vary with which others, and makes them one symbol: those
-/// of equal size in `example` that the program, which is called with it, cannot have differ.
+/// Finds dimensions named "auto" that have equal sizes in `example` and that must be equal for the
+/// program to run, and makes them one symbol.
 void relate_automatic_dims(const TraceProgram& trace,
                            const RunProgram& run,
                            const ExportedProgram& fixed,
                            const Tensors& example,
                            DynamicShapes* shapes);
 
-/// Where else the graph that `trace_dynamic` made is what the program does: the ranges of its
-/// symbols, made larger so that the sizes of `example` are inside and, as far as the graph holds
-/// there, those that `shapes` allow. Nothing if it does not hold at the sizes of `example`.
+/// Extends the ranges of a graph that `trace_dynamic` made: to the sizes of `example`, and from
+/// there towards the ranges of `shapes` as far as the program still does what the graph does.
+/// Returns nothing if the two differ at the sizes of `example`.
 ///
-/// `dynamic` has that graph, and the weights that the program was traced with.
+/// `dynamic` has the graph, and the weights that the program was traced with.
 [[nodiscard]] std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
                                                      const RunProgram& run,
                                                      const ExportedProgram& dynamic,

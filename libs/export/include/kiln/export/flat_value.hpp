@@ -1,4 +1,4 @@
-// Structured values taken apart into tensors, constants, and how they were nested.
+// Flattens structured values into tensors, constants and a spec of how they are nested.
 
 #pragma once
 
@@ -13,17 +13,17 @@ struct IValue;
 
 namespace kiln::exporter {
 
-/// A value, taken apart.
+/// A flattened value.
 struct FlatValue {
   Tensors tensors;           ///< Its leaves.
   std::vector<Leaf> leaves;  ///< In the order of the spec's.
   std::string spec;          ///< JSON, as a part of what PyTorch's `treespec_dumps` writes.
 };
 
-/// Takes `value` apart.
+/// Flattens `value`.
 ///
-/// Throws `Error` with `kUnsupported` for what is neither a tensor, a finite number, a string, None
-/// nor a tuple, list or dictionary of such.
+/// Throws `Error` with `kUnsupported` for anything that is not a tensor, a finite number, a string,
+/// None, or a tuple, list or dictionary of such.
 [[nodiscard]] FlatValue flatten(const c10::IValue& value);
 
 }  // namespace kiln::exporter

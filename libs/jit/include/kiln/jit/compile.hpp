@@ -27,14 +27,14 @@ using autograd_dispatch::SignatureOf;
 template <class Impl>
 std::type_identity<Impl> held_by(const torch::nn::ModuleHolder<Impl>&);
 
-/// `torch::nn::Linear` and its like, and what TORCH_MODULE makes.
+/// A module holder: `torch::nn::Linear` and other types that TORCH_MODULE defines.
 template <class T>
 concept Holder = requires(const T& holder) { held_by(holder); };
 
 template <class T>
 inline constexpr bool kIsModule = std::is_class_v<T> && std::is_base_of_v<torch::nn::Module, T>;
 
-/// A module as the function that its forward is.
+/// The forward of a module, as a function object.
 template <class Impl>
 struct Forward {
   std::shared_ptr<Impl> module;
@@ -51,7 +51,7 @@ inline constexpr bool kIsModulePointer = false;
 template <class T>
 inline constexpr bool kIsModulePointer<std::shared_ptr<T>> = kIsModule<T>;
 
-// A name that two bases have is ambiguous: so it is found whether or not it is a template.
+// A name that two bases have is ambiguous: this finds it even if it is a template.
 struct Named {
   void operator()();
   void forward();
@@ -76,7 +76,7 @@ inline constexpr bool kIsList =
     std::is_same_v<std::remove_cvref_t<Parameter>, Tensors> ||
     std::is_same_v<std::remove_cvref_t<Parameter>, c10::ArrayRef<at::Tensor>>;
 
-/// What a signature makes of a function.
+/// Which kind of compiled function a signature leads to.
 template <class Signature>
 struct Kind {
   static constexpr bool kTensors = false, kValues = false;
@@ -102,7 +102,7 @@ using KindOf = Kind<typename SignatureOf<F>::Type>;
 
 }  // namespace kiln
 
-/// The signature of a module's forward, if it has one only.
+/// The signature of a module's forward, unless it is overloaded.
 template <class Impl>
   requires requires {
     typename kiln::autograd_dispatch::detail::MemberSignature<decltype(&Impl::forward)>::Type;
@@ -152,14 +152,14 @@ auto compile_module(const std::shared_ptr<Impl>& module, CompileOptions options)
 
 }  // namespace detail
 
-/// Compiles a function or a module when it is first called. What comes back is called as that is,
+/// Compiles a function or a module when it is first called. The result is called in the same way,
 /// and has `prepare` and `report`:
 ///
 ///   auto fast = kiln::compile([](at::Tensor x, double scale) { return x * scale; });
 ///   at::Tensor y = fast(x, 2.0);
 ///
 /// - a function, lambda or functor: a `TypedFunction`;
-/// - a module holder (`torch::nn::LSTM`, what TORCH_MODULE makes) or a `std::shared_ptr` to a
+/// - a module holder (`torch::nn::LSTM`, types of TORCH_MODULE) or a `std::shared_ptr` to a
 ///   module: a `TypedFunction`, called as `forward` is. Guarded too: `train()`/`eval()` of every
 ///   submodule, and parameters that are replaced, moved or frozen;
 /// - a `TensorFunction`, from a list of tensors to one: a `Function`, `fast({x, y})[0]`;
@@ -184,7 +184,7 @@ template <class F>
   }
 }
 
-/// Compiles `forward`, any function that the other overload takes, with the guards of `module`, a
+/// Compiles `forward`, any function that the other overload takes, and also guards `module`, a
 /// holder or a pointer.
 template <class M, class F>
   requires((detail::Holder<M> || detail::kIsModulePointer<M>) &&

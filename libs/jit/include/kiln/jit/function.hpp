@@ -31,9 +31,9 @@ void check_function(bool there);
 
 class VersionBudget;
 
-/// `compile` of one of several functions whose versions `budget` counts together. `reason` is why
-/// it is compiled beside the others; empty for the first. The last `integers` inputs stand for
-/// integers (`autograd_dispatch::FunctionCompiler`).
+/// Compiles one of several functions whose versions `budget` counts together. `reason` is why it is
+/// compiled beside the others; empty for the first. The last `integers` inputs stand for integers
+/// (`autograd_dispatch::FunctionCompiler`).
 [[nodiscard]] Function compile_with_budget(std::shared_ptr<torch::nn::Module> module,
                                            TensorFunction forward,
                                            CompileOptions options,
@@ -48,8 +48,8 @@ class VersionBudget;
 /// `kInvalidArgument`.
 class Function {
  public:
-  /// Runs on `inputs`. The first call traces and compiles, and so does a call for which no compiled
-  /// version holds: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
+  /// Runs on `inputs`. The first call traces and compiles, and so does a call that matches no
+  /// compiled version: other dtypes, shapes, strides, aliasing, requires_grad, grad mode, autocast.
   /// If nothing is differentiable, mutated or random, such a call returns what the trace computed.
   ///
   /// Inside a program that is itself being recorded, the original function runs.

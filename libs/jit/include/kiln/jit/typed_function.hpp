@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-/// Says how a type of one's own that wraps tensors is taken apart
+/// Defines how a user-defined type that wraps tensors is flattened
 /// (`kiln/autograd_dispatch/values.hpp`).
 using autograd_dispatch::ValueTraits;
 
@@ -29,7 +29,7 @@ void prepare(const autograd_dispatch::FlatFunction& function,
              const autograd_dispatch::FlatFunction::Program& program,
              const autograd_dispatch::Flat& example);
 
-/// One report of all that `function` compiled.
+/// One report of everything that `function` compiled.
 [[nodiscard]] CompileReport report_of(const autograd_dispatch::FlatFunction& function);
 
 }  // namespace detail
@@ -38,15 +38,15 @@ void prepare(const autograd_dispatch::FlatFunction& function,
 /// `std::string`, `std::optional`, `std::vector`, `std::tuple`, `std::pair` and `std::map` of them,
 /// and types with `ValueTraits`. Copies share what they compiled; callable from many threads.
 ///
-/// What is not a tensor is guarded by its value: another number is another version, of which there
-/// may be `CompileOptions::max_versions`. But integers from 0 to 2^31 - 1 vary as sizes do, once
-/// calls had a dozen values to choose from; a new one is traced before it is served
-/// (`CompileOptions::automatic_dynamic`, `verify_new_sizes`). A default argument may be left out
-/// where the type of `F` keeps it, as a module's forward and a lambda do, and a function does not.
+/// Arguments that are not tensors are guarded by value: each new value compiles another version, up
+/// to `CompileOptions::max_versions`. However, integers from 0 to 2^31 - 1 vary as sizes do once
+/// the calls span a dozen values; a new value is traced before it is served
+/// (`CompileOptions::automatic_dynamic`, `verify_new_sizes`). Default arguments may be omitted for
+/// a module's forward and for lambdas, whose types keep them, but not for plain functions.
 template <class F>
 class TypedFunction : public autograd_dispatch::TypedFunction<F> {
  public:
-  /// What `compile` does.
+  /// See `compile`.
   TypedFunction(F function,
                 std::shared_ptr<torch::nn::Module> module,
                 const CompileOptions& options)

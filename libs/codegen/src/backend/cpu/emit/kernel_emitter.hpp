@@ -1,6 +1,6 @@
-// Writes one kernel: the loops over rows in emit_kernel.cpp, what happens in a row in
-// emit_phase.cpp, loops that threads share in emit_tasks.cpp, sums over some rows at a time in
-// emit_unrolled_rows.cpp, and what becomes of them in emit_epilogue.cpp.
+// Writes one kernel: the loops over rows in emit_kernel.cpp, the body of a row in emit_phase.cpp,
+// loops that threads share in emit_tasks.cpp, sums over several rows at a time in
+// emit_unrolled_rows.cpp, and the code after the loop over rows in emit_epilogue.cpp.
 
 #pragma once
 
@@ -31,34 +31,34 @@ class KernelEmitter {
   std::string row_position(const std::string& inner) const;
   ir::DType operand_dtype(std::uint32_t operand) const;
   void name_operands();
-  // Without reductions any piece of a row is a unit of work.
+  // Without reductions, any block of a row can be a task.
   bool is_blocked() const;
   void emit_blocks();
-  // How much of a loop's work is worth threads. Work that is fixed is worth them.
+  // A loop runs in parallel if `work` is at least `enough`.
   struct Threshold {
     ir::Expr work;
     std::int64_t enough = 0;
   };
-  // The elements of the kernel; nothing where they are too few.
+  // The threshold of this kernel, by its elements; nothing if it is never parallel.
   std::optional<Threshold> parallel_threshold() const;
-  // A loop from 0 to below `count` that threads share, if there are any and where sizes vary if
-  // there is enough to do.
+  // Opens a loop from 0 to below `count` that threads share if `threads` is set and, where sizes
+  // vary, reached.
   void open_tasks(const std::string& variable,
                   const std::string& count,
                   const std::optional<Threshold>& threads);
   void close_tasks();
   // The function that such loops are passed to.
   std::string_view share_source() const;
-  // Such a loop over pieces of rows: `o`, and from `begin` to below `end`.
+  // Opens such a loop over blocks of rows: row `o`, elements from `begin` to below `end`.
   void open_blocks(const std::vector<ir::Expr>& extents,
                    std::int64_t block,
                    const std::optional<Threshold>& threads);
-  // Where the middle loop is in order.
+  // For nests whose middle loop is sequential.
   void emit_scan();
   void emit_running_totals(Block& row);
   void emit_updates();
   void emit_update(Block& block);
-  // Squares of the middle and the inner loop.
+  // Square tiles of the middle and the inner loop.
   void emit_transpose_tiles();
   std::int64_t tile_side() const;
   void transpose_load(std::size_t number, Block& outer);
@@ -70,23 +70,22 @@ class KernelEmitter {
 
   // A row.
   void emit_row(Block& outer);
-  // What the inner loops of a phase compute.
+  // The values that the inner loops of a phase compute.
   std::vector<ScalarId> roots(int phase) const;
-  // Computes in `block` everything under `root` that does not change inside it.
+  // Computes in `block` all operands of `root` that are invariant inside it.
   void hoist(ScalarId root, int phase, LoopDepth depth, Block& block, std::set<ScalarId>& seen);
-  // Whether a phase finds `id` ready-made in a row temporary.
+  // Whether a phase reads `id` from a row buffer.
   bool is_kept(ScalarId id, int phase) const;
   bool is_used(ScalarId target, int phase) const;
-  // A part of the inner loop, as text: from `begin` to below `end`. Where its length is known,
-  // loops that never run are left out.
+  // A part of the inner loop, as text: from `begin` to below `end`. If its length is known, loops
+  // that would never run are omitted.
   struct InnerRange {
     std::string begin;
     std::string end;
     std::optional<std::int64_t> length = {};
-    bool is_block = false;  // One of many, the last of which is shorter: `length` is its remainder.
+    bool is_block = false;  // One of many; `length` is the remainder of the last, shorter one.
   };
-  // The blocks that `open_blocks` and tiles cut a row into; `remainder` is what the last one
-  // leaves.
+  // The blocks into which `open_blocks` and tiles divide a row; `remainder` is that of the last.
   static InnerRange block_range(std::optional<std::int64_t> remainder = {}) {
     return {"begin", "end", remainder, true};
   }
@@ -94,15 +93,15 @@ class KernelEmitter {
     return {"0", extent(kInner), kernel_.extents[kInner].constant()};
   }
   void emit_phase(int phase, Block& row, const InnerRange& range);
-  // What an inner loop does with a vector of elements. It takes so many vectors at once, first
-  // computing for each, by its number, then storing.
+  // The body of an inner loop for a vector of elements. `copies` vectors are interleaved: `compute`
+  // runs for each, by its number, and then `store`.
   struct Elements {
     std::function<void(Block&)> store;
     std::function<void(Block&, int)> compute = [](Block&, int) {};
     int copies = 1;
   };
   void emit_inner_loops(Block& parent, const InnerRange& range, const Elements& elements);
-  // The inner loop in parts, each with what it writes there.
+  // The inner loop in segments, each with the values that it stores there.
   void emit_segments(Block& row);
   void compute_elements(int phase, Block& block, int copy);
   void store_elements(int phase, Block& block);
@@ -110,13 +109,13 @@ class KernelEmitter {
   void read_temporary(std::size_t number, Block& block);
   void accumulate(std::size_t number, Block& block, int copy);
   void finish_row_reductions(int phase, Block& row);
-  // Values of whole rows: stored as soon as what they need is there.
+  // Values of whole rows: stored as soon as their operands are known.
   void emit_row_stores(int phase, Block& row);
 
   // Accumulators.
   static std::string accumulator(std::size_t reduce, int copy);
-  // Vectors that the inner loop of a phase takes at once. Independent accumulators hide the latency
-  // of the additions, independent arguments that of functions.
+  // How many vectors the inner loop of a phase interleaves. Independent accumulators hide the
+  // latency of additions, independent arguments that of functions.
   int copies(int phase);
   int interleave_factor(const std::vector<ScalarId>& values, int phase);
   void declare_accumulators(std::size_t number, int copies);
@@ -125,17 +124,17 @@ class KernelEmitter {
   std::string all_accumulators(std::size_t number, int copies);
   ScalarId reduced(std::size_t number) const;
 
-  // Some rows at a time, where sums over the rows are all that is reduced: what was added up is
+  // Several rows at a time, if the only reductions are sums over the rows: the accumulators are
   // then loaded and stored once for all of them.
   bool unrolls_rows();
-  // From `o` to `end`; whether no row is left over.
+  // Rows from `o` to `end`; returns whether no row is left over.
   bool emit_unrolled_rows(const std::string& end);
   void emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count);
 
   // Reductions over the rows.
   void open_chunk_accumulators();
   void close_chunk_accumulators();
-  // Adds up the chunks and stores what is made of the sums.
+  // Adds up the partial sums of the chunks, and stores the values that depend on them.
   void emit_epilogue();
   void emit_column_epilogue(Block& outermost, const std::string& chunks);
 
@@ -149,12 +148,12 @@ class KernelEmitter {
   bool parallel_ = false;
   bool shares_ = false;  // A loop that is passed to `share` is open.
   bool uses_parallel_for_ = false;
-  std::int64_t parallel_elements_ = 0;  // That are worth threads, where sizes vary.
+  std::int64_t parallel_elements_ = 0;  // From which on it is parallel, where sizes vary.
   bool interleaves_ = false;            // Whether functions of several vectors are interleaved.
   std::vector<RowBuffer> temporaries_;
 };
 
-/// What leaves a reduction as it is.
+/// The neutral element of a reduction.
 [[nodiscard]] Scalar neutral_of(Reduction reduction, ir::DType dtype);
 
 }  // namespace kiln::codegen

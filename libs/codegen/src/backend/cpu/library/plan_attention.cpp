@@ -80,10 +80,10 @@ LibraryCall plan_attention(const AttentionLayout& layout, const Target& target) 
   set_steps(p.value, layout.value);
   set_steps(p.mask, layout.mask);
   set_steps(p.result, layout.result);
-  set_steps(p.logsumexp, layout.sums);
-  arguments[p.has_mask] = layout.masks ? 1 : 0;
-  arguments[p.saves_logsumexp] = layout.saves ? 1 : 0;
-  arguments[p.is_causal] = layout.causal ? 1 : 0;
+  set_steps(p.logsumexp, layout.logsumexp);
+  arguments[p.has_mask] = layout.has_mask ? 1 : 0;
+  arguments[p.saves_logsumexp] = layout.saves_logsumexp ? 1 : 0;
+  arguments[p.is_causal] = layout.is_causal ? 1 : 0;
   arguments.set(p.scale, layout.scale);
   arguments[p.groups] = groups;
   arguments[p.threads] = threads;

@@ -12,8 +12,8 @@ using ir::Expr;
 
 namespace {
 
-// How many pixels a tile has: the most, or those that leave least to do for nothing. Another number
-// is another text to compile, so little is not worth it.
+// The pixels of a tile: as many as possible, or the number that wastes the least work on the last
+// tile. Another number is another source to compile, so it has to save enough.
 std::int64_t tile_pixels(std::int64_t all, std::int64_t most, const ConvolutionTuning& tuning) {
   const auto work = [&](std::int64_t pixels) { return (all + pixels - 1) / pixels * pixels; };
   std::int64_t best = most;

@@ -57,7 +57,7 @@ std::int64_t panels_per_group(const GemmLayout& layout,
 }
 
 // With few rows the time is that of reading the rhs, with many that of multiplying.
-Expr is_worth_threads(const GemmLayout& layout, const Target& target) {
+Expr enough_work_for_threads(const GemmLayout& layout, const Target& target) {
   const Tuning& tuning = tuning_of(target);
   const Expr rhs = layout.k * Expr(layout.panels * layout.width + layout.tail);
   const auto operations_per_byte = static_cast<std::int64_t>(
@@ -75,7 +75,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout,
                              const ir::SizeHints& hint) {
   const GemmTuning& tuning = tuning_of(target).gemm;
   const std::int64_t lanes = panel_lanes(target, layout.width);
-  // Of one left side; rows are packed in fours.
+  // Elements of one packed lhs; rows are packed in fours.
   const Expr strip = strip_of(layout, tuning);
   const Expr packed = layout.packs_lhs * rounded_up(strip, 4) * layout.k;
   LibraryCall call{.operation = "packed_gemm", .constants = {layout.width}};
@@ -108,7 +108,7 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout,
   arguments[p.packed_lhs] = packed;
   arguments[p.packs_rhs] = layout.packs_rhs ? 1 : 0;
   arguments[p.has_addend] = layout.adds ? 1 : 0;
-  arguments[p.is_parallel] = is_worth_threads(layout, target);
+  arguments[p.is_parallel] = enough_work_for_threads(layout, target);
   call.parameters = std::move(arguments).take();
   return call;
 }

@@ -40,11 +40,11 @@ class AttentionMatcher : OperandMatcher {
     layout_.query = steps_of(operand(node_, kQuery));
     layout_.key = steps_of(operand(node_, kKey));
     layout_.value = steps_of(operand(node_, kValue));
-    place_mask();
+    add_mask();
     layout_.result = steps_of(node_.results[0]);
-    layout_.saves = saves;
+    layout_.saves_logsumexp = saves;
     if (saves) {
-      layout_.sums = steps_of(node_.results[1]);
+      layout_.logsumexp = steps_of(node_.results[1]);
     }
     read_settings();
     return fits() && is_worth_it() ? std::optional(Attention{take_operands(), layout_})
@@ -55,7 +55,7 @@ class AttentionMatcher : OperandMatcher {
   // Of dims that have one element it does not matter how far apart they would be.
   AttentionLayout::Steps steps_of(ValueId value) {
     const ir::TensorMeta& meta = tensor(value);
-    const StridedView& view = place(value);
+    const StridedView& view = add_operand(value);
     require(meta.sizes.size() == 3 || view.strides[3] == Expr(1));
     AttentionLayout::Steps steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -64,7 +64,7 @@ class AttentionMatcher : OperandMatcher {
     return steps;
   }
 
-  void place_mask() {
+  void add_mask() {
     const ValueId mask = operand(node_, kMask);
     if (!mask.valid()) {
       return;
@@ -72,14 +72,14 @@ class AttentionMatcher : OperandMatcher {
     const std::vector<Expr>& sizes = tensor(mask).sizes;
     require(sizes.size() == 4 && sizes[3] == layout_.keys);
     if (fits()) {
-      layout_.masks = true;
+      layout_.has_mask = true;
       layout_.mask = steps_of(mask);
     }
   }
 
   void read_settings() {
     require(node_.arguments[kDropout] == ir::Argument(0.0));
-    layout_.causal = std::get<bool>(node_.arguments[kCausal]);
+    layout_.is_causal = std::get<bool>(node_.arguments[kCausal]);
     layout_.scale = 1 / std::sqrt(static_cast<float>(layout_.depth));
     if (const auto* scale = std::get_if<double>(&node_.arguments[kScale])) {
       layout_.scale = static_cast<float>(*scale);
@@ -109,8 +109,9 @@ std::optional<Attention> match_attention(const ir::Graph& graph,
       !has_attention(target)) {
     return std::nullopt;
   }
-  const ValueId sums = node.results[1];
-  const bool saves = sums.valid() && (uses.is_output(sums) || !uses.of(sums).empty());
+  const ValueId logsumexp = node.results[1];
+  const bool saves =
+      logsumexp.valid() && (uses.is_output(logsumexp) || !uses.of(logsumexp).empty());
   return AttentionMatcher(graph, program, node).attention(saves);
 }
 

@@ -1,8 +1,8 @@
-// Attention as a kernel: some rows of queries at a time, with all of their scores.
+// Attention as a kernel: a tile of queries at a time, with all of their scores.
 //
-// A piece is a head, or a part of its queries. Its keys and values are packed in panels; then a
-// tile of rows is multiplied by the keys, its scores become powers of e, and those are multiplied
-// by the values and divided by their sums. The text does not depend on the shape.
+// A task is a head, or a group of its queries. The task packs its keys and values in panels. It
+// then multiplies a tile of queries by the keys, exponentiates the scores, multiplies them by the
+// values, and divides by their sums. The source does not depend on the shape.
 
 #pragma once
 
@@ -37,22 +37,22 @@ struct AttentionLayout {
   Steps value = {};
   Steps mask = {};
   Steps result = {};
-  Steps sums = {};  ///< Of the logarithms of sums.
-  bool masks = false;
-  bool saves = false;  ///< Whether those logarithms are wanted.
-  bool causal = false;
+  Steps logsumexp = {};
+  bool has_mask = false;
+  bool saves_logsumexp = false;  ///< Whether something reads it, such as a backward.
+  bool is_causal = false;
   float scale = 1;
 };
 
 /// Attention in a program.
 struct Attention {
-  std::vector<StridedView>
-      operands;  ///< Queries, keys, values, mask if any; result, sums if wanted.
+  /// Queries, keys, values, the mask if there is one, the result, the logsumexp if it is saved.
+  std::vector<StridedView> operands;
   AttentionLayout layout;
 };
 
 /// `node`, which was not lowered, as attention that a kernel of `target` computes; nothing if it is
-/// something else, or better left to libtorch.
+/// another operator, or one that libtorch computes faster.
 [[nodiscard]] std::optional<Attention> match_attention(const ir::Graph& graph,
                                                        const ir::Uses& uses,
                                                        const LoopProgram& program,
@@ -72,9 +72,9 @@ struct Attention {
 /// Whether `target` has a kernel for attention.
 [[nodiscard]] bool has_attention(const Target& target);
 
-/// Rows of queries that are worth packing keys and values for.
+/// With fewer queries, packing keys and values does not pay off.
 inline constexpr std::int64_t kMinQueries = 4;
-/// Scores of a row that a thread has room for, and elements of a query.
+/// A thread keeps the scores of a tile, and its queries, on the stack.
 inline constexpr std::int64_t kMaxKeys = 2048;
 inline constexpr std::int64_t kMaxDepth = 256;
 

@@ -37,7 +37,7 @@ std::optional<LibraryMatch> match_library_call(const MatchContext& context,
   if (std::optional<Attention> found = match_attention(graph, uses, program, node, target)) {
     return LibraryMatch{plan_attention(found->layout, target),
                         std::move(found->operands),
-                        found->layout.saves ? std::size_t{2} : std::size_t{1}};
+                        found->layout.saves_logsumexp ? std::size_t{2} : std::size_t{1}};
   }
   return std::nullopt;
 }

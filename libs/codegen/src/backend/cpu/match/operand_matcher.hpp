@@ -12,47 +12,47 @@
 
 namespace kiln::codegen {
 
-/// Collects operands one after the other, and notes whether all requirements on them hold.
+/// Collects the operands of a kernel in order, and records whether all requirements on them hold.
 class OperandMatcher {
  public:
   OperandMatcher(const ir::Graph& graph, const LoopProgram& program)
       : graph_(graph), program_(program) {}
 
-  /// `expr`, which must be a number.
+  /// The value of `expr`, which must be constant.
   std::int64_t number(const ir::Expr& expr) {
     require(expr.constant().has_value());
     return expr.constant().value_or(0);
   }
 
-  /// `expr`, which must be positive, whatever varies.
+  /// `expr`, which must be positive for all values of its symbols.
   const ir::Expr& size(const ir::Expr& expr) {
     require(expr.bounds(graph_.symbols()).low > 0);
     return expr;
   }
 
-  /// The next operand, which must be of float32; valid until another is placed.
-  const StridedView& place(ir::ValueId value) {
+  /// Appends an operand, which must be float32. The reference is valid until the next one is added.
+  const StridedView& add_operand(ir::ValueId value) {
     require(graph_.tensor(value).dtype == ir::DType::kFloat32);
     return operands_.emplace_back(strided_view_of(program_, value));
   }
 
-  /// The same as it is seen through views if that `suits`, else as a copy of its own.
+  /// The same, with the strides of its view if they suit the kernel (`suits`), else as a copy.
   template <class Suits>
-  const StridedView& place_or_copy(ir::ValueId value, const Suits& suits) {
-    if (!suits(place(value))) {
+  const StridedView& add_operand_or_copy(ir::ValueId value, const Suits& suits) {
+    if (!suits(add_operand(value))) {
       operands_.back() = own_memory_of(program_, value);
     }
     return operands_.back();
   }
 
-  /// The most that `expr` may be.
+  /// The upper bound of `expr`.
   [[nodiscard]] std::int64_t largest(const ir::Expr& expr) const {
     return expr.bounds(graph_.symbols()).high;
   }
 
   void require(bool condition) { fits_ = fits_ && condition; }
 
-  /// Whether everything was as it must be.
+  /// Whether all requirements held so far.
   [[nodiscard]] bool fits() const { return fits_; }
 
   [[nodiscard]] std::vector<StridedView> take_operands() { return std::move(operands_); }

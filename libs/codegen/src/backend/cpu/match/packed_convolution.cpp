@@ -30,14 +30,14 @@ class ConvolutionMatcher : OperandMatcher {
     layout_.stride = pair(3);
     layout_.padding = pair(4);
     layout_.dilation = pair(5);
-    place_image();
-    const StridedView& right = place(panels);
-    require(right.strides == ir::contiguous_strides(packed));
+    add_image();
+    const StridedView& weight = add_operand(panels);
+    require(weight.strides == ir::contiguous_strides(packed));
     if (const ValueId bias = operand(node_, 2); bias.valid()) {
       layout_.adds = true;
-      place_or_copy(bias, [](const StridedView& view) { return view.strides[0] == Expr(1); });
+      add_operand_or_copy(bias, [](const StridedView& view) { return view.strides[0] == Expr(1); });
     }
-    place_result();
+    add_result();
     return fits() ? std::optional(PackedConvolution{take_operands(), layout_}) : std::nullopt;
   }
 
@@ -51,11 +51,11 @@ class ConvolutionMatcher : OperandMatcher {
     return {number(list->front()), number(list->back())};
   }
 
-  void place_image() {
+  void add_image() {
     const ValueId image = operand(node_, 0);
     const std::vector<Expr>& sizes = tensor(image).sizes;
-    const StridedView& view =
-        place_or_copy(image, [](const StridedView& seen) { return seen.strides[1] == Expr(1); });
+    const StridedView& view = add_operand_or_copy(
+        image, [](const StridedView& seen) { return seen.strides[1] == Expr(1); });
     layout_.images = size(sizes[0]);
     layout_.size = {size(sizes[2]), size(sizes[3])};
     layout_.input_image = view.strides[0];
@@ -63,10 +63,10 @@ class ConvolutionMatcher : OperandMatcher {
     require(view.strides[1] == Expr(1));
   }
 
-  void place_result() {
+  void add_result() {
     const ValueId result = node_.results[0];
     const std::vector<Expr>& sizes = tensor(result).sizes;
-    place(result);
+    add_operand(result);
     layout_.result_size = {size(sizes[2]), size(sizes[3])};
     require(is_dense_image(tensor(result)) && sizes[1] == Expr(layout_.panels * layout_.width));
     require(layout_.channels > 0 && layout_.channels % 4 == 0 &&

@@ -1,8 +1,8 @@
 // Convolutions as kernels: some pixels of the result by a panel of channels at a time.
 //
-// Images are channels-last, so that what a tap reads of a pixel lies together, and the weight was
-// packed in panels beforehand (`pack_convolutions`). Nothing is copied: a table says where each
-// pixel's taps lie, and taps beside the image read zeros.
+// Images are channels-last, so that a tap reads the channels of a pixel contiguously, and the
+// weight was packed in panels beforehand (`pack_convolutions`). Nothing is copied: a table has the
+// address of each pixel's taps, and taps outside the image read zeros.
 
 #pragma once
 
@@ -20,10 +20,10 @@
 
 namespace kiln::codegen {
 
-/// Of an image: as many zeros stand for a pixel beside it.
+/// Of an image. Taps outside it read from an array of as many zeros.
 inline constexpr std::int64_t kMaxConvolutionChannels = 8192;
 
-/// What a convolution computes and where its image lies, in elements. Its result is dense and
+/// The shape of a convolution and the strides of its image, in elements. Its result is dense and
 /// channels-last. Pairs are rows, columns.
 struct ConvolutionLayout {
   using Pair = std::array<std::int64_t, 2>;
@@ -58,8 +58,8 @@ struct PackedConvolution {
                                                                         const LoopProgram& program,
                                                                         const ir::Node& node);
 
-/// Whether an image is dense and channels-last, as results are. Strides of dims of one element say
-/// nothing.
+/// Whether an image is dense and channels-last, as results are. Strides of dims of size 1 do not
+/// matter.
 [[nodiscard]] bool is_dense_image(const ir::TensorMeta& image);
 
 /// The sum over the taps, one after the other, as a kernel that takes the operands.
@@ -73,8 +73,8 @@ struct PackedConvolution {
                                const Target& target,
                                const ir::SizeHints& hint);
 
-/// The kernel for those. A sum is rounded by its largest pixel times its largest weight. Tiles with
-/// a result that is not finite are computed tap by tap.
+/// The call of Winograd's kernel. The rounding error of a sum scales with its largest pixel times
+/// its largest weight. Tiles with a result that is not finite are computed tap by tap.
 [[nodiscard]] LibraryCall plan_winograd(const ConvolutionLayout& layout, const Target& target);
 
 /// The sources of the two kinds of kernels, by the constants of their calls.

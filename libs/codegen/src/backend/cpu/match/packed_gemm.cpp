@@ -56,18 +56,18 @@ class GemmMatcher : OperandMatcher {
   }
 
   std::optional<PackedGemm> product(ValueId result) {
-    const std::vector<Expr>& left = tensor(sides_.lhs).sizes;
-    const std::vector<Expr>& right = tensor(sides_.rhs).sizes;
-    const bool batched = left.size() == 3;
-    layout_.batches = batched ? left[0] : Expr(1);
-    layout_.m = left[left.size() - 2];
-    layout_.k = left.back();
-    columns_ = number(sides_.in_panels ? right[0] * Expr(layout_.width) : right.back());
+    const std::vector<Expr>& lhs_sizes = tensor(sides_.lhs).sizes;
+    const std::vector<Expr>& rhs_sizes = tensor(sides_.rhs).sizes;
+    const bool batched = lhs_sizes.size() == 3;
+    layout_.batches = batched ? lhs_sizes[0] : Expr(1);
+    layout_.m = lhs_sizes[lhs_sizes.size() - 2];
+    layout_.k = lhs_sizes.back();
+    columns_ = number(sides_.in_panels ? rhs_sizes[0] * Expr(layout_.width) : rhs_sizes.back());
     layout_.panels = columns_ / layout_.width;
     layout_.tail = columns_ % layout_.width;
-    const StridedView& rows = place(sides_.lhs);
+    const StridedView& rows = add_operand(sides_.lhs);
     layout_.lhs_k = rows.strides.back();
-    layout_.lhs_row = rows.strides[left.size() - 2];
+    layout_.lhs_row = rows.strides[lhs_sizes.size() - 2];
     layout_.lhs_batch = batched ? rows.strides[0] : Expr(0);
     locate_rhs();
     if (sides_.added.valid()) {
@@ -82,16 +82,16 @@ class GemmMatcher : OperandMatcher {
 
  private:
   void locate_rhs() {
-    const StridedView& right = place(sides_.rhs);
+    const StridedView& rhs = add_operand(sides_.rhs);
     if (sides_.in_panels) {
-      require(right.strides == ir::contiguous_strides(tensor(sides_.rhs).sizes));
+      require(rhs.strides == ir::contiguous_strides(tensor(sides_.rhs).sizes));
       return;
     }
-    const std::size_t rank = right.strides.size();
+    const std::size_t rank = rhs.strides.size();
     layout_.packs_rhs = true;
-    layout_.rhs_n = right.strides[rank - 1];
-    layout_.rhs_k = right.strides[rank - 2];
-    layout_.rhs_batch = rank == 3 ? right.strides[0] : Expr(0);
+    layout_.rhs_n = rhs.strides[rank - 1];
+    layout_.rhs_k = rhs.strides[rank - 2];
+    layout_.rhs_batch = rank == 3 ? rhs.strides[0] : Expr(0);
   }
 
   // What has the shape of the result, or is the same for all rows or all batches.
@@ -101,7 +101,8 @@ class GemmMatcher : OperandMatcher {
       return rank > 0 && view.strides[rank - 1] == Expr(1) &&
              (rank == 1 || view.strides[rank - 2].is_constant());
     };
-    const StridedView& view = sides_.in_panels ? place_or_copy(value, suits) : place(value);
+    const StridedView& view =
+        sides_.in_panels ? add_operand_or_copy(value, suits) : add_operand(value);
     const std::vector<Expr>& sizes = tensor(value).sizes;
     const std::size_t rank = sizes.size();
     const auto stride = [&](std::size_t from_last) {
@@ -131,7 +132,7 @@ bool packs_panels(const Expr& batches,
                   const ir::SizeHints& hint) {
   const std::int64_t m = hint(rows);
   const std::int64_t k = hint(depth);
-  return m >= tuning.min_rows && m <= tuning.max_rows && k > 0 && k <= tuning.max_depth &&
+  return m >= tuning.min_rows && m <= tuning.max_rows && k > 0 && k <= tuning.max_k &&
          hint(batches) <= tuning.max_packed / (m * k);
 }
 

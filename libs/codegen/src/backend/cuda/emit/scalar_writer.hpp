@@ -73,7 +73,7 @@ void collect_unconditional_loads(const ScalarPool& pool,
                                  std::vector<ScalarId>& loads);
 
 /// Whether a small error of a quotient or an exponential may become a large one of `root`: it is
-/// compared, rounded to an integer or taken apart into bits.
+/// compared, rounded to an integer, or reinterpreted as bits.
 [[nodiscard]] bool needs_exact_values(const ScalarPool& pool, ScalarId root);
 
 /// Whether `root` checks an index.

@@ -6,12 +6,12 @@
 
 namespace kiln::codegen::cuda {
 
-/// `graph` with the first convolutions of vision models rewritten. cuDNN's kernels of half types
-/// are made for channels in multiples of eight; an image with three of them, taken apart into
-/// blocks of the stride's size (space to depth), has twelve or more, and the same sums are a
-/// convolution of stride one with a smaller kernel. Patches that do not overlap become one product.
+/// `graph` with the first convolutions of vision models rewritten. cuDNN's kernels for half types
+/// work best with multiples of eight channels. An image with three channels that is split into
+/// blocks of the stride's size (space to depth) has twelve or more, and the convolution becomes one
+/// of stride one with a smaller kernel. Patches that do not overlap become one matrix product.
 ///
-/// Only where the weight is constant, since it is laid out anew as well.
+/// Only if the weight is constant, because it is rearranged, too.
 [[nodiscard]] ir::Graph space_to_depth(const ir::Graph& graph);
 
 }  // namespace kiln::codegen::cuda
