@@ -8,7 +8,7 @@
 #include <atomic>
 #include <memory>
 
-#include "backend/cpu/passes/pack_gemm_operands.hpp"
+#include "backend/cpu/passes/prepare_gemms.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
 
@@ -57,11 +57,10 @@ TEST_CASE("a packed product in a team of the caller's is computed whole by its c
   })");
   Calls calls;
   for (unsigned i = 0; i < kThreads; ++i) {
-    calls.models[i] =
-        std::make_unique<LoadedModel>(pack_gemm_operands(graph, {.panel_width = 8}, true),
-                                      with_constants({weight, bias}),
-                                      Tensors{weight, bias},
-                                      Scheduler::kReal);
+    calls.models[i] = std::make_unique<LoadedModel>(prepare_gemms(graph, {.panel_width = 8}, true),
+                                                    with_constants({weight, bias}),
+                                                    Tensors{weight, bias},
+                                                    Scheduler::kReal);
     CHECK(calls.models[i]->report().extern_calls == 0);
     calls.inputs[i] = {torch::randn({14, 37})};
   }

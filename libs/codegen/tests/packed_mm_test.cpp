@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/passes/pack_gemm_operands.hpp"
+#include "backend/cpu/passes/prepare_gemms.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "support/loaded_model.hpp"
@@ -25,7 +25,7 @@ using testing::with_constants;
 // A model whose weights are packed whatever machine this is, in panels of `width` columns.
 struct PackedModel {
   PackedModel(const std::string& text, const Tensors& weights, int width) {
-    model.emplace(pack_gemm_operands(graph_of(text), {.panel_width = width}, true),
+    model.emplace(prepare_gemms(graph_of(text), {.panel_width = width}, true),
                   with_constants(weights),
                   weights,
                   Scheduler::kReal);
@@ -136,7 +136,7 @@ TEST_CASE("a packed product adds what no longer lies as it was recorded", "[code
   // Channels-last for the convolutions: the matrix that is seen in %i has no dense rows then.
   const at::Tensor taps = torch::randn({4, 4, 3, 3}) / 6;
   const at::Tensor weight = torch::randn({64, 64}) / 8;
-  const ir::Graph graph = pack_gemm_operands(graph_of(R"(graph g {
+  const ir::Graph graph = prepare_gemms(graph_of(R"(graph g {
     input %k: f32[4, 4, 3, 3] parameter "k"
     input %w: f32[64, 64] parameter "w"
     input %p: f32[1, 4, 8, 8] user
@@ -149,8 +149,8 @@ TEST_CASE("a packed product adds what no longer lies as it was recorded", "[code
     %y: f32[4, 64] = aten.addmm.default(%m, %x, %t, 1, 1)
     output %y user
   })"),
-                                             {.panel_width = 8},
-                                             true);
+                                        {.panel_width = 8},
+                                        true);
   CHECK_THAT(ir::print(graph), kiln::testing::contains("kiln.packed_mm.default(%x, %clone, %m)"));
 
   LoadedModel model(graph, with_constants({taps, weight}), {taps, weight}, Scheduler::kReal);

@@ -2,8 +2,7 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/cpu/passes/pack_gemm_operands.hpp"
-#include "backend/cpu/passes/unfuse_bias.hpp"
+#include "backend/cpu/passes/prepare_gemms.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/ir/verify.hpp"
@@ -87,9 +86,9 @@ TEST_CASE("weights of small products are transposed once", "[codegen][prepare]")
     output %n user
   })");
 
-  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, true);
+  const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, true);
   ir::verify(transposed);
-  CHECK(count(pack_gemm_operands(graph, kOpenBlas, false), "aten.clone.default") == 0);
+  CHECK(count(prepare_gemms(graph, kOpenBlas, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is not a constant.
   CHECK(count(transposed, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(transposed), contains("aten.mm.default(%z, %wt)"));
@@ -113,7 +112,7 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
     output %n user
   })");
 
-  const ir::Graph packed = pack_gemm_operands(graph, kOpenBlas, true);
+  const ir::Graph packed = prepare_gemms(graph, kOpenBlas, true);
   ir::verify(packed);
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%x, %clone, %b)"));
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%y, %clone, none)"));
@@ -137,13 +136,13 @@ TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]")
     output %z user
   })");
 
-  CHECK(ir::print(pack_gemm_operands(graph, kOpenBlas, true)) == ir::print(graph));
+  CHECK(ir::print(prepare_gemms(graph, kOpenBlas, true)) == ir::print(graph));
 }
 
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
   const auto copies = [](const std::string& rows, const std::string& columns) {
     return count(
-        pack_gemm_operands(
+        prepare_gemms(
             ir::parse("graph g {\n  input %x: f32[" + rows + ", 64] user\n  input %w: f32[" +
                       columns + ", 64] parameter \"w\"\n  %t: f32[64, " + columns +
                       "]{1, 64} = aten.t.default(%w) view(0:0)\n  %y: f32[" + rows + ", " +
@@ -209,7 +208,7 @@ TEST_CASE("the bias of a large product is added by the kernel that reads it",
                   ", 64] user\n  input %w: f32[64, 1024] user\n  input %b: "
                   "f32[1024] user\n  %p: f32[" +
                   rows + ", 1024] = aten.addmm.default(%b, %x, %w, 1, 1)\n" + rest + "\n}");
-    const ir::Graph split = unfuse_biases(graph);
+    const ir::Graph split = prepare_gemms(graph, {}, false);
     ir::verify(split);
     return count(split, "aten.mm.default");
   };
@@ -244,7 +243,7 @@ TEST_CASE("batches of transposed matrices are copied before they are multiplied"
     output %r user
   })");
 
-  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, false);
+  const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, false);
   ir::verify(transposed);
   CHECK(count(transposed, "aten.clone.default") == 1);
   // Many rows are multiplied by a kernel that packs panels.
@@ -268,7 +267,7 @@ TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
     output %z user
   })");
 
-  const ir::Graph transposed = pack_gemm_operands(graph, kOpenBlas, true);
+  const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, true);
 
   ir::verify(transposed);
   CHECK(count(transposed, "aten.baddbmm.default") == 1);
@@ -291,7 +290,7 @@ TEST_CASE("batches that no packed GEMM takes are transposed", "[codegen][prepare
     output %n user
   })");
 
-  const std::string transposed = ir::print(pack_gemm_operands(graph, kOpenBlas, false));
+  const std::string transposed = ir::print(prepare_gemms(graph, kOpenBlas, false));
   CHECK_THAT(transposed, !contains("aten.bmm.default(%q, %t)"));
   CHECK_THAT(transposed, !contains("%t, 1, 2)"));
   CHECK_THAT(transposed, contains("%t, 1, 1)"));

@@ -7,8 +7,7 @@
 #include "backend/cpu/library/library.hpp"
 #include "backend/cpu/match/match.hpp"
 #include "backend/cpu/passes/pack_convolutions.hpp"
-#include "backend/cpu/passes/pack_gemm_operands.hpp"
-#include "backend/cpu/passes/unfuse_bias.hpp"
+#include "backend/cpu/passes/prepare_gemms.hpp"
 #include "backend/cpu/target/tuning.hpp"
 #include "kiln/base/error.hpp"
 #include "passes/channels_last.hpp"
@@ -51,18 +50,11 @@ CpuBackend::CpuBackend(std::vector<Target> targets, const CpuPolicy& policy)
 
 ir::Graph CpuBackend::prepare(const ir::Graph& graph, bool bind_constants) const {
   const Target& target = targets_[0];
-  ir::Graph prepared = graph;
-  if (target.panel_width > 0) {
-    if (bind_constants) {
-      prepared = unroll_lstm(prepared);
-    }
-    prepared = pack_gemm_operands(prepared, target, bind_constants);
-  }
-  if (!target.blas_packs_slowly) {
-    prepared = unfuse_biases(prepared, tuning_of(target).bias);
-  }
+  const bool binds_panels = bind_constants && target.panel_width > 0;
+  ir::Graph prepared = binds_panels ? unroll_lstm(graph) : graph;
+  prepared = prepare_gemms(prepared, target, bind_constants);
   prepared = lay_out_channels_last(prepared, bind_constants);
-  if (bind_constants && target.panel_width > 0) {
+  if (binds_panels) {
     prepared = pack_convolutions(prepared, target.panel_width, tuning_of(target).convolution);
   }
   return prepared;

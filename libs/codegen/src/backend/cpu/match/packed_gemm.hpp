@@ -1,6 +1,6 @@
 // Matching matrix products as packed GEMMs.
 //
-// With few rows the rhs must be packed beforehand: `pack_gemm_operands` makes such products
+// With few rows the rhs must be packed beforehand: `prepare_gemms` makes such products
 // `kiln.packed_mm`. With more rows the kernel packs panels of the rhs itself, for one product or a
 // batch.
 

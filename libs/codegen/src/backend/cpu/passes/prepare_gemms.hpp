@@ -1,4 +1,4 @@
-// Second operands of matrix products in the layout that products want.
+// Matrix products in the form in which they are computed.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace kiln::codegen {
 
-/// `graph` with the second operands of products as `target` wants them, where they lie transposed.
+/// `graph` with its matrix products as `GemmStrategist` chooses for `target`.
 ///
 /// Weights, which a linear layer keeps with a row for each output, are packed if they are constants
 /// (`bind_constants`) with a multiple of `Target::panel_width` columns: the product then is a
@@ -15,9 +15,10 @@ namespace kiln::codegen {
 /// larger by that, so there is a limit to it, for each and for all together.
 ///
 /// Other weights and batches are transposed where the library spends its time on arranging them
-/// (`Target::blas_packs_slowly`), batches by a kernel.
-[[nodiscard]] ir::Graph pack_gemm_operands(const ir::Graph& graph,
-                                           const Target& target,
-                                           bool bind_constants);
+/// (`Target::blas_packs_slowly`), batches by a kernel. Biases of large products become sums where
+/// one kernel reads the product.
+[[nodiscard]] ir::Graph prepare_gemms(const ir::Graph& graph,
+                                      const Target& target,
+                                      bool bind_constants);
 
 }  // namespace kiln::codegen
