@@ -56,6 +56,14 @@ def test_the_source_is_that_of_the_package(folder):
     assert shown == {file.stem: file.read_text() for file in kept.glob("*.cpp")}, shown.keys()
 
 
+def test_stages_are_shown_for_gpus_where_there_is_none(folder):
+    graph, schedule, source = (stage(name, "--arch", "sm_80,sm_90", folder=folder)
+                               for name in ("graph", "schedule", "source"))
+    assert " cuda = aten." in graph, graph
+    assert schedule.startswith("schedule "), schedule
+    assert "// kernels0.cu\n" in source and "__global__" in source, source
+
+
 def test_only_an_archive_has_stages(folder):
     assert kiln("compile", MODEL, "-o", f"{folder}/out.pt2", folder=folder).returncode == 0
     done = kiln("inspect", f"{folder}/out.pt2", "--stage", "graph", folder=folder)
@@ -64,7 +72,8 @@ def test_only_an_archive_has_stages(folder):
 
 def test_options_of_inspect_that_would_do_nothing_are_refused(folder):
     for options in (["--partition", "--html", f"{folder}/page.html"], ["--unfused"], ["--budget", "0.5"],
-                    ["--isa", "neon"], ["--stage", "source", "--json"],
+                    ["--isa", "neon"], ["--arch", "sm_90"], ["--stage", "graph", "--arch", "sm_90", "--isa", "neon"],
+                    ["--stage", "source", "--json"],
                     ["--stage", "loops", "--html", f"{folder}/page.html"]):
         assert kiln("inspect", MODEL, *options, folder=folder).returncode == 2, options
 

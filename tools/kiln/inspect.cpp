@@ -21,6 +21,7 @@ namespace {
 
 struct InspectArguments {
   std::string file, svg, html, stage, isa = "native";
+  std::vector<std::string> arch;
   bool partition = false, unfused = false;
   double budget = 1.0;
 };
@@ -86,7 +87,8 @@ int inspect_file(const InspectArguments& arguments, bool json) {
                                   arguments.html,
                                   arguments.unfused,
                                   arguments.stage,
-                                  arguments.isa};
+                                  arguments.isa,
+                                  arguments.arch};
   if (!arguments.stage.empty()) {
     if (!arguments.file.ends_with(".pt2") || is_package(arguments.file)) {
       throw Error(ErrorCode::kUnsupported,
@@ -141,10 +143,19 @@ void add_inspect(CLI::App& app, Session& session) {
                        "Print what an archive is at a stage of a compile: the graph that is "
                        "scheduled, the loops of each node, the schedule, or the source")
           ->check(CLI::IsMember({"graph", "loops", "schedule", "source"}));
+  CLI::Option* isa =
+      command
+          ->add_option(
+              "--isa", arguments->isa, "With --stage: the instruction set that is planned for")
+          ->capture_default_str()
+          ->needs(stage);
   command
-      ->add_option("--isa", arguments->isa, "With --stage: the instruction set that is planned for")
-      ->capture_default_str()
-      ->needs(stage);
+      ->add_option("--arch",
+                   arguments->arch,
+                   "With --stage: plan for GPUs of these architectures instead (sm_90)")
+      ->delimiter(',')
+      ->needs(stage)
+      ->excludes(isa);
   CLI::Option* partition = command->add_flag(
       "--partition",
       arguments->partition,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace kiln::tool {
 
@@ -12,6 +13,7 @@ struct ProgramArguments {
   bool unfused = false;
   std::string stage;           ///< graph, loops, schedule or source; empty: the program itself.
   std::string isa = "native";  ///< That a stage is planned for.
+  std::vector<std::string> arch = {};  ///< GPUs that a stage is planned for instead.
 };
 
 /// Shows an archive of `torch.export.save`. Returns the exit code.

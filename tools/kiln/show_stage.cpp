@@ -7,6 +7,7 @@
 #include "kiln/codegen/stages.hpp"
 #include "kiln/generator_input.hpp"
 #include "kiln/ir/print.hpp"
+#include "kiln/ir/retarget.hpp"
 #include "kiln/program.hpp"
 #include "show_program.hpp"
 
@@ -27,14 +28,19 @@ int show_stage(const ProgramArguments& arguments) {
   const ExportedProgram program = load_program(arguments.file);
   const Weights weights = weights_of(program);
   // As `kiln compile` has them: the source is to be that of its package.
-  const codegen::Options options{.isa = arguments.isa,
-                                 .bind_constants = true,
-                                 .constants = weights.data,
-                                 .store_folded = true,
-                                 .in_spec = input_spec_of(program),
-                                 .out_spec = program.out_spec,
-                                 .libtorch = {TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR}};
-  codegen::PreparedGraphs graphs = codegen::prepare(with_all_outputs(program), options);
+  codegen::Options options{.isa = arguments.isa,
+                           .bind_constants = true,
+                           .constants = weights.data,
+                           .store_folded = true,
+                           .in_spec = input_spec_of(program),
+                           .out_spec = program.out_spec,
+                           .libtorch = {TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR}};
+  options.arch = arguments.arch;
+  ir::Graph graph = with_all_outputs(program);
+  if (!arguments.arch.empty() && codegen::device_of(graph) != ir::DeviceType::kCuda) {
+    graph = ir::retarget(graph, ir::DeviceType::kCuda);
+  }
+  codegen::PreparedGraphs graphs = codegen::prepare(graph, options);
   if (arguments.stage == "source") {
     std::cout << codegen::print_source(std::move(graphs), options);
     return 0;
