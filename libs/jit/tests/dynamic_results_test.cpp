@@ -52,6 +52,31 @@ TEST_CASE("DS-38 AD-74 test_dynamic_output_aliases_input_view_meta_replay: as_st
   CHECK(views[0]._base().is_same(x));
 }
 
+TEST_CASE("autograd knows a view of an argument that is a view itself", "[jit][dynamic_results]") {
+  const auto function = [](const Tensors& in) {
+    const std::int64_t rows = in[0].size(0);
+    return Tensors{in[0].narrow(0, 1, rows - 1), in[0].t().narrow(1, 0, rows - 1)};
+  };
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
+  const auto first = [](std::int64_t rows) -> testing::Inputs {
+    const Tensors leaves = leaf(rows + 3);
+    return {leaves, {(leaves[0] * 1).narrow(0, 0, rows)}};
+  };
+  for (const std::int64_t rows : {3, 4, 9, 20, 2}) {
+    CAPTURE(rows);
+    check_like_eager(function, fast, [&] { return first(rows); });
+    for (const std::size_t i : {0, 1}) {
+      const torch::Tensor x = first(rows).arguments[0];
+      int hooked = 0;
+      x.register_hook([&](const torch::Tensor&) { ++hooked; });
+      const torch::Tensor found = torch::autograd::grad({fast({x})[i].sum()}, {x})[0];
+      CHECK(torch::equal(found, torch::autograd::grad({function({x})[i].sum()}, {x})[0]));
+      CHECK(hooked == 2);
+    }
+  }
+  CHECK(fast.report().versions == 2);
+}
+
 TEST_CASE("views of results and of arguments vary", "[jit][dynamic_results]") {
   const auto function = [](const Tensors& in) {
     const std::int64_t rows = in[0].size(0);
