@@ -232,6 +232,23 @@ TEST_CASE("a number that is negative is compiled for its value", "[jit][dynamic_
   }
 }
 
+TEST_CASE("a number may be negative at a corner of two ranges", "[jit][dynamic_results]") {
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "n", .min = 2, .max = 115},
+                          {.input = std::size_t{1}, .dim = 0, .name = "m", .min = 2, .max = 115}};
+  const auto function = [](const torch::Tensor& x, const torch::Tensor& y) {
+    return std::pair(x.sum() + y.sum(), x.size(0) - y.size(0) + 100);
+  };
+  const auto fast = compile(function, options);
+  for (const auto& [rows, others] : {std::pair(50, 40), std::pair(2, 115), std::pair(9, 7)}) {
+    CAPTURE(rows, others);
+    const auto found = fast(torch::ones({rows}), torch::ones({others}));
+    CHECK(found.first.item<float>() == static_cast<float>(rows + others));
+    CHECK(found.second == rows - others + 100);
+  }
+  CHECK(fast.report().versions == 1);
+}
+
 TEST_CASE("a number in a structure of one's own varies", "[jit][dynamic_results]") {
   const ValueFunction function = [](const Values& in) -> c10::IValue {
     const torch::Tensor x = in[0].toTensor();
