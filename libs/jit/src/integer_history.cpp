@@ -44,12 +44,8 @@ bool IntegerHistory::can_any_vary() const {
   return false;
 }
 
-void IntegerHistory::note_attempt() {
-  for (std::size_t i = 0; i < spans_.size(); ++i) {
-    if (can_vary(i)) {
-      spans_[i].tried = spans_[i].range.high - spans_[i].range.low + 1;
-    }
-  }
+void IntegerHistory::note_attempt(std::size_t i) {
+  spans_[i].tried = spans_[i].range.high - spans_[i].range.low + 1;
 }
 
 }  // namespace kiln

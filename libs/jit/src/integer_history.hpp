@@ -35,8 +35,8 @@ class IntegerHistory {
   [[nodiscard]] bool can_vary(std::size_t i) const;
   [[nodiscard]] bool can_any_vary() const;
 
-  /// Records an attempt for all integers that can vary.
-  void note_attempt();
+  /// Records an attempt for integer `i`.
+  void note_attempt(std::size_t i);
 
  private:
   struct Span {
