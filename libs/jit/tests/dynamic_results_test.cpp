@@ -172,6 +172,20 @@ TEST_CASE("views vary in a function from the cache", "[jit][dynamic_results]") {
   CHECK(warm.report().traces == 0);
 }
 
+TEST_CASE("views are made again where they differ only beyond the range",
+          "[jit][dynamic_results]") {
+  const auto function = [](const Tensors& in) {
+    return in[0].size(0) < 30 ? Tensors{in[0].sin(), in[0].t()}
+                              : Tensors{in[0].cos(), in[0].transpose(0, 1)};
+  };
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
+  for (const std::int64_t rows : {3, 4, 9, 29, 30}) {
+    check_like_eager(function, fast, [&] { return product(rows); });
+    CHECK(fast({leaf(rows)[0] * 1})[1].grad_fn()->name() ==
+          (rows < 30 ? "TBackward0" : "TransposeBackward0"));
+  }
+}
+
 TEST_CASE("views as another type are a version for each size", "[jit][dynamic_results]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0] * 2;
