@@ -148,7 +148,7 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   }
   exporter::DynamicShapes shapes;
   try {
-    shapes = dynamic_shapes(options, inputs, seen, known_integers());
+    shapes = dynamic_shapes(options, inputs, integers, seen, known_integers());
   } catch (const Error& error) {
     if (versions_->empty()) {
       throw;  // A declaration must match the first call.
