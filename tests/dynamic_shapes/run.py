@@ -169,10 +169,32 @@ def results_in_pytorch(runner, inputs):
         return str(error)
 
 
+# What a report says of sizes that do not vary, or vary less than was asked for.
+REASONS = (
+    r"input '\w+', dimension \d+: .+ in \[\d+, \d+\].*, fixed at \d+",
+    r"'\w+' (is \d+|in \[\d+, \d+\], not \[\d+, \d+\]): "
+    r"(where '\w+' is \d+|operator \d+, |larger inputs are not traced|not together with other sizes that vary"
+    r"|there are too few sizes in its range)",
+    r"'\w+' does not vary: the archive's guard \".+\" cannot be checked in a call")
+# What runners and the interpreter say of a size that is out of its range, or breaks a relation.
+REFUSALS = (
+    r"input \d+ '\w+', dimension \d+: .*(must be|but )",
+    r"input \d+ '\w+': expected sizes \[.+\], but got \[.+\]",
+    r"the program was traced for sizes with '.+', but ",
+    r"the sizes break '.+', which the program was traced under: ")
+
+
+def check_known(message, forms, where):
+    if "internal: " in message or not any(re.search(form, message) for form in forms):
+        raise Wrong(f"{where} in words that are not known: {message[:300]}")
+
+
 def report_of_fixed(case, report):
     """Whether sizes do not vary, or vary less than was asked for, and the report says why."""
     said = report["specialisations"]
     if case.may_be_fixed:
+        for sentence in said:
+            check_known(sentence, REASONS, "sizes are fixed")
         return bool(said)
     fixed = [sentence.split(":")[0] for sentence in said if sentence.startswith("input")]
     expected = [f"input '{name}', an integer" if dimension is None else f"input '{name}', dimension {dimension}"
@@ -199,6 +221,7 @@ def check_sizes(case, archive, package, runner, at_sizes, options, may_refuse):
         runs |= {where: results[number] for where, results in others.items()}
         for where, found in runs.items():
             if isinstance(found, str) and may_refuse and number > 0:
+                check_known(found, REFUSALS, f"{where} at {each}: refused")
                 refused += where == "PyTorch's runner"
             elif isinstance(found, str):
                 raise Wrong(f"{where} at {each}: {found[:300]}")
@@ -208,6 +231,7 @@ def check_sizes(case, archive, package, runner, at_sizes, options, may_refuse):
 
 
 def check(case, options, folder):
+    """Returns what was done, and whether most sizes in the ranges are taken."""
     case.module.eval()
     archive, package, report = compile_case(options.kiln, case, folder)
     may_refuse = report_of_fixed(case, report)
@@ -227,8 +251,17 @@ def check(case, options, folder):
         message = refusal_in_pytorch(runner)(case.inputs(**case.example))
         if message is None or "expected inputs vector size" not in message:
             raise Wrong(f"PyTorch's runner has another way with integers: {message}")
-    return (f"{runs} sizes, {len(case.refused)} refusals" +
-            (f", {refused} sizes not taken: {report['specialisations'][-1]}" if may_refuse else ""))
+    done = f"{runs} sizes, {len(case.refused)} refusals"
+    if may_refuse:
+        done += f", {refused} sizes not taken: {report['specialisations'][-1]}"
+    return done, refused <= runs // 2
+
+
+def vary_enough(varied, programs):
+    """`varied` has for each random program that was exported whether its sizes vary."""
+    print(f"the sizes of {sum(varied)} of {len(varied)} programs vary")
+    # A tracer that refuses everything is never wrong. A few programs say nothing of it.
+    return programs < 8 or len(varied) > 0 and sum(varied) >= 7 / 8 * len(varied)
 
 
 def programs_of(options):
@@ -269,7 +302,7 @@ def arguments():
 
 def main():
     options = arguments()
-    failed = 0
+    failed, varied = 0, []
     print(f"seed {options.seed}")
     for name, case in programs_of(options).items():
         if options.only and not any(name.startswith(wanted) for wanted in options.only):
@@ -281,7 +314,8 @@ def main():
             folder = (options.keep / name.replace(" ", "_")) if options.keep else Path(scratch)
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                done = check(case() if callable(case) else case, options, folder)
+                done, varies = check(case() if callable(case) else case, options, folder)
+                varied.append(varies)
                 print(f"ok      {name}: {done} ({time.monotonic() - start:.0f} s)", flush=True)
             except torch._dynamo.exc.UserError as error:
                 print(f"skipped {name}: PyTorch does not export it, {str(error).splitlines()[0]}")
@@ -290,6 +324,8 @@ def main():
                 failed += 1
                 what = error if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
                 print(f"FAILED  {name}: {str(what)[:600]}", flush=True)
+    if options.which == "random" and not options.only:
+        failed += not vary_enough(varied, options.programs)
     return 1 if failed else 0
 
 

@@ -12,6 +12,7 @@
 #include "autograd_node.hpp"
 #include "forward_backward_plan.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/base/log.hpp"
 #include "kiln/ir/verify.hpp"
 #include "memory_protection.hpp"
 #include "read_symbols.hpp"
@@ -46,6 +47,20 @@ CompiledGraph compile_as(std::string id, const Compiler& compiler, const ir::Gra
   CompiledGraph compiled = compiler(graph);
   return ir::verifies_passes() ? verifying_results(std::move(compiled), graph, std::move(id))
                                : compiled;
+}
+
+// A backward that takes sizes serves all later sizes, so it is compiled with the forward, as in
+// PyTorch. A failure only matters if the backward runs: then it is compiled again.
+std::function<CompiledGraph()> compiled_if_possible(std::function<CompiledGraph()> compile) {
+  try {
+    return [made = compile()] { return made; };
+  } catch (const std::exception& failure) {
+    KILN_LOG(kWarning,
+             "autograd-dispatch",
+             "cannot compile the backward for sizes that vary, trying again when it runs: "
+                 << failure.what());
+    return compile;
+  }
 }
 
 }  // namespace
@@ -167,6 +182,8 @@ CompiledFunction dispatch(JointTrace trace, const DispatchOptions& options) {
       };
   if (!options.lazy_backward) {
     compile_backward = [made = compile_backward()] { return made; };
+  } else if (!trace.plan.forward_backward.saved_sizes.empty()) {
+    compile_backward = compiled_if_possible(std::move(compile_backward));
   }
   return assemble(std::move(trace.plan), std::move(compiled), std::move(compile_backward));
 }

@@ -32,11 +32,19 @@ at::Tensor stand_in_for(std::int64_t integer, const at::Device& device) {
   return at::empty(sizes, at::dtype(at::kLong).device(device));
 }
 
-// The inverse of `with_integers`: the last `count` tensors stand for integers.
-Flat split(const Tensors& tensors, const Structure& structure, std::size_t count) {
+// An integer result is returned as a size, plus this offset: it may be negative at sizes that were
+// not traced (`x.size(0) - y.size(0)`).
+constexpr std::int64_t kResultOffset = std::int64_t{1} << 48;
+
+// The inverse of `with_integers`: the last `count` tensors stand for integers, to which `offset`
+// was added.
+Flat split(const Tensors& tensors,
+           const Structure& structure,
+           std::size_t count,
+           std::int64_t offset = 0) {
   Flat flat{{tensors.begin(), tensors.end() - static_cast<std::ptrdiff_t>(count)}, structure};
   for (std::size_t i = tensors.size() - count; i < tensors.size(); ++i) {
-    flat.integers.push_back(tensors[i].size(-1));
+    flat.integers.push_back(tensors[i].size(-1) - offset);
   }
   return flat;
 }
@@ -106,7 +114,7 @@ struct FlatFunction::State {
         const auto options =
             at::TensorOptions().dtype(at::kLong).device(device_of(outputs.tensors));
         for (const std::int64_t integer : outputs.integers) {
-          outputs.tensors.push_back(at::zeros({0, integer}, options));
+          outputs.tensors.push_back(at::zeros({0, integer + kResultOffset}, options));
         }
         outputs.tensors.push_back(marker_of(outputs.structure, outputs.integers.size()));
       }
@@ -153,7 +161,7 @@ Flat FlatFunction::operator()(const Program& program, const Flat& arguments) con
   } else {
     State::Marked marked = state_->marked_by(results.tensors.back());
     results.tensors.pop_back();
-    results = split(results.tensors, marked.structure, marked.integers);
+    results = split(results.tensors, marked.structure, marked.integers, kResultOffset);
   }
   return results;
 }

@@ -23,13 +23,66 @@ std::optional<std::uint32_t> viewed_argument(const ir::Node& node, std::uint32_t
   return std::nullopt;
 }
 
-// What has all elements that a window on the memory of `tensor` may show. The derivative of
-// as_strided drops the others.
-at::Tensor covering(const at::Tensor& tensor) {
-  const at::Tensor base = base_of(tensor);
+// The dimensions of `tensor`, innermost first, merged where possible: a dense tensor has one.
+struct MergedDim {
+  std::int64_t stride = 1, size = 1;
+};
+std::vector<MergedDim> merged_dims(const at::Tensor& tensor) {
+  std::vector<MergedDim> dims;
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    dims.push_back({.stride = tensor.stride(d), .size = tensor.size(d)});
+  }
+  std::erase_if(dims, [](const MergedDim& dim) { return dim.size == 1; });
+  std::ranges::sort(dims, {}, &MergedDim::stride);
+  std::vector<MergedDim> merged;
+  for (const MergedDim& dim : dims) {
+    if (!merged.empty() && dim.stride == merged.back().stride * merged.back().size) {
+      merged.back().size *= dim.size;
+    } else {
+      merged.push_back(dim);
+    }
+  }
+  return merged;
+}
+
+// Whether all elements of `window`, whose offset counts from the first element of `tensor`, are
+// elements of `tensor`. False if that is not certain.
+bool shows_elements_of(const at::Tensor& tensor, const Geometry& window) {
+  if (std::ranges::find(window.sizes, 0) != window.sizes.end()) {
+    return true;
+  }
+  const std::vector<MergedDim> dims = merged_dims(tensor);
+  std::vector<std::int64_t> last(dims.size(), 0);  // The largest index that the window has.
+  // A distance within inner dimensions is less than the stride of the next outer one.
+  const auto advance = [&](std::int64_t distance, std::int64_t steps) {
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      if (dims[d].stride != 0) {
+        last[d] += distance / dims[d].stride * steps;
+        distance %= dims[d].stride;
+      }
+    }
+    return distance == 0;
+  };
+  bool is_inside = window.offset >= 0 && advance(window.offset, 1);
+  for (std::size_t d = 0; d < window.sizes.size(); ++d) {
+    is_inside =
+        is_inside && (window.sizes[d] == 1 || advance(window.strides[d], window.sizes[d] - 1));
+  }
+  return is_inside && std::ranges::equal(last, dims, [](std::int64_t index, const MergedDim& dim) {
+           return index < dim.size;
+         });
+}
+
+// The tensor to take the window of: `tensor` if it has all of its elements, so that the result
+// depends on it in autograd, else its base. The derivative of as_strided drops elements that its
+// source does not have.
+at::Tensor source_of(const at::Tensor& tensor, const Geometry& window) {
   const Link link = link_of(tensor);
-  const bool is_derived = link == Link::kView || link == Link::kOneOfSeveral;
-  return is_derived && base.scalar_type() == tensor.scalar_type() ? base : tensor;
+  if ((link != Link::kView && link != Link::kOneOfSeveral) || shows_elements_of(tensor, window)) {
+    return tensor;
+  }
+  const at::Tensor base = base_of(tensor);
+  return base.scalar_type() == tensor.scalar_type() ? base : tensor;
 }
 
 bool is_replayed(const ViewPlan& plan) {
@@ -128,8 +181,9 @@ at::Tensor ViewMaker::make(const at::Tensor& base, const ir::Bindings& symbols) 
       // The same window: one more name for it.
       made = detached ? from : from.view(geometry.sizes);
     } else {
-      made = covering(from).as_strided(
-          geometry.sizes, geometry.strides, from.storage_offset() + geometry.offset);
+      made = source_of(from, geometry)
+                 .as_strided(
+                     geometry.sizes, geometry.strides, from.storage_offset() + geometry.offset);
     }
   }
   // What a chain makes of a detached base is a view of that, which nobody else knows.

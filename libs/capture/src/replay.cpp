@@ -250,8 +250,9 @@ std::vector<at::Tensor> Interpreter::run(std::vector<at::Tensor> inputs) const {
                     std::to_string(inputs.size()));
   }
   if (!graph.symbols().empty()) {
-    return Interpreter(ir::specialize(graph, bind_symbols(graph, inputs)), program_->options)
-        .run(std::move(inputs));
+    ir::Graph fixed = ir::specialize(graph, bind_symbols(graph, inputs));
+    fixed.symbols().clear();  // A symbol that no input has is not used.
+    return Interpreter(std::move(fixed), program_->options).run(std::move(inputs));
   }
   check_integers(graph, inputs, {});
   std::vector<at::Tensor> values(graph.values().size());

@@ -55,6 +55,18 @@ TEST_CASE("sizes that a graph with symbols does not take are named", "[capture][
                     contains("input 2 'z' has 3 dimensions, must have 2"));
 }
 
+TEST_CASE("a symbol that no input has does not matter", "[capture][symbols]") {
+  const Interpreter unused(ir::parse(R"(graph g {
+    symbol %n in [1, 2]
+    input %x: f32[3] user
+    %y: f32[3] = aten.sin.default(%x)
+    output %y user
+  })"));
+  const Tensor x = torch::ones({3});
+
+  CHECK(torch::equal(unused.run({x})[0], x.sin()));
+}
+
 TEST_CASE("every size must be what an integer before it says", "[capture][symbols]") {
   const Interpreter square(ir::parse(R"(graph g {
     symbol %n in [1, 8]

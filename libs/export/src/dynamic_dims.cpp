@@ -19,11 +19,12 @@ std::size_t input_of(const DynamicDim& dim,
                      const Tensors& example,
                      std::span<const std::string> names) {
   if (const auto* name = std::get_if<std::string>(&dim.input)) {
-    const auto found = std::ranges::find(names, *name);
-    if (found == names.end()) {
+    const auto known = names.first(std::min(names.size(), example.size()));
+    const auto found = std::ranges::find(known, *name);
+    if (found == known.end()) {
       reject(dim, "no input is called '" + *name + "'");
     }
-    return static_cast<std::size_t>(found - names.begin());
+    return static_cast<std::size_t>(found - known.begin());
   }
   const std::size_t position = std::get<std::size_t>(dim.input);
   if (position >= example.size()) {

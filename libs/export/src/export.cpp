@@ -11,6 +11,7 @@
 #include "kiln/export/dynamic_trace.hpp"
 #include "pipeline.hpp"
 #include "refuse.hpp"
+#include "suggest_relation.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -107,13 +108,23 @@ void let_dims_vary(const TensorFunction& function,
                    const ExportOptions& options,
                    ExportedProgram* program) {
   const Tensors& example = program->sample_inputs;
-  DynamicShapes shapes = dynamic_shapes_of(options.dynamic_dims, example, options.input_names);
   ExportOptions once = options;
   once.check_hidden_reads = false;  // The trace on the example has looked.
   const TraceProgram trace = [&](const Tensors& inputs) {
     ++program->traces;
     return trace_function(function, named, inputs, once);
   };
+  const auto advice = [&] {
+    return suggest_relation(
+        trace, function, *program, example, options.dynamic_dims, options.input_names);
+  };
+  DynamicShapes shapes;
+  try {
+    shapes = dynamic_shapes_of(options.dynamic_dims, example, options.input_names);
+  } catch (const Error& error) {
+    const std::string message = error.what();  // With the kind of error in front of it.
+    throw Error(error.code(), message.substr(message.find(": ") + 2) + advice());
+  }
   relate_automatic_dims(trace, function, *program, example, &shapes);
   DynamicTrace dynamic = trace_dynamic(trace, function, *program, example, shapes);
   for (std::string& remark : dynamic.remarks) {
@@ -121,7 +132,8 @@ void let_dims_vary(const TensorFunction& function,
       return remark.starts_with("'" + name + "' ");
     });
     if (!is_automatic) {
-      throw Error(ErrorCode::kUnsupported, "sizes do not vary as dynamic_dims say: " + remark);
+      throw Error(ErrorCode::kUnsupported,
+                  "sizes do not vary as dynamic_dims say: " + remark + advice());
     }
     program->specialisations.push_back(std::move(remark));
   }

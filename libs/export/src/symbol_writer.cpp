@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -262,11 +263,40 @@ Json SymbolWriter::real(const ir::RealExpr& real) {
 
 Json SymbolWriter::range_constraints() const {
   Json constraints = Json::object();
+  const auto add = [&](const std::string& name, const ir::Range& range) {
+    constraints[name] = {{"min_val", range.low},
+                         {"max_val", range.high == INT64_MAX ? Json() : Json(range.high)}};
+  };
   for (const auto& [symbol, range] : graph_.symbols()) {
-    constraints[python_names_.find(symbol)->second] = {
-        {"min_val", range.low}, {"max_val", range.high == INT64_MAX ? Json() : Json(range.high)}};
+    add(python_names_.find(symbol)->second, range);
+  }
+  // PyTorch only compares sizes with ranges of their own.
+  for (const ir::Input& input : graph_.inputs()) {
+    const ir::Value& value = graph_.value(input.value);
+    for (const ir::Expr& size :
+         value.is_tensor() ? value.tensor().sizes : std::vector<ir::Expr>()) {
+      const std::optional<ir::LinearForm> form = ir::linear_form(size);
+      if (form && form->scale > 0) {
+        const ir::Range& range = graph_.symbols().find(form->symbol)->second;
+        const auto value_at = [&](std::int64_t symbol) {
+          return form->scale * symbol + form->shift;
+        };
+        add(python_text(*form),
+            {value_at(range.low), range.high == INT64_MAX ? INT64_MAX : value_at(range.high)});
+      }
+    }
   }
   return constraints;
+}
+
+// As sympy prints it.
+std::string SymbolWriter::python_text(const ir::LinearForm& form) const {
+  std::string text = form.scale == 1 ? "" : std::to_string(form.scale) + "*";
+  text += python_names_.find(form.symbol)->second;
+  if (form.shift != 0) {
+    text += (form.shift < 0 ? " - " : " + ") + std::to_string(std::abs(form.shift));
+  }
+  return text;
 }
 
 }  // namespace kiln::exporter

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kiln/export/exported_program.hpp"
+#include "kiln/ir/symbol_sources.hpp"
 #include "serialized_types.hpp"
 
 namespace kiln::exporter {
@@ -38,6 +39,7 @@ class SymbolWriter {
   [[nodiscard]] Json range_constraints() const;
 
  private:
+  [[nodiscard]] std::string python_text(const ir::LinearForm& form) const;
   [[nodiscard]] std::string symbol_text(const std::string& symbol) const;
   [[nodiscard]] std::string text_of(const ir::RealExpr& real) const;
   [[nodiscard]] std::string name_of(const ir::Expr& expr);

@@ -300,6 +300,49 @@ TEST_CASE("EX-46 sizes of several inputs are related by their names", "[export][
                     contains("'n' is 51, must be 1 … 50"));
 }
 
+TEST_CASE("DS-24 test_derived_dim_basic: a wrong relation suggests the right one",
+          "[export][dynamic]") {
+  const auto message = [](const TensorFunction& function,
+                          const std::vector<std::int64_t>& sizes,
+                          const std::vector<std::string>& declared) {
+    Tensors example;
+    ExportOptions options{.input_names = {"x", "y", "z"}};
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      example.push_back(torch::randn({2, sizes[i]}));
+      options.dynamic_dims.push_back({.input = i, .dim = -1, .name = declared[i], .max = 60});
+    }
+    try {
+      (void)export_program(function, example, options);
+      return std::string("exported");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  const auto shifted = [](const Tensors& in) {
+    return Tensors{in[0] + in[1].narrow(1, 1, in[1].size(1) - 1)};
+  };
+  const auto every_second = [](const Tensors& in) {
+    return Tensors{in[0] * in[2] + in[1].slice(1, 1, std::nullopt, 2)};
+  };
+  const auto unrelated = [](const Tensors& in) {
+    return Tensors{in[0].view({2, 5}) + 1, in[1].sin()};
+  };
+
+  CHECK_THAT(message(shifted, {5, 6}, {"n", "m"}),
+             contains("; declare dimension 1 of input 1 'y' as 'n + 1'"));
+  CHECK_THAT(message(shifted, {5, 6}, {"n", "2*n"}),
+             contains("dimension 1 of input 1 is 6 in the example, but 'n' is 5; declare dimension "
+                      "1 of input 1 'y' as 'n + 1'"));
+  CHECK_THAT(message(shifted, {2, 3}, {"n", "2*n - 1"}),
+             contains("; declare dimension 1 of input 1 'y' as 'n + 1'"));
+  CHECK(message(shifted, {5, 6}, {"n", "n + 1"}) == "exported");
+  CHECK_THAT(message(every_second, {5, 11, 5}, {"n", "m", "n"}),
+             contains("; declare dimension 1 of input 1 'y' as '2*n + 1'"));
+  const std::string other = message(unrelated, {5, 6}, {"n", "m"});
+  CHECK_THAT(other, contains("'n' is 5") || contains("'n' in [5, 5]"));
+  CHECK_THAT(other, !contains("declare"));
+}
+
 TEST_CASE("dynamic dimensions that make no sense are refused", "[export][dynamic]") {
   const auto refused = [](const DynamicDim& dim) {
     try {

@@ -103,10 +103,13 @@ ir::Ranges clamp_to_traced_range(ir::Ranges ranges,
 
 DynamicShapes dynamic_shapes(const CompileOptions& options,
                              const Tensors& inputs,
+                             std::size_t integers,
                              const std::vector<const std::vector<TensorGuard>*>& seen,
                              const IntegerHistory* history) {
+  const Tensors tensors(inputs.begin(), inputs.end() - static_cast<std::ptrdiff_t>(integers));
   DynamicShapes shapes =
-      exporter::dynamic_shapes_of(options.dynamic_dims, inputs, options.input_names);
+      exporter::dynamic_shapes_of(options.dynamic_dims, tensors, options.input_names);
+  shapes.input_sizes.resize(inputs.size());
   exporter::merge_equal_sizes(&shapes, inputs);
   SymbolMaker symbols(shapes, inputs);
   const std::size_t first = first_integer(inputs, history);

@@ -16,13 +16,15 @@ namespace kiln {
 /// The dimensions of a call's inputs that may vary: those that `options` declare; with `dynamic`,
 /// every dimension of more than one element; with `automatic_dynamic`, those that had another size
 /// in one of the calls `seen`, whose inputs have the same ranks. Dimensions of equal size in all
-/// calls share a symbol. Of the inputs that stand for integers, only those that `history` lets vary
-/// are symbols; null if the function may be called with any integer.
+/// calls share a symbol. The last `integers` inputs stand for integers, which cannot be declared.
+/// Only those that `history` lets vary are symbols; null if the function may be called with any
+/// integer.
 ///
 /// Throws `Error` with `kInvalidArgument` if a declaration does not fit the call.
 [[nodiscard]] exporter::DynamicShapes dynamic_shapes(
     const CompileOptions& options,
     const Tensors& inputs,
+    std::size_t integers,
     const std::vector<const std::vector<TensorGuard>*>& seen,
     const IntegerHistory* history);
 

@@ -97,7 +97,7 @@ ExportedProgram FunctionSampler::trace_at(const Tensors& inputs) {
   if (to_bytes(OutputWindows::without_windows(traced.plan)) != plan_bytes_) {
     refuse_size("the tensors share memory, or change, in another way");
   }
-  if (std::string difference = windows_->difference(traced.plan); !difference.empty()) {
+  if (std::string difference = windows_->difference(traced.plan, inputs); !difference.empty()) {
     refuse_size(difference);
   }
   return program_of(std::move(traced.graph), traced.plan);
@@ -145,7 +145,7 @@ std::optional<SymbolicSizes> FunctionSampler::generalize(ir::Graph& graph,
       range = {.low = range.low == explored.low ? allowed.at(name).low : range.low,
                .high = range.high == explored.high ? allowed.at(name).high : range.high};
     }
-    windows_->write_to(plan_, windows_->take_from(dynamic.graph));
+    windows_->write_to(plan_, windows_->take_from(dynamic.graph), sizes);
     dynamic.graph.set_name(graph.name());
     graph = std::move(dynamic.graph);
     return sizes;

@@ -15,6 +15,11 @@
 namespace kiln {
 namespace {
 
+bool is_symbol(const exporter::DynamicShapes& shapes, std::size_t input) {
+  const std::vector<ir::Expr>& sizes = shapes.input_sizes[input];
+  return std::ranges::any_of(sizes, [](const ir::Expr& size) { return !size.is_constant(); });
+}
+
 // What varies in training varies in evaluation too, even if everything else differs.
 bool has_ranks_of(const std::vector<TensorGuard>& guards, const Tensors& tensors) {
   return std::ranges::equal(
@@ -143,8 +148,7 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   }
   exporter::DynamicShapes shapes;
   try {
-    shapes = dynamic_shapes(options, inputs, seen, known_integers());
-    history_.note_attempt();
+    shapes = dynamic_shapes(options, inputs, integers, seen, known_integers());
   } catch (const Error& error) {
     if (versions_->empty()) {
       throw;  // A declaration must match the first call.
@@ -156,18 +160,33 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   }
   if (codegen::device_of(traced.graph) == ir::DeviceType::kCuda) {
     version.remarks.emplace_back("sizes are fixed on CUDA");
+    note_attempts(shapes, inputs, /*failed=*/false);
     return;
   }
   const Stopwatch watch;
   const SlowNotice notice("tracing a function at several sizes");
   FunctionSampler sampler(
       function, inputs, traced.captured, traced.plan, trace_options(), known_integers());
-  version.sizes = sampler.generalize(traced.graph, inputs, std::move(shapes), &version.remarks);
+  version.sizes = sampler.generalize(traced.graph, inputs, shapes, &version.remarks);
   if (version.sizes) {
     version.graph = std::make_shared<const ir::Graph>(traced.graph);
     traced.plan = sampler.plan();
   }
+  note_attempts(shapes, inputs, /*failed=*/!version.sizes);
   note_traces(sampler, watch);
+}
+
+void Function::State::note_attempts(const exporter::DynamicShapes& shapes,
+                                    const Tensors& inputs,
+                                    bool failed) {
+  for (std::size_t i = 0; i < integers; ++i) {
+    const std::size_t input = inputs.size() - integers + i;
+    // For 0 and 1 the function may do something else. Then a later integer is worth an attempt.
+    const bool is_special = failed && inputs[input].sizes().back() < 2;
+    if (is_symbol(shapes, input) && !is_special) {
+      history_.note_attempt(i);
+    }
+  }
 }
 
 std::optional<CachedFunction> Function::State::look_up(const autograd_cache::Key& key,

@@ -194,6 +194,9 @@ CachedFunction load_function(const Entry& entry, Tensors captured, const Compile
                        .entry = entry};
   if (const auto traced = entry.blobs.find(kTraced); traced != entry.blobs.end()) {
     found.graph = std::make_shared<const ir::Graph>(ir::from_json(traced->second));
+    if (found.sizes) {
+      SymbolicSizes(*found.sizes).set_ranges(found.graph->symbols());  // Throws if it is another's.
+    }
   }
   std::vector<autograd_dispatch::CompiledGraph> loaded;
   for (const std::string& name : graph_names(plan)) {

@@ -120,6 +120,8 @@ struct Function::State {
   void check_hidden_reads(const Tensors& inputs) const;
   // Generalizes the trace of a call to a range of sizes, if that is wanted and possible.
   void let_sizes_vary(Version& version, JointTrace& traced, const Tensors& inputs);
+  // Records which integers were symbols in an attempt to let sizes vary.
+  void note_attempts(const exporter::DynamicShapes& shapes, const Tensors& inputs, bool failed);
   [[nodiscard]] bool may_vary() const;
   // The integers that the function may be traced with; null: any.
   [[nodiscard]] const IntegerHistory* known_integers() const;

@@ -31,12 +31,13 @@ class IntegerHistory {
   [[nodiscard]] ir::Range range(std::size_t i) const { return spans_[i].range; }
 
   /// Whether the range of integer `i` has enough values for traces, and twice as many as at the
-  /// last attempt.
+  /// last attempt. Fewer are enough if the last call repeated an earlier one: it gets a version in
+  /// any case, and one for each integer would be too many.
   [[nodiscard]] bool can_vary(std::size_t i) const;
   [[nodiscard]] bool can_any_vary() const;
 
-  /// Records an attempt for all integers that can vary.
-  void note_attempt();
+  /// Records an attempt for integer `i`.
+  void note_attempt(std::size_t i);
 
  private:
   struct Span {
@@ -46,6 +47,7 @@ class IntegerHistory {
 
   std::vector<Span> spans_;
   std::set<std::vector<std::int64_t>> calls_;
+  bool is_repeated_ = false;  // The last call repeated an earlier one.
 };
 
 }  // namespace kiln

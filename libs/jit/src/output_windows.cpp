@@ -1,5 +1,7 @@
 #include "output_windows.hpp"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -41,12 +43,24 @@ bool keeps_elements(const std::optional<ir::Graph>& views) {
   return from.dtype == to.dtype && from.conjugate == to.conjugate && from.negative == to.negative;
 }
 
+// Tensors of the same sizes and strides, without memory.
+Tensors shapes_of(const Tensors& tensors) {
+  Tensors shapes;
+  for (const at::Tensor& tensor : tensors) {
+    shapes.push_back(tensor.defined() && tensor.layout() == c10::kStrided
+                         ? at::empty_strided(
+                               tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta))
+                         : at::Tensor());
+  }
+  return shapes;
+}
+
 }  // namespace
 
 OutputWindows::OutputWindows(const Plan& plan, bool may_replace)
-    : outputs_(plan.outputs), may_replace_(may_replace), is_replaced_(plan.outputs.size(), false) {}
+    : outputs_(plan.outputs), may_replace_(may_replace), differing_(plan.outputs.size()) {}
 
-std::string OutputWindows::difference(const Plan& plan) {
+std::string OutputWindows::difference(const Plan& plan, const Tensors& inputs) {
   for (std::size_t i = 0; i < std::min(outputs_.size(), plan.outputs.size()); ++i) {
     const ViewPlan& known = outputs_[i].view;
     const ViewPlan& traced = plan.outputs[i].view;
@@ -57,7 +71,7 @@ std::string OutputWindows::difference(const Plan& plan) {
     if (!may_replace_ || !keeps_elements(known.views) || !keeps_elements(traced.views)) {
       return "output " + std::to_string(i) + " is another view at other sizes";
     }
-    is_replaced_[i] = true;
+    differing_[i].push_back(shapes_of(inputs));
   }
   return {};
 }
@@ -100,13 +114,17 @@ std::vector<Window> OutputWindows::take_from(ir::Graph& graph) const {
   return windows;
 }
 
-void OutputWindows::write_to(Plan& plan, std::vector<Window> windows) const {
+void OutputWindows::write_to(Plan& plan,
+                             std::vector<Window> windows,
+                             const SymbolicSizes& sizes) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
     OutputPlan& output = plan.outputs[i];
     if (output.is_alias()) {
       output.view.window = std::move(windows.at(next++));
-      if (is_replaced_[i]) {
+      // Traces outside the range do not matter.
+      if (std::ranges::any_of(differing_[i],
+                              [&](const Tensors& inputs) { return sizes.holds(inputs); })) {
         output.view.views.reset();
       }
     }

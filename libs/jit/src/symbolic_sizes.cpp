@@ -287,7 +287,11 @@ ir::Ranges SymbolicSizes::ranges() const {
 
 void SymbolicSizes::set_ranges(const ir::Ranges& ranges) {
   for (Symbol& symbol : symbols_) {
-    symbol.range = ranges.find(symbol.name)->second;
+    const auto range = ranges.find(symbol.name);
+    if (range == ranges.end()) {
+      throw Error(ErrorCode::kCorrupt, "the symbol '" + symbol.name + "' of a size has no range");
+    }
+    symbol.range = range->second;
   }
 }
 

@@ -60,7 +60,8 @@ class SymbolicSizes {
   /// The same as text: "'s0' = 20".
   [[nodiscard]] std::string values_text(const std::vector<at::Tensor>& arguments) const;
   [[nodiscard]] ir::Ranges ranges() const;
-  void set_ranges(const ir::Ranges& ranges);  ///< Of the same symbols.
+  /// Throws `Error` with `kCorrupt` if one of its symbols is not in `ranges`.
+  void set_ranges(const ir::Ranges& ranges);
 
   /// For a cache, in one line.
   [[nodiscard]] std::string to_line() const;

@@ -52,6 +52,31 @@ TEST_CASE("DS-38 AD-74 test_dynamic_output_aliases_input_view_meta_replay: as_st
   CHECK(views[0]._base().is_same(x));
 }
 
+TEST_CASE("autograd knows a view of an argument that is a view itself", "[jit][dynamic_results]") {
+  const auto function = [](const Tensors& in) {
+    const std::int64_t rows = in[0].size(0);
+    return Tensors{in[0].narrow(0, 1, rows - 1), in[0].t().narrow(1, 0, rows - 1)};
+  };
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
+  const auto first = [](std::int64_t rows) -> testing::Inputs {
+    const Tensors leaves = leaf(rows + 3);
+    return {leaves, {(leaves[0] * 1).narrow(0, 0, rows)}};
+  };
+  for (const std::int64_t rows : {3, 4, 9, 20, 2}) {
+    CAPTURE(rows);
+    check_like_eager(function, fast, [&] { return first(rows); });
+    for (const std::size_t i : {0, 1}) {
+      const torch::Tensor x = first(rows).arguments[0];
+      int hooked = 0;
+      x.register_hook([&](const torch::Tensor&) { ++hooked; });
+      const torch::Tensor found = torch::autograd::grad({fast({x})[i].sum()}, {x})[0];
+      CHECK(torch::equal(found, torch::autograd::grad({function({x})[i].sum()}, {x})[0]));
+      CHECK(hooked == 2);
+    }
+  }
+  CHECK(fast.report().versions == 2);
+}
+
 TEST_CASE("views of results and of arguments vary", "[jit][dynamic_results]") {
   const auto function = [](const Tensors& in) {
     const std::int64_t rows = in[0].size(0);
@@ -147,6 +172,20 @@ TEST_CASE("views vary in a function from the cache", "[jit][dynamic_results]") {
   CHECK(warm.report().traces == 0);
 }
 
+TEST_CASE("views are made again where they differ only beyond the range",
+          "[jit][dynamic_results]") {
+  const auto function = [](const Tensors& in) {
+    return in[0].size(0) < 30 ? Tensors{in[0].sin(), in[0].t()}
+                              : Tensors{in[0].cos(), in[0].transpose(0, 1)};
+  };
+  const Function fast = compile(function, uncached(PastMaxVersions::kError));
+  for (const std::int64_t rows : {3, 4, 9, 29, 30}) {
+    check_like_eager(function, fast, [&] { return product(rows); });
+    CHECK(fast({leaf(rows)[0] * 1})[1].grad_fn()->name() ==
+          (rows < 30 ? "TBackward0" : "TransposeBackward0"));
+  }
+}
+
 TEST_CASE("views as another type are a version for each size", "[jit][dynamic_results]") {
   const auto function = [](const Tensors& in) {
     const torch::Tensor y = in[0] * 2;
@@ -205,6 +244,23 @@ TEST_CASE("a number that is negative is compiled for its value", "[jit][dynamic_
   for (const std::int64_t size : {3, 4, 5, 7, 8, 2, 7}) {
     CHECK(fast(torch::ones({size})).second == 5 - size);
   }
+}
+
+TEST_CASE("a number may be negative at a corner of two ranges", "[jit][dynamic_results]") {
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.dynamic_dims = {{.input = std::size_t{0}, .dim = 0, .name = "n", .min = 2, .max = 115},
+                          {.input = std::size_t{1}, .dim = 0, .name = "m", .min = 2, .max = 115}};
+  const auto function = [](const torch::Tensor& x, const torch::Tensor& y) {
+    return std::pair(x.sum() + y.sum(), x.size(0) - y.size(0) + 100);
+  };
+  const auto fast = compile(function, options);
+  for (const auto& [rows, others] : {std::pair(50, 40), std::pair(2, 115), std::pair(9, 7)}) {
+    CAPTURE(rows, others);
+    const auto found = fast(torch::ones({rows}), torch::ones({others}));
+    CHECK(found.first.item<float>() == static_cast<float>(rows + others));
+    CHECK(found.second == rows - others + 100);
+  }
+  CHECK(fast.report().versions == 1);
 }
 
 TEST_CASE("a number in a structure of one's own varies", "[jit][dynamic_results]") {

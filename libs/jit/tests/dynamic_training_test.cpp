@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "kiln/autograd_dispatch/compiler.hpp"
+#include "kiln/base/error.hpp"
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/standard_error.hpp"
 #include "kiln/testing/uncached.hpp"
 
 namespace kiln {
@@ -106,6 +108,42 @@ TEST_CASE("a compiler of one's own is given graphs with symbols", "[jit][dynamic
   }
   CHECK(symbols == std::vector<std::size_t>{0, 0, 1, 1});
   CHECK(hints == std::vector<std::int64_t>{6, 6});  // Of the call that made the range.
+}
+
+TEST_CASE("AD-114 a backward that takes sizes is compiled with the forward, and only warned of",
+          "[jit][dynamic_training]") {
+  int compiled = 0;
+  bool fails = false;
+  CompileOptions options = uncached(PastMaxVersions::kError);
+  options.forward_compiler = autograd_dispatch::interpret;
+  options.backward_compiler = [&](const ir::Graph& graph) {
+    ++compiled;
+    if (fails) {
+      throw Error(ErrorCode::kIo, "no room to compile in");
+    }
+    return autograd_dispatch::interpret(graph);
+  };
+  const auto function = [](const Tensors& in) { return Tensors{in[0].sin() * in[0].size(0)}; };
+  const auto leaf = [](std::int64_t size) { return torch::ones({size}, torch::requires_grad()); };
+
+  const Function fast = compile(function, options);
+  static_cast<void>(fast({leaf(3)}));
+  CHECK(compiled == 0);  // Of fixed sizes: when it first runs.
+  static_cast<void>(fast({leaf(4)}));
+  CHECK(compiled == 1);
+  check_gradients(function, fast, {torch::randn({7})});
+  CHECK(compiled == 1);
+
+  const Function other = compile(function, options);
+  static_cast<void>(other({leaf(3)}));
+  fails = true;
+  const std::string log = testing::standard_error_of([&] { static_cast<void>(other({leaf(4)})); });
+  CHECK_THAT(log, contains("cannot compile the backward for sizes that vary"));
+  CHECK_THAT(log, contains("no room to compile in"));
+  CHECK_THROWS_WITH(other({leaf(5)})[0].sum().backward(), contains("no room to compile in"));
+  fails = false;
+  check_gradients(function, other, {torch::randn({7})});
+  CHECK(compiled == 4);
 }
 
 TEST_CASE("EX-18 DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {

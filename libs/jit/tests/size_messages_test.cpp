@@ -121,6 +121,23 @@ TEST_CASE("an input without a tensor has no dimension that varies", "[jit][size_
              contains("'n': input 1 is undefined"));
 }
 
+TEST_CASE("a declaration is for tensors, not for integers", "[jit][size_messages]") {
+  const auto message = [](const exporter::DynamicDim& declared) {
+    const auto scaled = [](const torch::Tensor& x, std::int64_t n) { return x * n; };
+    const auto fast = compile(scaled, for_one_version({declared}));
+    try {
+      static_cast<void>(fast(torch::ones({4}), 3));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+
+  CHECK_THAT(message({.input = std::size_t{1}, .dim = 1, .name = "n"}),
+             contains("'n': there is no input 1, only 1"));
+  CHECK_THAT(message(dim("y", 1, "n")), contains("'n': no input is called 'y'"));
+}
+
 struct LaterCall {
   std::vector<exporter::DynamicDim> dims;
   Sizes first;

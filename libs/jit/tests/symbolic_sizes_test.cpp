@@ -80,6 +80,14 @@ TEST_CASE("symbolic sizes are kept as a line", "[jit][symbolic_sizes]") {
   }
 }
 
+TEST_CASE("symbolic sizes take ranges of all of their symbols", "[jit][symbolic_sizes]") {
+  SymbolicSizes sizes = example();
+  sizes.set_ranges({{"n", {.low = 0, .high = 7}}, {"m", {.low = 2, .high = 64}}});
+  CHECK_FALSE(sizes.holds(inputs(8, 4, 17)));
+  CHECK_THROWS_WITH(sizes.set_ranges({{"n", {.low = 0, .high = 7}}}),
+                    contains("the symbol 'm' of a size has no range"));
+}
+
 TEST_CASE("an input whose elements are not dense cannot have sizes that vary",
           "[jit][symbolic_sizes]") {
   const ir::Graph graph = ir::parse(R"(graph g {

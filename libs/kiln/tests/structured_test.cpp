@@ -122,6 +122,8 @@ TEST_CASE("integers that vary are passed on, and what was fixed has to be the sa
 
   CHECK_THROWS_WITH(flat({x, 6, 7, {}, true}),
                     contains("argument 1 must be or have the value 5, with which"));
+  CHECK_THROWS_WITH(flat({x, 5.0, 7, {}, true}),
+                    contains("argument 1 must be or have the value 5"));
   CHECK_THROWS_WITH(flat({x, x, 7, {}, true}), contains("argument 1 must be"));
   CHECK_THROWS_WITH(flat({x, 5, 7.5, {}, true}), contains("argument 2 must be or have an integer"));
   CHECK_THROWS_WITH(flat({x, 5, 7, 1, true}), contains("argument 3 must be"));

@@ -198,7 +198,7 @@ class SymbolEmitter {
         });
     if ((is_symbolic(expr) && !is_source) || program_.is_fixed_integer(input)) {
       const std::string found = actual(input, dimension);
-      compare(found + " != ", place_text(input, dimension) + ": %lld", found, expr);
+      compare(found + " != ", place_text(input, dimension) + ": %lld", found, expr, dimension < 0);
     }
   }
 
@@ -215,16 +215,18 @@ class SymbolEmitter {
             expr);
   }
 
+  // With `is_integer`, what is `found` is not a size or a stride, but the input itself.
   void compare(const std::string& condition,
                const std::string& message,
                const std::string& found,
-               const ir::Expr& expr) {
+               const ir::Expr& expr,
+               bool is_integer = false) {
     const std::string expected = to_source(expr, kRead);
     std::vector<std::string> arguments{found};
     if (expr.is_constant()) {
       refuse_if(condition + "(" + expected + ")",
                 message + ", must be " + std::to_string(*expr.constant()) +
-                    (found.starts_with("integer") ? ", the only value it was compiled for" : ""),
+                    (is_integer ? ", the only value it was compiled for" : ""),
                 arguments);
       return;
     }
