@@ -4,11 +4,13 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "changed_dims.hpp"
 #include "kiln/autograd_dispatch/plan_bytes.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/ir/memory.hpp"
 
 namespace kiln {
 
@@ -41,6 +43,27 @@ JointTrace trace_with_valid_indices(const autograd_dispatch::TensorFunction& fun
   }
 }
 
+// Inputs may begin anywhere in their memory, in each call elsewhere (`data.narrow(0, i, 1)`). If a
+// program depends on that, its plan says so (`Plan::offsets`).
+void drop_input_offsets(ir::Graph& graph) {
+  const std::vector<std::uint32_t> memories = ir::memory_ids(graph);
+  std::map<std::uint32_t, std::int64_t> begins;  // Of inputs, by memory.
+  for (const ir::Input& input : std::as_const(graph).inputs()) {
+    if (graph.value(input.value).is_tensor()) {
+      const std::int64_t offset = graph.tensor(input.value).offset.constant().value_or(0);
+      const auto [begin, is_new] = begins.try_emplace(memories[input.value.index()], offset);
+      begin->second = std::min(begin->second, offset);
+    }
+  }
+  for (std::uint32_t i = 0; i < memories.size(); ++i) {
+    const auto begin = begins.find(memories[i]);
+    ir::Value& value = graph.value(ir::ValueId(i));
+    if (begin != begins.end() && begin->second != 0 && value.is_tensor()) {
+      value.tensor().offset = value.tensor().offset - ir::Expr(begin->second);
+    }
+  }
+}
+
 }  // namespace
 
 FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& function,
@@ -66,6 +89,9 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
 // Captured tensors are behind the arguments, in order.
 ExportedProgram FunctionSampler::program_of(ir::Graph graph, const Plan& plan) const {
   ExportedProgram program;
+  if (plan.offsets.empty()) {
+    drop_input_offsets(graph);
+  }
   OutputWindows::add_to(graph, plan);
   std::size_t next = 0;
   for (ir::Input& input : graph.inputs()) {

@@ -97,5 +97,31 @@ TEST_CASE("an integer is not taken for tried where nothing made it a symbol", "[
   CHECK(fast.report().compiles == 3);
 }
 
+TEST_CASE("arguments may begin anywhere in their memory", "[jit][integers]") {
+  int runs = 0;
+  const auto function = [&](const torch::Tensor& x, std::int64_t n) {
+    ++runs;
+    return x.narrow(0, 2, 3).sin() * n + x.sum();
+  };
+  const auto fast = compile(function, uncached(PastMaxVersions::kError));
+  const torch::Tensor rows = torch::randn({60, 8});
+  for (std::int64_t n = 0; n < 40; ++n) {
+    CAPTURE(n);
+    const torch::Tensor x = rows.select(0, n), expected = function(x, n);
+    runs = 0;
+    CHECK(torch::allclose(fast(x, n), expected, 1e-4, 1e-5));
+    CHECK((runs == 1 || n == 11));  // Its trace, or eagerly.
+  }
+  CHECK(fast.report().versions == 2);
+
+  const auto of_sizes = compile([](const torch::Tensor& x) { return x.narrow(0, 1, 2).sin(); },
+                                uncached(PastMaxVersions::kError));
+  for (const std::int64_t size : {3, 4, 9, 20}) {
+    const torch::Tensor x = rows.view(-1).narrow(0, size, size);
+    CHECK(torch::allclose(of_sizes(x), x.narrow(0, 1, 2).sin()));
+  }
+  CHECK(of_sizes.report().versions == 2);
+}
+
 }  // namespace
 }  // namespace kiln

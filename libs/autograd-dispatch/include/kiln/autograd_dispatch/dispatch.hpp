@@ -18,7 +18,8 @@ struct DispatchOptions {
   Compiler backward = interpret;     ///< For the backward graph, when it first runs.
   Compiler inference = interpret;    ///< For a function without gradients.
   PartitionFunction partition = {};  ///< Required for a function that trains.
-  /// Compile the backward when it first runs instead of with the forward.
+  /// Compile the backward when it first runs instead of with the forward. One that takes sizes is
+  /// compiled with the forward all the same; if that fails, again when it runs.
   bool lazy_backward = true;
 };
 

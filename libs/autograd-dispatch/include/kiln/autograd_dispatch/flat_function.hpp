@@ -27,8 +27,9 @@ struct Specialization {
 /// are the tensors of the arguments, in order, followed by one tensor for each integer that is
 /// passed as a size: a tensor without elements whose last dimension has that size. Its results are
 /// the tensors of the result. Unless `Specialization::result_is_static`, they are followed by such
-/// tensors for the integers of the result, and by one that identifies the structure of the result.
-/// The function may be called until the `FlatFunction` and its copies are gone.
+/// tensors for the integers of the result, whose sizes are larger by 2^48 because an integer may be
+/// negative, and by one that identifies the structure of the result. The function may be called
+/// until the `FlatFunction` and its copies are gone.
 ///
 /// Called once per structure, by one thread at a time. If it returns an empty function, the call
 /// runs eagerly, and the next call asks again.
