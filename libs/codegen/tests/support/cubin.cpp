@@ -62,4 +62,14 @@ std::map<std::string, std::uint32_t> stack_frames(const std::string& cubin) {
   return frames;
 }
 
+void check_rows_are_in_registers(const std::string& source, const std::string& cubin) {
+  for (const auto& [name, bytes] : stack_frames(cubin)) {
+    if (name.ends_with("_rows") && bytes != 0) {
+      throw Error(ErrorCode::kInternal,
+                  name + " has " + std::to_string(bytes) + " bytes of local memory:\n" +
+                      source.substr(source.find(name)).substr(0, 4000));
+    }
+  }
+}
+
 }  // namespace kiln::codegen::testing

@@ -320,18 +320,6 @@ void* compile_library(const std::filesystem::path& directory,
   return handle;
 }
 
-// NVRTC's machine code of `source`, in which rows have to be in registers.
-void check_compiles(const std::string& source, const std::string& architecture) {
-  for (const auto& [name, bytes] :
-       stack_frames(compile_cuda(source, architecture, KILN_TEST_NVRTC))) {
-    if (name.ends_with("_rows") && bytes != 0) {
-      throw Error(ErrorCode::kInternal,
-                  name + " has " + std::to_string(bytes) + " bytes of local memory on " +
-                      architecture + ":\n" + source.substr(source.find(name)).substr(0, 4000));
-    }
-  }
-}
-
 // Compiles `cases` for `backend` as one library and runs them.
 std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
                                        const Backend& backend,
@@ -355,7 +343,7 @@ std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
     results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
   }
   for (const std::string& architecture : machinery.compiled_for) {
-    check_compiles(device, architecture);
+    check_rows_are_in_registers(device, compile_cuda(device, architecture, KILN_TEST_NVRTC));
   }
   const TemporaryDirectory directory("kiln-kernels");
   void* const handle = compile_library(directory.path(), host, machinery.flags);
