@@ -47,8 +47,8 @@ class Index {
   friend Index operator*(const Index& a, const ir::Expr& factor);
   friend bool operator==(const Index& a, const Index& b);
 
-  /// Both need the extents of every variable in `index`; `divisor` is positive. What stays divided is
-  /// not negative, for kernels divide towards zero.
+  /// Both need the extents of every variable in `index`; `divisor` is positive. What stays divided
+  /// is not negative, for kernels divide towards zero.
   friend Index floor_div(const Index& index, const ir::Expr& divisor, Extents extents);
   friend Index mod(const Index& index, const ir::Expr& divisor, Extents extents);
 

@@ -2,8 +2,8 @@
  *
  * Generated code defines `kiln_model`; libkiln-container.a has the AOTInductor entries and finds it
  * by that name. Plain C, and nothing of Kiln beyond these declarations is inside a model. Generated
- * code repeats them instead of including them: a change here is a change of KILN_MODEL_VERSION and of
- * the emitter. */
+ * code repeats them instead of including them: a change here is a change of KILN_MODEL_VERSION and
+ * of the emitter. */
 
 #ifndef KILN_CONTAINER_RUNTIME_MODEL_H
 #define KILN_CONTAINER_RUNTIME_MODEL_H
