@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
 #include <variant>
 
+#include "equal_sizes.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/ir/generalize.hpp"
 #include "kiln/ir/symbol_sources.hpp"
@@ -359,73 +359,10 @@ class DynamicTracer {
     });
   }
 
-  // Sizes at which symbols are equal, because a program may ask whether sizes are equal, and the
-  // samples of two symbols differ.
-  [[nodiscard]] std::vector<ir::Bindings> equal_sizes(const ir::Ranges& ranges) const {
-    std::vector<ir::Bindings> equal;
-    if (ranges.size() > 1) {
-      equal.push_back(one_size(ranges));
-      for (auto first = ranges.begin(); first != ranges.end(); ++first) {
-        for (auto second = std::next(first); second != ranges.end(); ++second) {
-          // Not where all together show it.
-          if (!equal.front().contains(first->first) || !equal.front().contains(second->first)) {
-            equal.push_back(one_size({*first, *second}));
-          }
-        }
-      }
-    }
-    // Sizes that do not vary have the example's values.
-    for (const std::int64_t size : fixed_sizes(ranges)) {
-      for (const auto& [name, range] : ranges) {
-        equal.push_back({{name, size}});
-      }
-    }
-    return equal;
-  }
-
-  // An ordinary size for all symbols whose ranges have it: the least that is in none's way.
-  static ir::Bindings one_size(const ir::Ranges& ranges) {
-    std::int64_t high = INT64_MAX;
-    std::int64_t low = 0;
-    for (const auto& [name, range] : ranges) {
-      high = std::min(high, range.high);
-      low = std::max(low, range.low);
-    }
-    constexpr std::int64_t kOrdinary = 7;
-    const std::int64_t size = std::max(low, std::min(kOrdinary, high));
-    ir::Bindings sizes;
-    for (const auto& [name, range] : ranges) {
-      if (size <= range.high) {
-        sizes[name] = size;
-      }
-    }
-    return sizes;
-  }
-
-  // The example's sizes of what the user passes, and of symbols that do not vary.
-  [[nodiscard]] std::set<std::int64_t> fixed_sizes(const ir::Ranges& ranges) const {
-    std::set<std::int64_t> sizes;
-    for (const auto& [name, size] : program_.hint()) {
-      if (!ranges.contains(name)) {
-        sizes.insert(size);
-      }
-    }
-    for (const ir::Input& input : fixed_.graph.inputs()) {
-      const ir::Value& value = fixed_.graph.value(input.value);
-      if (input.kind == ir::InputKind::kUser && value.is_tensor()) {
-        for (const ir::Expr& size : value.tensor().sizes) {
-          sizes.insert(size.constant().value_or(0));
-        }
-      }
-    }
-    sizes.erase(sizes.begin(), sizes.lower_bound(2));  // The ends of ranges.
-    return sizes;
-  }
-
   // Compares the graph with the program at the sizes that the caller wants confirmed, and where
   // sizes are equal. `inside` are sizes at which the two agree.
   bool is_confirmed(const ir::Graph& graph, const ir::Bindings& inside, std::string* reason) {
-    std::vector<ir::Bindings> all = equal_sizes(graph.symbols());
+    std::vector<ir::Bindings> all = equal_sizes(graph.symbols(), program_.hint(), fixed_.graph);
     all.insert(all.end(), shapes_.confirm.begin(), shapes_.confirm.end());
     std::set<ir::Bindings> seen = {inside};
     for (const ir::Bindings& wanted : all) {
@@ -509,50 +446,6 @@ DynamicTrace trace_dynamic(const TraceProgram& trace,
     KILN_LOG(kDebug, "export", remark);
   }
   return result;
-}
-
-std::optional<ir::Ranges> widen_ranges(const TraceProgram& trace,
-                                       const RunProgram& run,
-                                       const ExportedProgram& dynamic,
-                                       const Tensors& example,
-                                       const DynamicShapes& shapes) {
-  const SampledProgram program(trace, run, dynamic, example, shapes);
-  std::string reason;
-  if (!program.holds_at(dynamic.graph, program.hint(), &reason)) {
-    KILN_LOG(kDebug, "export", "the range was not extended: " << reason);
-    return std::nullopt;
-  }
-  ir::Ranges ranges = dynamic.graph.symbols();
-  for (auto& [name, range] : ranges) {
-    const std::int64_t size = program.hint().at(name);
-    if (size < range.low) {
-      if (size < shapes.symbols.find(name)->second.low) {
-        return std::nullopt;  // The range ends there because the program does something else.
-      }
-      range.low = size;
-    }
-    if (size > range.high) {
-      // In steps: there may be another path between two sizes that take the same one.
-      const std::int64_t end =
-          last_affordable(program, name, program.hint(), shapes.symbols.find(name)->second.high);
-      ir::Bindings inside = program.hint();
-      for (inside[name] = range.high; inside[name] < end;) {
-        const std::int64_t next = std::min(end, inside[name] + inside[name] / 2 + 1);
-        const std::int64_t reached =
-            next == size ? next  // Where it holds, as was seen above.
-                         : end_of_range(program, dynamic.graph, name, inside, next, &reason);
-        inside[name] = reached;
-        if (reached < next) {
-          break;
-        }
-      }
-      range.high = inside[name];
-      if (range.high < size) {
-        return std::nullopt;
-      }
-    }
-  }
-  return ranges;
 }
 
 }  // namespace kiln::exporter
