@@ -168,6 +168,11 @@ Expr mod(const Expr& a, const Expr& b) {
   return Form::make(Form::Kind::kMod, {a, b});
 }
 
+bool divides(std::int64_t divisor, const Expr& expr) {
+  return expr.is_constant() ? floor_modulo(expr.constant_, divisor) == 0
+                            : mod(expr, divisor) == Expr(0);
+}
+
 Expr Expr::Node::extremum(Kind kind, const Expr& a, const Expr& b) {
   std::vector<Expr> candidates;
   for (const Expr* operand : {&a, &b}) {

@@ -42,6 +42,18 @@ TEST_CASE("divisions take multiples out", "[ir][expr]") {
   CHECK(mod(s0 * s1, s0).constant() == 0);
 }
 
+TEST_CASE("an expression is a multiple where its form shows it", "[ir][expr]") {
+  CHECK(divides(4, Expr(12)));
+  CHECK(divides(4, Expr(0)));
+  CHECK_FALSE(divides(4, Expr(10)));
+  CHECK(divides(4, s0 * 8 + s1 * 12 - 4));
+  CHECK(divides(4, s0 * s1 * 4));
+  CHECK_FALSE(divides(4, s0 * 4 + 2));
+  CHECK_FALSE(divides(4, s0));
+  CHECK_FALSE(divides(4, s0 * 2));
+  CHECK(divides(1, s0));
+}
+
 TEST_CASE("minimum and maximum are decided where the difference is known", "[ir][expr]") {
   CHECK(max(s0, s0 + 1) == s0 + 1);
   CHECK(min(s0, s0 + 1) == s0);

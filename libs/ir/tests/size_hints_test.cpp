@@ -28,6 +28,18 @@ TEST_CASE("a size that varies counts as in the example, or else as usual, and li
   CHECK(hint(Expr::symbol("past")) == 8);
 }
 
+TEST_CASE("a size is at least what its range begins with", "[ir][size_hints]") {
+  const SizeHints hint(parse(R"(graph g {
+  symbol %batch in [8, 512] hint 64
+})"));
+
+  CHECK(hint.always_at_least(8, 8));
+  CHECK_FALSE(hint.always_at_least(7, 8));
+  CHECK(hint.always_at_least(kBatch * 2, 16));
+  CHECK_FALSE(hint.always_at_least(kBatch, 64));
+  CHECK_FALSE(hint.always_at_least(kWords, 1));
+}
+
 TEST_CASE("where a small example says little, sizes are as large as usual", "[ir][size_hints]") {
   const SizeHints hint(parse(R"(graph g {
   symbol %batch in [1, 512] hint 2

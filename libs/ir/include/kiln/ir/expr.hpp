@@ -73,6 +73,9 @@ class Expr {
   friend Expr ceil_div(const Expr& a, const Expr& b);  ///< Division, rounded up.
   /// The remainder with the divisor's sign.
   friend Expr mod(const Expr& a, const Expr& b);
+  /// Whether `expr` is a multiple of `divisor`, which is positive, at all values of its symbols.
+  /// False where the form of the expression does not tell.
+  friend bool divides(std::int64_t divisor, const Expr& expr);
   friend Expr min(const Expr& a, const Expr& b);  ///< The smaller.
   friend Expr max(const Expr& a, const Expr& b);  ///< The larger.
 

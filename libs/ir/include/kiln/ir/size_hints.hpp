@@ -30,6 +30,11 @@ class SizeHints {
   /// sizes is longer, of which examples of one and two say nothing.
   [[nodiscard]] std::int64_t at_scale(const Expr& expr) const { return value(expr, kUsual); }
 
+  /// Whether `expr` is at least `least` at every size in range. False where that cannot be told.
+  [[nodiscard]] bool always_at_least(const Expr& expr, std::int64_t least) const {
+    return expr.bounds(ranges_).low >= least;
+  }
+
  private:
   [[nodiscard]] std::int64_t value(const Expr& expr, std::int64_t least) const;
   [[nodiscard]] std::int64_t of_symbol(const std::string& name, std::int64_t least) const;
