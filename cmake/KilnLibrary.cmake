@@ -132,6 +132,10 @@ endmacro ()
 function (_kiln_sanitize target)
   if (KILN_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${KILN_SANITIZE} -fno-omit-frame-pointer)
+    if (KILN_SANITIZE MATCHES "undefined")
+      # It reads the type information of classes that libtorch does not export.
+      target_compile_options(${target} PRIVATE -fno-sanitize=vptr)
+    endif ()
     if (KILN_SANITIZE STREQUAL "thread")
       # libtorch's headers contain a fence, and g++ warns that this sanitizer does not support fences.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-tsan>)
