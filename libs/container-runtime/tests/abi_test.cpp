@@ -142,40 +142,85 @@ TEST_CASE("a program in C uses a library through container.h", "[container-runti
   CHECK(result.ok());
 }
 
+std::int32_t run_captured(const Container& container,
+                          Handle input,
+                          Handle& output,
+                          void*& captured) {
+  return KILN_CALL(
+      KilnContainerRunCaptured, container.self, &input, 1, &output, 1, nullptr, nullptr, &captured);
+}
+
 TEST_CASE("a captured run has an instance of its own until it is released",
           "[container-runtime][abi]") {
   const Container container;
+  const int others = affine_count("affine_instances") - 1;
+  const auto instances = [&] { return affine_count("affine_instances") - others; };
   const at::Tensor x = at::ones({1, 4});
   Handle input = reinterpret_cast<Handle>(const_cast<at::Tensor*>(&x));
   const auto capture = [&](Handle& output, void*& captured) {
-    return KILN_CALL(KilnContainerRunCaptured,
-                     container.self,
-                     &input,
-                     1,
-                     &output,
-                     1,
-                     nullptr,
-                     nullptr,
-                     &captured);
+    return run_captured(container, input, output, captured);
+  };
+  const auto run = [&](Handle& output) {
+    return KILN_CALL(
+        KilnContainerRunBorrowed, container.self, &input, 1, &output, 1, nullptr, nullptr);
   };
   Handle output = nullptr;
   void *first = nullptr, *second = nullptr;
 
   CHECK(capture(output, first) == 1);  // nothing has folded the constants
   CHECK(first == nullptr);
-  CHECK(KILN_CALL(
-            KilnContainerRunBorrowed, container.self, &input, 1, &output, 1, nullptr, nullptr) ==
-        0);
+  REQUIRE(run(output) == 0);
   CHECK(at::allclose(take(output), expected(x)));
+  CHECK(instances() == 1);
 
   REQUIRE(capture(output, first) == 0);
   CHECK(at::allclose(take(output), expected(x)));
+  CHECK(instances() == 1);  // the one that ran is idle, and is taken over
   REQUIRE(capture(output, second) == 0);
   CHECK(at::allclose(take(output), expected(x)));
+  CHECK(instances() == 2);
   CHECK(first != second);
   CHECK(KILN_CALL(KilnContainerCheck, container.self) == 0);
+  REQUIRE(run(output) == 0);
+  CHECK(at::allclose(take(output), expected(x)));
+  CHECK(instances() == 3);
   CHECK(KILN_CALL(KilnContainerReleaseCapture, container.self, first) == 0);
   CHECK(KILN_CALL(KilnContainerReleaseCapture, container.self, first) == 1);
+  CHECK(instances() == 2);
+}
+
+TEST_CASE("a container whose instance was captured runs single-threaded, folds and ends",
+          "[container-runtime][abi]") {
+  const Container container;
+  const at::Tensor x = at::ones({1, 4});
+  Handle input = reinterpret_cast<Handle>(const_cast<at::Tensor*>(&x));
+  CHECK(at::allclose(container.run(x), expected(x)));
+  const auto capture = [&] {
+    Handle output = nullptr;
+    void* captured = nullptr;
+    REQUIRE(run_captured(container, input, output, captured) == 0);
+    CHECK(at::allclose(take(output), expected(x)));
+  };
+
+  capture();
+  Handle owned = handle(x), output = nullptr;
+  REQUIRE(KILN_CALL(AOTInductorModelContainerRunSingleThreaded,
+                    container.self,
+                    &owned,
+                    1,
+                    &output,
+                    1,
+                    nullptr,
+                    nullptr) == 0);
+  CHECK(at::allclose(take(output), expected(x)));
+  capture();
+  CHECK(KILN_CALL(AOTInductorModelContainerRunConstantFolding,
+                  container.self,
+                  /*use_inactive=*/false,
+                  nullptr,
+                  nullptr) == 0);
+  CHECK(at::allclose(container.run(x), expected(x)));
+  capture();
 }
 
 TEST_CASE("a library tells which inputs it writes to", "[container-runtime][abi]") {

@@ -46,8 +46,10 @@ Container::Container(const KilnModel& model, std::size_t num_instances, std::int
 
 Container::~Container() {
   for (std::size_t i = 0; i < made_; ++i) {
-    instances_[i].finished.synchronize();
-    model_.destroy(instances_[i].self);
+    if (instances_[i].self != nullptr) {
+      instances_[i].finished.synchronize();
+      model_.destroy(instances_[i].self);
+    }
   }
   for (void* const instance : captured_) {
     model_.destroy(instance);
@@ -79,64 +81,7 @@ void Container::run_single_threaded(AtenTensorHandle const* inputs,
   if (!active_->is_ready) [[unlikely]] {
     release(fold_and_acquire(stream));
   }
-  execute(instances_.front(), *active_, inputs, outputs, stream);
-}
-
-void* Container::run_captured(AtenTensorHandle const* inputs,
-                              AtenTensorHandle* outputs,
-                              Stream stream) {
-  const NoGrad no_grad;
-  const DeviceScope scope(device_, stream.stream);
-  void* instance = nullptr;
-  ConstantSet* constants = nullptr;
-  {
-    const CaptureRelaxation relaxation;
-    const std::lock_guard lock(mutex_);
-    if (!active_->is_ready) {
-      throw Failure(
-          "the model cannot be captured before it has run once: it has constants to compute");
-    }
-    instance = make_instance(model_);
-    captured_.insert(instance);
-    constants = active_.get();
-    ++constants->users;
-  }
-  struct Return {
-    Container& container;
-    ConstantSet& constants;
-    ~Return() {
-      const std::lock_guard lock(container.mutex_);
-      if (--constants.users == 0 && constants.is_awaited) {
-        container.unused_.notify_all();
-      }
-    }
-  } const give_back{*this, *constants};
-  KilnCall call{inputs,
-                outputs,
-                constants->handles(),
-                constants->data(),
-                scope.stream(),
-                stream.proxy_executor,
-                nullptr};
-  try {
-    call_model(model_.run, instance, call);
-  } catch (...) {
-    release_capture(instance);
-    throw;
-  }
-  return instance;
-}
-
-void Container::release_capture(void* instance) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (captured_.erase(instance) == 0) {
-      throw Failure("the container has no such capture");
-    }
-  }
-  const DeviceScope scope(device_, nullptr);
-  const CaptureRelaxation relaxation;
-  model_.destroy(instance);
+  execute(make_again_if_taken(instances_.front()), *active_, inputs, outputs, stream);
 }
 
 void Container::check() {
@@ -150,7 +95,9 @@ void Container::check() {
     }
   };
   for (std::size_t i = 0; i < made_; ++i) {
-    check_instance(instances_[i].self);
+    if (instances_[i].self != nullptr) {
+      check_instance(instances_[i].self);
+    }
   }
   std::ranges::for_each(captured_, check_instance);
 }
@@ -203,11 +150,17 @@ void Container::release(const Lease& lease) noexcept {
 }
 
 Instance* Container::take_make_or_wait(std::unique_lock<std::mutex>& lock) {
-  if (Instance* instance = pool_.take(); instance != nullptr) {
-    return instance;
+  Instance* free = pool_.take();
+  if (free == nullptr && made_ == instances_.size()) {
+    free = pool_.wait(lock);
   }
-  if (made_ == instances_.size()) {
-    return pool_.wait(lock);
+  if (free != nullptr) {
+    try {
+      return &make_again_if_taken(*free);
+    } catch (...) {
+      const InstancePool::Wakeup wakeup = pool_.give_back(free);
+      throw;
+    }
   }
   // Made under the lock: it happens once for each instance, and a failure leaves nothing to undo.
   Instance& instance = instances_[made_];
@@ -215,6 +168,14 @@ Instance* Container::take_make_or_wait(std::unique_lock<std::mutex>& lock) {
   ++made_;
   pool_.add_lent();
   return &instance;
+}
+
+Instance& Container::make_again_if_taken(Instance& instance) {
+  if (instance.self == nullptr) [[unlikely]] {
+    const DeviceScope scope(device_, nullptr);
+    instance.self = make_instance(model_);
+  }
+  return instance;
 }
 
 Instance* Container::acquire_instance() {

@@ -98,12 +98,28 @@ class Container {
     std::size_t running;  // instances at work, this one included
   };
 
+  // The active constants, which stay as they are meanwhile.
+  class ConstantsInUse {
+   public:
+    explicit ConstantsInUse(Container& container);
+    ~ConstantsInUse();
+    ConstantsInUse(const ConstantsInUse&) = delete;
+    ConstantsInUse& operator=(const ConstantsInUse&) = delete;
+    const ConstantSet* operator->() const noexcept { return constants_; }
+
+   private:
+    Container& container_;
+    ConstantSet* constants_ = nullptr;
+  };
+
   Lease acquire(Stream stream);
   Instance* take_make_or_wait(std::unique_lock<std::mutex>& lock);
+  Instance& make_again_if_taken(Instance& instance);
   Instance* acquire_instance();
   void release(const Lease& lease) noexcept;
   void release_instance(Instance* instance) noexcept;
 
+  void* instance_for_capture();
   void execute(Instance& instance,
                const ConstantSet& constants,
                AtenTensorHandle const* inputs,
@@ -127,7 +143,7 @@ class Container {
   const Device device_;
   const Weights weights_;            // before the sets that use it
   Tensor weights_on_device_;         // none where the device reads the host's memory
-  std::vector<Instance> instances_;  // as many as may be; the first `made_` are
+  std::vector<Instance> instances_;  // as many as may be; the first `made_` are, or were captured
 
   std::mutex mutex_;
   std::size_t made_ = 0;

@@ -93,8 +93,9 @@ class DeviceEvent {
   /// Is reached when the stream of `scope` has done all that it was given so far.
   void record(const DeviceScope& scope) noexcept;
 
-  /// Waits until it is reached, from any thread, also while another records.
-  void synchronize() const noexcept;
+  /// Waits until it is reached, from any thread, also while another records. False if the device
+  /// failed.
+  bool synchronize() const noexcept;
 
  private:
   [[maybe_unused]] void* context_ = nullptr;

@@ -22,7 +22,8 @@
 
 namespace kiln::container {
 
-/// One instance of the model: the pointer that its `create` gave.
+/// The place of an instance of the model: the pointer that its `create` gave, or null after a
+/// capture has taken it.
 struct Instance {
   void* self = nullptr;
   DeviceEvent finished;

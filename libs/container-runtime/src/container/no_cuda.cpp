@@ -48,6 +48,8 @@ void DeviceEvent::order_before(const DeviceScope& /*scope*/) {}
 
 void DeviceEvent::record(const DeviceScope& /*scope*/) noexcept {}
 
-void DeviceEvent::synchronize() const noexcept {}
+bool DeviceEvent::synchronize() const noexcept {
+  return true;
+}
 
 }  // namespace kiln::container

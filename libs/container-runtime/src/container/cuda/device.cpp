@@ -193,11 +193,12 @@ void DeviceEvent::record(const DeviceScope& scope) noexcept {
   }
 }
 
-void DeviceEvent::synchronize() const noexcept {
-  if (event_ != nullptr) {
-    const Current current(context_);
-    cuda::driver().event_synchronize(event_);
+bool DeviceEvent::synchronize() const noexcept {
+  if (event_ == nullptr) {
+    return true;
   }
+  const Current current(context_);
+  return cuda::driver().event_synchronize(event_) == cuda::kSuccess;
 }
 
 }  // namespace kiln::container
