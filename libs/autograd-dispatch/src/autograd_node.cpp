@@ -234,10 +234,15 @@ TrainingGraphs::TrainingGraphs(const Plan& plan,
 }
 
 const CompiledGraph& TrainingGraphs::backward() {
-  std::call_once(backward_made_, [this] {
-    backward_ = make_backward_();
-    make_backward_ = {};  // And with it the graph.
-  });
+  // Not std::call_once: after a function that throws, that of the thread sanitizer waits for ever.
+  if (!has_backward_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(making_backward_);
+    if (make_backward_) {
+      backward_ = make_backward_();
+      make_backward_ = {};  // And with it the graph.
+      has_backward_.store(true, std::memory_order_release);
+    }
+  }
   return backward_;
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -56,8 +57,9 @@ class TrainingGraphs {
   std::vector<std::pair<OutputPlan, ViewMaker>> node_aliases_;
   ForwardBackwardPlan forward_backward_;
   CompiledGraph forward_;
-  std::function<CompiledGraph()> make_backward_;
-  std::once_flag backward_made_;
+  std::function<CompiledGraph()> make_backward_;  // Empty once it has made it.
+  std::mutex making_backward_;
+  std::atomic<bool> has_backward_ = false;
   CompiledGraph backward_;
 };
 
