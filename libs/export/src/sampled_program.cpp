@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/generalize.hpp"
@@ -92,12 +93,16 @@ bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
       continue;
     }
     const std::int64_t limit = std::max(kMaxElements, example_[i].numel());
-    std::int64_t elements = 1;
-    for (const std::int64_t size : sizes_of(i, all)) {
-      if (size < 0 || (size > 0 && elements > limit / size)) {
-        return false;
+    try {
+      std::int64_t elements = 1;
+      for (const std::int64_t size : sizes_of(i, all)) {
+        if (size < 0 || (size > 0 && elements > limit / size)) {
+          return false;
+        }
+        elements *= size;
       }
-      elements *= size;
+    } catch (const Error&) {
+      return false;  // 2*n at the end of a range without one is no number of 64 bits.
     }
   }
   return true;

@@ -58,6 +58,20 @@ TEST_CASE("EX-15 a program is exported for every size of a dimension", "[export]
             .empty());
 }
 
+TEST_CASE("a dimension that is twice a size needs no end", "[export][dynamic]") {
+  const auto pairs = [](const Tensors& in) { return Tensors{in[0].view({-1, 2}).sum(1) * in[1]}; };
+  const ExportedProgram program =
+      export_program(pairs,
+                     {torch::randn({10}), torch::randn({5})},
+                     {.dynamic_dims = {{.input = kFirst, .dim = 0, .name = "2*n"},
+                                       {.input = std::size_t{1}, .dim = 0, .name = "n"}}});
+
+  for (const std::int64_t n : {2, 5, 37}) {
+    const Tensors inputs = {torch::randn({2 * n}), torch::randn({n})};
+    CHECK(torch::allclose(interpret(program, inputs)[0], pairs(inputs)[0]));
+  }
+}
+
 TEST_CASE("programs that fool a few samples are refused, or right", "[export][dynamic]") {
   const auto first = [](const torch::Tensor& x, std::int64_t count) {
     return Tensors{x.slice(0, 0, count)};
