@@ -158,13 +158,17 @@ void Recorder::set_grad_mode(bool enabled) {
   graph_.add_node(std::move(node), {});
 }
 
+// " at net.cpp:12 in layers.0", as far as it is known.
+std::string Recorder::place() const {
+  return (source.empty() ? "" : " at " + source) +
+         (module_path.empty() ? "" : " in " + module_path);
+}
+
 // For users: which operator reads, where, and what to write instead.
 std::string Recorder::value_read_message(const std::string& target) const {
   const bool is_item = target == "aten._local_scalar_dense.default";
-  std::string text =
-      "the program reads a tensor's value with " + (is_item ? "item() (" + target + ")" : target);
-  text += source.empty() ? "" : " at " + source;
-  text += module_path.empty() ? "" : " in " + module_path;
+  const std::string text = "the program reads a tensor's value with " +
+                           (is_item ? "item() (" + target + ")" : target) + place();
   if (const auto node = torch::autograd::get_current_node()) {
     return text + ", in libtorch's own " + node->name() +
            ": keep that operator out of what is differentiated (detach()), or out of the function";
@@ -186,7 +190,13 @@ void Recorder::refuse(const c10::OperatorHandle& op,
   const bool indexes =
       facts.target == "aten.index.Tensor" || facts.target == "aten.index.Tensor_out";
   if (facts.shape_from_data && (!indexes || has_mask(arguments, count))) {
-    throw Error(ErrorCode::kUnsupported, facts.target + " has a data-dependent output shape");
+    const std::string where = place();
+    throw Error(ErrorCode::kUnsupported,
+                facts.target +
+                    " has a data-dependent output shape, and compiled code cannot: keep the shape "
+                    "(torch::where(mask, a, b), or multiply by the mask), or do this before the "
+                    "call and pass its result" +
+                    (where.empty() ? "" : ". It is called" + where));
   }
 }
 

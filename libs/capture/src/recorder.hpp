@@ -136,6 +136,7 @@ class Recorder : public c10::DebugInfoBase {
   ir::TensorMeta describe(const at::Tensor& tensor);
   [[nodiscard]] bool is_of_numbers(std::span<const c10::IValue> arguments) const;
   void note_numbers(bool of_numbers, const Tensors& written, std::span<const c10::IValue> results);
+  [[nodiscard]] std::string place() const;
   [[nodiscard]] std::string value_read_message(const std::string& target) const;
   void refuse(const c10::OperatorHandle& op,
               const OperatorFacts& facts,

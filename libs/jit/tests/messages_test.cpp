@@ -45,6 +45,22 @@ TEST_CASE("a value that is read is refused in the user's words, with two ways ou
                         contains("torch::where") && contains("pass it as an argument"));
 }
 
+TEST_CASE("a shape that depends on data is refused with the place, and with two ways out",
+          "[jit][messages]") {
+  const auto fast = compile(
+      [](const torch::Tensor& x) {
+        const capture::SourceScope here;
+        const capture::ModuleScope module("encoder.gate");
+        return x.masked_select(x > 0).sum();
+      },
+      uncached());
+
+  CHECK_THROWS_WITH(fast(torch::ones({3})),
+                    contains("aten.masked_select.default has a data-dependent output shape") &&
+                        contains("torch::where") && contains("pass its result") &&
+                        contains("called at messages_test.cpp:") && contains("in encoder.gate"));
+}
+
 TEST_CASE("a value that libtorch's own backward reads is refused with the operator's name",
           "[jit][messages]") {
   const auto fast = compile(
