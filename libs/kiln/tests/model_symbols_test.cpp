@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -60,6 +61,14 @@ std::filesystem::path compiled(const TemporaryDirectory& folder) {
       export_program(Net(), {torch::tensor({3, 1, 2})}), folder.path() / "net.so", options);
 }
 
+void check_all_are_entries(const std::set<std::string>& exported) {
+  CHECK_FALSE(exported.empty());
+  for (const std::string& name : exported) {
+    CAPTURE(name);
+    CHECK((name.starts_with("AOTInductor") || name.starts_with("Kiln")));
+  }
+}
+
 TEST_CASE("CG-03 a library exports the entries of AOTInductor's ABI, and nothing else",
           "[kiln][model_symbols]") {
   const TemporaryDirectory folder;
@@ -92,10 +101,21 @@ TEST_CASE("CG-03 a library exports the entries of AOTInductor's ABI, and nothing
     CAPTURE(entry);
     CHECK(exported.count("AOTInductorModel" + entry) == 1);
   }
-  for (const std::string& name : exported) {
-    CAPTURE(name);
-    CHECK((name.starts_with("AOTInductor") || name.starts_with("Kiln")));
-  }
+  check_all_are_entries(exported);
+}
+
+TEST_CASE("CG-03 a library exports nothing of a static libstdc++", "[kiln][model_symbols]") {
+  struct Compiler {
+    explicit Compiler(const char* command) { setenv("KILN_CXX", command, /*overwrite=*/1); }
+    ~Compiler() { unsetenv("KILN_CXX"); }
+  };
+  const Compiler bringing_archives("g++ -static-libstdc++ -static-libgcc");
+  const TemporaryDirectory folder;
+  const std::filesystem::path library = compiled(folder);
+
+  CHECK(symbols_of(library, 'U').count("__cxa_throw@CXXABI_1.3") == 0);
+  check_all_are_entries(symbols_of(library, 'T'));
+  CHECK(symbols_of(library, 'u').empty());  // Which would keep the library in memory for ever.
 }
 
 TEST_CASE("CG-04 a library asks for libtorch's C shim and the system's libraries only",

@@ -199,8 +199,14 @@ class Build {
     }
     PendingFile pending(library);
     std::vector<std::string> arguments = linker.flags;
-    arguments.insert(arguments.end(),
-                     {"-shared", "-Wl,--strip-debug", "-o", pending.path().string()});
+    arguments.insert(
+        arguments.end(),
+        {"-shared",
+         "-Wl,--strip-debug",
+         // Where a compiler brings these as archives, a model would export all of them.
+         "-Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a:libgomp.a",
+         "-o",
+         pending.path().string()});
     for (const Unit& unit : plan_.units) {
       arguments.push_back(file(unit, ".o").string());
     }
