@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 FILE = Path(__file__).with_name("refusals.txt")
+# What only programs whose sizes vary are refused for.
+OF_FREE_SIZES = Path(__file__).with_name("refusals_of_free_sizes.txt")
 
 
 def plain(reason):
@@ -13,20 +15,20 @@ def plain(reason):
     return re.sub(r"\d+", "#", reason)
 
 
-def read():
+def read(file=FILE):
     """Reasons by entry."""
     found = {}
-    for line in FILE.read_text().splitlines():
+    for line in file.read_text().splitlines():
         if line and not line.startswith("#"):
             name, reason = line.split(None, 1)
             found.setdefault(name, []).append(reason)
     return found
 
 
-def write(refusals):
-    comments = [line for line in FILE.read_text().splitlines() if line.startswith("#")]
+def write(refusals, file=FILE):
+    comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
     lines = [f"{name:48} {reason}" for name in sorted(refusals) for reason in sorted(refusals[name])]
-    FILE.write_text("\n".join(comments + lines) + "\n")
+    file.write_text("\n".join(comments + lines) + "\n")
 
 
 def has(known, name, reason):

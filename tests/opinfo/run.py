@@ -12,12 +12,16 @@ does an entry of the list of which every sample works. A wrong value always fail
 Which samples of an entry are drawn depends on the seed and its name alone, so that a failure comes again with the seed
 that was printed, also by itself: --seed N --only NAME.
 
+With --free-sizes every size of an archive is free (Dim.AUTO), and the other data has other sizes where the archive and
+eager allow some (other_sizes.py). What PyTorch cannot export so is only counted. What is refused beyond refusals.txt is
+in refusals_of_free_sizes.txt.
+
 With --composite only operators that libtorch makes of others are run, and memory is poisoned: what malloc gives out
 holds one pattern while a program is traced and another one while it runs. A composite operator that fills memory
 without going through the dispatcher would be recorded without what it computes.
 
-usage: run.py KILN PROGRAM [--all] [--composite] [--slice N] [--samples N] [--seed N] [--only NAME...] [--shard I/N]
-              [--record FILE] [--write]
+usage: run.py KILN PROGRAM [--all] [--composite] [--free-sizes] [--slice N] [--samples N] [--seed N] [--only NAME...]
+              [--shard I/N] [--record FILE] [--write]
 """
 
 import argparse
@@ -34,6 +38,7 @@ import torch  # noqa: E402: it counts its threads when it is imported
 
 import refusals  # noqa: E402
 from forward import Poison  # noqa: E402
+from other_sizes import KEPT, RESIZED, FreeSizes  # noqa: E402
 from samples import DTYPES, SAME_DATA, composite_names, entries, entry_name, is_composite, short  # noqa: E402
 from workers import Record, run_all  # noqa: E402
 
@@ -58,6 +63,7 @@ def options():
     parser.add_argument("--dtypes", nargs="*", choices=[short(dtype) for dtype in DTYPES], help="in these types only")
     parser.add_argument("--seed", type=int, help="what draws them; another one in each run if not given")
     parser.add_argument("--composite", action="store_true", help="composite operators, on poisoned memory")
+    parser.add_argument("--free-sizes", action="store_true", help="archives whose sizes are free, at other sizes")
     parser.add_argument("--only", nargs="*", help="these entries only")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--write", action="store_true", help="write refusals.txt anew")
@@ -66,9 +72,12 @@ def options():
     for program in (plan.kiln, plan.gradients_program):
         if not os.access(program, os.X_OK):
             parser.error(f"there is no program {program}")
+    if plan.free_sizes and (plan.composite or plan.gradients):
+        parser.error("--free-sizes is for archives, on memory as it is")
     if plan.all:
-        plan.samples, plan.gradients = 40, 12
+        plan.samples, plan.gradients = 40, 0 if plan.free_sizes else 12
     plan.seed = random.randrange(10**6) if plan.seed is None else plan.seed
+    FreeSizes.seed = plan.seed if plan.free_sizes else None
     plan.dtypes = [dtype for dtype in DTYPES if not plan.dtypes or short(dtype) in plan.dtypes]
     return plan
 
@@ -110,41 +119,50 @@ def table(results):
             print(f"{dtype:12}{rows[0][0]:9}{rows[0][1]:9}{rows[0][2]:7}{rows[1][0]:10}{rows[1][1]:9}{rows[1][2]:7}")
 
 
-def main():
-    plan = options()
-    known = refusals.read()
-    chosen = chosen_entries(plan, known)
-    start = time.monotonic()
-    print(f"seed {plan.seed}, libtorch {torch.__version__}", flush=True)
-    record = Record(plan.record, plan.seed)
-    run_all(plan, chosen, plan.workers, record)
-
+def sorted_out(plan, record):
+    """Reasons by entry, and wrong cases."""
     refused, wrong = {}, {}
     for case, (stage, reason) in record.results.items():
         name = case.split("#")[0].split("/")[0]
         if stage in ("wrong", "crash"):
             wrong[case] = f"{stage}: {reason}"
-        elif stage != "ok":
+        elif stage != "ok" and not (plan.free_sizes and stage == "export"):
             refused.setdefault(name, set()).add(f"{stage}: {reason}")
+    return refused, wrong
+
+
+def main():
+    plan = options()
+    always = refusals.read()
+    file = refusals.OF_FREE_SIZES if plan.free_sizes else refusals.FILE
+    known = refusals.read(file)
+    chosen = chosen_entries(plan, always)
+    start = time.monotonic()
+    print(f"seed {plan.seed}, libtorch {torch.__version__}", flush=True)
+    record = Record(plan.record, plan.seed)
+    run_all(plan, chosen, plan.workers, record)
+
+    refused, wrong = sorted_out(plan, record)
     new = [(name, reason) for name, reasons in refused.items() for reason in reasons
-           if not refusals.has(known, name, reason)]
+           if not refusals.has(known, name, reason) and not refusals.has(always, name, reason)]
     mended = [name for name in known if name in record.complete and name not in refused]
     table(record.results)
-    same = sum(result == ["ok", SAME_DATA] for result in record.results.values())
+    remarks = ", ".join(f"{list(record.results.values()).count(['ok', remark])} {remark}"
+                        for remark in ((RESIZED, KEPT) if plan.free_sizes else (SAME_DATA,)))
     print(f"{len(chosen)} entries, {len(record.results)} samples in {time.monotonic() - start:.0f} s, seed {plan.seed}: "
-          f"{len(refused)} entries refused, {len(wrong)} samples wrong, {same} on one kind of data")
+          f"{len(refused)} entries refused, {len(wrong)} samples wrong, {remarks}")
     for case, what in sorted(wrong.items()):
         print(f"WRONG    {case}: {what}")
     if plan.write:
         unseen = {name: reasons for name, reasons in known.items() if name not in mended}
         for name, reason in new:
             unseen.setdefault(name, []).append(reason)
-        refusals.write(unseen)
+        refusals.write(unseen, file)
         return 1 if wrong else 0
     for name, reason in sorted(new):
         print(f"REFUSED  {name}: {reason}")
     for name in mended:
-        print(f"WORKS    {name}: take it out of refusals.txt")
+        print(f"WORKS    {name}: take it out of {file.name}")
     return 1 if wrong or new or mended else 0
 
 

@@ -14,7 +14,7 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int
 WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.float16: torch.float64,
          torch.complex64: torch.complex128}
 # Said of a case that was drawn twice and has the same values, or other metadata.
-SAME_DATA = "ran on one kind of data"
+SAME_DATA = "on one kind of data"
 # What these return is whatever was in memory.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
                  "resize_", "resize_as_"}

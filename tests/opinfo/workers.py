@@ -15,7 +15,10 @@ import gradients
 from samples import Case, Refusal, drawn, entry_name, short
 from stages import first_line
 
-BATCH = 24
+
+def batch_of(plan):
+    """How many cases make a program. Each size that is free is searched for its range with the whole of it."""
+    return 4 if plan.free_sizes else 24
 
 
 def cases_of(op, plan, results, requires_grad):
@@ -51,18 +54,19 @@ def child_main(plan, ops, connection):
         made, is_complete = cases_of(op, plan, results, requires_grad=False)
         cases += made
         complete += [entry_name(op)] if made and is_complete else []
-    for start in range(0, len(cases), BATCH):
-        forward.run_batch(plan.kiln, cases[start:start + BATCH], results)
+    batch = batch_of(plan)
+    for start in range(0, len(cases), batch):
+        forward.run_batch(plan.kiln, cases[start:start + batch], results)
     if plan.gradients:
         cases = [case for op in ops if op.supports_autograd
                  for case in cases_of(op, plan, results, requires_grad=True)[0]]
-        for start in range(0, len(cases), BATCH):
-            batch = cases[start:start + BATCH]
+        for start in range(0, len(cases), batch):
+            part = cases[start:start + batch]
             try:
-                gradients.run_batch(plan.gradients_program, batch, results)
+                gradients.run_batch(plan.gradients_program, part, results)
             except Exception:
                 said = traceback.format_exc().strip().splitlines()[-1]
-                results.update({f"{case} gradient": ["crash", said] for case in batch})
+                results.update({f"{case} gradient": ["crash", said] for case in part})
     connection.send(("done", (results, complete)))
 
 
@@ -125,7 +129,7 @@ class Record:
 def run_all(plan, ops, workers, record):
     """Runs the entries that `record` does not have."""
     ops = [op for op in ops if entry_name(op) not in record.done]
-    size = max(1, BATCH // plan.samples)
+    size = max(1, batch_of(plan) // plan.samples)
     queue = [ops[i:i + size] for i in range(0, len(ops), size)]
     running, start, total = [], time.monotonic(), len(ops)
     while queue or running:
