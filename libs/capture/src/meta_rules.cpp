@@ -1,7 +1,6 @@
 #include "meta_rules.hpp"
 
 #include <ATen/OpMathType.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
@@ -13,88 +12,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "convolution_meta.hpp"
 #include "dry_run.hpp"
+#include "meta_tensors.hpp"
 
 namespace kiln::capture {
 namespace {
 
-using Results = std::optional<std::vector<at::Tensor>>;
+using Results = MetaResults;
 using Rule = Results (*)(std::span<const c10::IValue> arguments);
-
-// A contiguous meta tensor.
-at::Tensor dense(at::IntArrayRef sizes, at::ScalarType type) {
-  return at::empty(sizes, at::TensorOptions().dtype(type).device(at::kMeta));
-}
-
-bool is_row_major(const at::Tensor& tensor) {
-  return is_plain(tensor) && tensor.is_contiguous() &&
-         tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
-}
-
-// Input, weight, bias, stride, padding, dilation, transposed, output padding, groups.
-Results convolution(std::span<const c10::IValue> arguments) {
-  const at::Tensor& input = arguments[0].toTensor();
-  const at::Tensor& weight = arguments[1].toTensor();
-  const std::int64_t groups = arguments[8].toInt();
-  const auto rank = static_cast<std::size_t>(input.dim());
-  if (arguments[6].toBool() || rank < 3 || weight.dim() != input.dim() || groups < 1 ||
-      input.numel() == 0 || input.size(1) != weight.size(1) * groups ||
-      weight.size(0) % groups != 0 || input.scalar_type() != weight.scalar_type() ||
-      !is_row_major(input) || !is_row_major(weight)) {
-    return std::nullopt;
-  }
-  if (arguments[2].isTensor() && arguments[2].toTensor().defined()) {
-    const at::Tensor& bias = arguments[2].toTensor();
-    if (bias.dim() != 1 || bias.size(0) != weight.size(0) ||
-        bias.scalar_type() != input.scalar_type()) {
-      return std::nullopt;
-    }
-  }
-  const std::vector<std::int64_t> strides = arguments[3].toIntVector();
-  const std::vector<std::int64_t> padding = arguments[4].toIntVector();
-  const std::vector<std::int64_t> dilation = arguments[5].toIntVector();
-  // One number may stand for all dimensions.
-  const auto at = [](const std::vector<std::int64_t>& numbers, std::size_t dimension) {
-    return numbers.size() == 1 ? numbers[0] : numbers.at(dimension);
-  };
-  std::vector<std::int64_t> sizes{input.size(0), weight.size(0)};
-  for (std::size_t i = 0; i + 2 < rank; ++i) {
-    const auto dimension = static_cast<std::int64_t>(i + 2);
-    const std::int64_t span = input.size(dimension) + 2 * at(padding, i) -
-                              at(dilation, i) * (weight.size(dimension) - 1) - 1;
-    if (span < 0 || at(strides, i) < 1 || at(padding, i) < 0 || at(dilation, i) < 1) {
-      return std::nullopt;
-    }
-    sizes.push_back(span / at(strides, i) + 1);
-  }
-  return std::vector{dense(sizes, input.scalar_type())};
-}
-
-// Gradient, input, weight, bias sizes, …, transposed, output padding, groups, output mask. The
-// forward has checked that the shapes fit.
-Results convolution_backward(std::span<const c10::IValue> arguments) {
-  const at::Tensor& gradient = arguments[0].toTensor();
-  const at::Tensor& input = arguments[1].toTensor();
-  const at::Tensor& weight = arguments[2].toTensor();
-  if (arguments[7].toBool() || input.dim() < 4 || gradient.dim() != input.dim() ||
-      weight.dim() != input.dim() || input.numel() == 0 || gradient.numel() == 0 ||
-      gradient.scalar_type() != input.scalar_type() ||
-      weight.scalar_type() != input.scalar_type() || !is_row_major(gradient) ||
-      !is_row_major(input) || !is_row_major(weight)) {
-    return std::nullopt;
-  }
-  const c10::List<bool> wanted = arguments[10].toBoolList();
-  std::vector<at::Tensor> gradients(3);
-  for (const std::size_t i : {0, 1}) {
-    if (wanted.get(i)) {
-      gradients[i] = dense(arguments[i + 1].toTensor().sizes(), input.scalar_type());
-    }
-  }
-  if (wanted.get(2)) {
-    gradients[2] = dense({weight.size(0)}, input.scalar_type());
-  }
-  return gradients;
-}
 
 // Query, key, value, …: the result, and the logsumexp that the backward needs.
 Results attention(std::span<const c10::IValue> arguments) {
@@ -113,7 +39,7 @@ Results attention(std::span<const c10::IValue> arguments) {
   }
   const std::array<std::int64_t, 3> sums{query.size(0), query.size(2), query.size(1)};
   return std::vector{at::empty_like(query, query.options().device(at::kMeta)),
-                     dense(sums, at::toOpMathType(query.scalar_type())).transpose(1, 2)};
+                     dense_meta(sums, at::toOpMathType(query.scalar_type())).transpose(1, 2)};
 }
 
 // Gradient, indices, rows of the table.
@@ -122,7 +48,7 @@ Results embedding_backward(std::span<const c10::IValue> arguments) {
   if (!is_plain(gradient) || gradient.dim() != arguments[1].toTensor().dim() + 1) {
     return std::nullopt;
   }
-  return std::vector{dense({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
+  return std::vector{dense_meta({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
 }
 
 // Input, weights, biases, hidden state, cell state, …, hidden size. In inference only.
@@ -136,9 +62,9 @@ Results recurrent_layer(std::span<const c10::IValue> arguments) {
       state.sizes() != at::IntArrayRef(sizes) || arguments[6].toTensor().sizes() != state.sizes()) {
     return std::nullopt;
   }
-  return std::vector{dense({input.size(0), sizes[0], hidden}, at::kFloat),
-                     dense(sizes, at::kFloat),
-                     dense(sizes, at::kFloat),
+  return std::vector{dense_meta({input.size(0), sizes[0], hidden}, at::kFloat),
+                     dense_meta(sizes, at::kFloat),
+                     dense_meta(sizes, at::kFloat),
                      at::Tensor()};
 }
 
@@ -188,7 +114,8 @@ Results layer_norm(std::span<const c10::IValue> arguments) {
   }
   std::vector<std::int64_t> statistics = input.sizes().vec();
   std::fill(statistics.begin() + static_cast<std::ptrdiff_t>(rows), statistics.end(), 1);
-  return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
+  return std::vector{
+      dense_meta(input.sizes(), type), dense_meta(statistics, type), dense_meta(statistics, type)};
 }
 
 // Input, weight, bias, samples, channels, pixels, groups, epsilon: the result, and mean and rstd
@@ -209,7 +136,8 @@ Results group_norm(std::span<const c10::IValue> arguments) {
     }
   }
   const std::array<std::int64_t, 2> statistics{samples, groups};
-  return std::vector{dense(input.sizes(), type), dense(statistics, type), dense(statistics, type)};
+  return std::vector{
+      dense_meta(input.sizes(), type), dense_meta(statistics, type), dense_meta(statistics, type)};
 }
 
 // Input, weight, bias, running mean and variance, training, …: the result. In inference save_mean
@@ -230,7 +158,7 @@ Results batch_norm(std::span<const c10::IValue> arguments) {
       return std::nullopt;
     }
   }
-  return std::vector{dense(input.sizes(), type), dense({0}, type), dense({0}, type)};
+  return std::vector{dense_meta(input.sizes(), type), dense_meta({0}, type), dense_meta({0}, type)};
 }
 
 const std::unordered_map<std::string_view, Rule>& rules() {
@@ -239,8 +167,8 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"aten.native_layer_norm.default", layer_norm},
       {"aten.native_group_norm.default", group_norm},
       {"aten.native_batch_norm.default", batch_norm},
-      {"aten.convolution.default", convolution},
-      {"aten.convolution_backward.default", convolution_backward},
+      {"aten.convolution.default", convolution_meta},
+      {"aten.convolution_backward.default", convolution_backward_meta},
       {"aten.embedding_dense_backward.default", embedding_backward},
       {"aten.mkldnn_rnn_layer.default", recurrent_layer},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention}};

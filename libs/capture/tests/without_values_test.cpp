@@ -76,15 +76,40 @@ std::vector<Product> convolutions() {
           {"groups",
            [](const Tensors& in) { return Tensors{convolved(in, 1, 1, 1, 4)}; },
            {image, torch::randn({8, 1, 3, 3})}},
-          {"transposed",
-           [](const Tensors& in) { return Tensors{torch::conv_transpose2d(in[0], in[1])}; },
-           {image, torch::randn({4, 8, 3, 3})}},
           {"a line",
            [](const Tensors& in) { return Tensors{torch::conv1d(in[0], in[1], in[2], 2)}; },
            {torch::randn({2, 4, 9}), torch::randn({8, 4, 3}), torch::randn({8})}},
           {"a volume",
            [](const Tensors& in) { return Tensors{torch::conv3d(in[0], in[1])}; },
            {torch::randn({2, 4, 5, 6, 7}), torch::randn({8, 4, 2, 2, 2})}}};
+}
+
+std::vector<Product> transposed_convolutions() {
+  const Tensor image = torch::randn({2, 4, 9, 7}), weight = torch::randn({4, 8, 3, 3});
+  const auto plain = [](const Tensors& in) {
+    return Tensors{torch::conv_transpose2d(in[0], in[1])};
+  };
+  return {
+      {"transposed", plain, {image, weight}},
+      {"transposed, channels last", plain, {image.to(at::MemoryFormat::ChannelsLast), weight}},
+      {"transposed, double", plain, {image.to(torch::kDouble), weight.to(torch::kDouble)}},
+      {"transposed, stride, padding, output padding, groups, dilation",
+       [](const Tensors& in) {
+         return Tensors{
+             torch::conv_transpose2d(in[0], in[1], in[2], {3, 2}, {1, 2}, {2, 1}, 2, {1, 2})};
+       },
+       {image, torch::randn({4, 3, 3, 3}), torch::randn({6})}},
+      {"transposed, output padding within the dilation",
+       [](const Tensors& in) {
+         return Tensors{torch::conv_transpose2d(in[0], in[1], {}, 1, 0, 1, 1, 2)};
+       },
+       {image, weight}},
+      {"transposed, a line",
+       [](const Tensors& in) { return Tensors{torch::conv_transpose1d(in[0], in[1], in[2], 2)}; },
+       {torch::randn({2, 4, 9}), torch::randn({4, 8, 3}), torch::randn({8})}},
+      {"transposed, a volume",
+       [](const Tensors& in) { return Tensors{torch::conv_transpose3d(in[0], in[1], {}, 2)}; },
+       {torch::randn({2, 4, 5, 6, 7}), torch::randn({4, 8, 2, 2, 2})}}};
 }
 
 std::vector<Product> attentions() {
@@ -241,8 +266,12 @@ Product differentiated(const Product& product) {
 }
 
 TEST_CASE("a trace without values has the graph of one with them", "[capture][without_values]") {
-  for (const auto& products :
-       {matrix_products(), convolutions(), attentions(), layers(), normalizations()}) {
+  for (const auto& products : {matrix_products(),
+                               convolutions(),
+                               transposed_convolutions(),
+                               attentions(),
+                               layers(),
+                               normalizations()}) {
     for (const Product& product : products) {
       const torch::NoGradGuard no_grad;
       check_same_graph(product);
@@ -268,7 +297,8 @@ TEST_CASE("a recurrent layer is not computed for its graph", "[capture][without_
 
 TEST_CASE("gradients without values have the graph of those with them",
           "[capture][without_values]") {
-  for (const auto& products : {matrix_products(), convolutions(), attentions(), layers()}) {
+  for (const auto& products :
+       {matrix_products(), convolutions(), transposed_convolutions(), attentions(), layers()}) {
     for (const Product& product : products) {
       check_same_graph(differentiated(product));
     }
@@ -387,7 +417,15 @@ TEST_CASE("operands that do not fit are libtorch's error with values and without
        {torch::randn({2, 4, 9, 7}), torch::randn({8, 3, 3, 3})}},
       {"convolution of too few",
        [](const Tensors& in) { return Tensors{convolved(in, 1, 0, 1, 1)}; },
-       {torch::randn({2, 4, 2, 2}), torch::randn({8, 4, 3, 3})}}};
+       {torch::randn({2, 4, 2, 2}), torch::randn({8, 4, 3, 3})}},
+      {"transposed convolution with too much output padding",
+       [](const Tensors& in) {
+         return Tensors{torch::conv_transpose2d(in[0], in[1], {}, 2, 0, 2)};
+       },
+       {torch::randn({2, 4, 9, 7}), torch::randn({4, 8, 3, 3})}},
+      {"transposed convolution of nothing",
+       [](const Tensors& in) { return Tensors{torch::conv_transpose2d(in[0], in[1], {}, 1, 3)}; },
+       {torch::randn({2, 4, 2, 2}, torch::kDouble), torch::randn({4, 8, 3, 3}, torch::kDouble)}}};
   const auto message = [](const Product& product, const RecordOptions& options) {
     try {
       static_cast<void>(record(product.function, product.operands, options));
