@@ -62,6 +62,44 @@ TEST_CASE("a schedule is its buffers and its steps", "[codegen][schedule]") {
 )");
 }
 
+TEST_CASE("kernels write the parts of a concatenation where they belong", "[codegen][schedule]") {
+  const std::string text = schedule_text(R"(graph g {
+    symbol %n in [1, 64]
+    input %x: f32[n, 16] user
+    %a: f32[n, 16] = aten.relu.default(%x)
+    %b: f32[n, 16] = aten.tanh.default(%x)
+    %c: f32[n, 16] = aten.sigmoid.default(%x)
+    %d: f32[n, 16] = aten.exp.default(%x)
+    %e: f32[n, 16] = aten.sin.default(%x)
+    %f: f32[n, 16] = aten.cos.default(%x)
+    %g: f32[n, 16] = aten.neg.default(%x)
+    %h: f32[n, 16] = aten.abs.default(%x)
+    %i: f32[n, 16] = aten.sqrt.default(%x)
+    %y: f32[9*n, 16] = aten.cat.default([%a, %b, %c, %d, %e, %f, %g, %h, %i], 0)
+    output %y user
+  })",
+                                         TextBackend());
+
+  CHECK(text == R"(schedule g {
+  input %x: f32[n, 16]
+  output %y: f32[9*n, 16]
+  nest relu, tanh, sigmoid, exp, sin, cos, neg, abs, sqrt {
+    for j < 16*n {
+      %y[j] = maximum(%x[j], 0)
+      %y@{16*n}[j] = tanh(%x[j])
+      %y@{32*n}[j] = sigmoid(%x[j])
+      %y@{48*n}[j] = exp(%x[j])
+      %y@{64*n}[j] = sin(%x[j])
+      %y@{80*n}[j] = cos(%x[j])
+      %y@{96*n}[j] = negate(%x[j])
+      %y@{112*n}[j] = abs(%x[j])
+      %y@{128*n}[j] = sqrt(%x[j])
+    }
+  }
+}
+)");
+}
+
 TEST_CASE("a kernel of the backend's own has its arguments", "[codegen][schedule]") {
   const std::string text = schedule_text(R"(graph g {
     input %x: f32[4, 6] user

@@ -134,6 +134,12 @@ class SchedulePrinter {
     }
   }
 
+  // "%x@128" begins at element 128 of %x.
+  [[nodiscard]] std::string name_of(const KernelCall::Operand& operand) const {
+    const bool moved = !(operand.offset == Expr(0));
+    return names_[operand.buffer.index()] + (moved ? "@" + print_number(operand.offset) : "");
+  }
+
   void print_kernel(const KernelCall& call) {
     if (const auto* library = std::get_if<LibraryCall>(&call.computation)) {
       print_library_call(call, *library);
@@ -142,7 +148,7 @@ class SchedulePrinter {
     const auto& nest = std::get<LoopNest>(call.computation);
     NestContext context;
     for (const KernelCall::Operand& operand : call.operands) {
-      context.operands.push_back(names_[operand.buffer.index()]);
+      context.operands.push_back(name_of(operand));
     }
     if (schedule_.buffers[0].device.type == ir::DeviceType::kCpu) {  // GPUs recompute them.
       LoopDepths depths(schedule_.program.pool, nest);
@@ -167,9 +173,7 @@ class SchedulePrinter {
       std::string operands;
       for (const KernelCall::Operand& operand : call.operands) {
         if (operand.written == written) {
-          const bool moved = !(operand.offset == Expr(0));
-          operands += (operands.empty() ? " " : ", ") + names_[operand.buffer.index()] +
-                      (moved ? "@" + print_number(operand.offset) : "");
+          operands += (operands.empty() ? " " : ", ") + name_of(operand);
         }
       }
       text += operands.empty() ? "" : (written ? " writes" : " reads") + operands;

@@ -10,6 +10,7 @@
 #include "libtorch/call_cost.hpp"
 #include "loop/strided_view.hpp"
 #include "lower/lowering.hpp"
+#include "schedule/concatenate_in_place.hpp"
 #include "schedule/fusion.hpp"
 #include "schedule/inner_loop.hpp"
 #include "schedule/loop_cost.hpp"
@@ -52,6 +53,7 @@ class Scheduler {
       }
     }
     locate_values(plan);
+    concatenate_in_place(graph_, schedule_);
     schedule_.program = std::move(program_);
     return std::move(schedule_);
   }
