@@ -54,9 +54,9 @@ def kiln(*arguments, folder):
     return subprocess.run([KILN, *arguments], env=environment, capture_output=True, text=True)
 
 
-def archive(module, example, folder):
+def archive(module, example, folder, **options):
     path = f"{folder}/model.pt2"
-    torch.export.save(torch.export.export(module, example), path)
+    torch.export.save(torch.export.export(module, example, **options), path)
     return path
 
 
@@ -85,6 +85,27 @@ def test_numbers_are_in_the_picture(folder):
     done = kiln("inspect", model, "--svg", drawing, folder=folder)
     assert done.returncode == 0, done.stderr
     assert drawing.read_text().count("full") >= 2, "the number and the flag are not drawn"
+
+
+class TwoSteps(torch.nn.Module):
+    """Two products with a temporary between them."""
+
+    def forward(self, x, w):
+        return torch.softmax(x @ w, 1) @ w
+
+
+def test_sizes_that_vary_are_shown_for_the_example(folder):
+    rows = torch.export.Dim("rows", min=1, max=512)
+    model = archive(TwoSteps(), (torch.randn(6, 32), torch.randn(32, 32)), folder,
+                    dynamic_shapes=({0: rows}, None))
+    check_page(model, folder)
+    page = (pathlib.Path(folder) / "page.html").read_text()
+    assert re.search(r"Bytes are those of the example: \w+ = 6<", page), page[:3000]
+    assert re.search(r"The arena has [1-9]", page), page[:3000]
+    drawing = pathlib.Path(folder) / "steps.svg"
+    done = kiln("inspect", model, "--svg", drawing, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "768 B" in drawing.read_text(), "the bytes of 6 rows are not on an edge"
 
 
 def test_a_weight_that_overlaps_itself_is_on_the_page(folder):

@@ -59,6 +59,15 @@ document.body.dataset.ready = kernels.length;
 </script>
 )";
 
+// "n = 6, m = 8"
+std::string describe_sizes(const ir::Bindings& sizes) {
+  std::string text;
+  for (const auto& [name, value] : sizes) {
+    text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  }
+  return text;
+}
+
 std::string milliseconds(double value) {
   char text[32];
   std::snprintf(text, sizeof text, value < 10 ? "%.2f ms" : "%.0f ms", value);
@@ -143,6 +152,10 @@ std::string to_html(const HtmlReport& page) {
       << describe_count(page.plan.kernels.size(), "kernel") << " in "
       << describe_count(kernel_calls, "call") << ", "
       << describe_count(page.plan.steps.size() - kernel_calls, "libtorch call") << "</p>\n";
+  if (!page.sizes.empty()) {
+    out << "<p class=\"facts\">Sizes vary. Bytes are those of the example: "
+        << escape_markup(describe_sizes(page.sizes)) << "</p>\n";
+  }
   write_stages(out, page);
   write_steps(out, page);
   write_memory(out, page);

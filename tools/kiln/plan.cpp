@@ -4,6 +4,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
+#include "kiln/base/memory_plan.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -20,8 +21,9 @@ class PlanReader {
       return value.get<std::int64_t>();
     }
     if (sizes_.empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "the plan has the symbolic size " + value.dump() + "; sizes must be fixed");
+      throw Error(
+          ErrorCode::kUnsupported,
+          "the plan has the symbolic size " + value.dump() + "; and no values for its symbols");
     }
     return ir::Expr::parse(value.get<std::string>()).evaluate(sizes_);
   }
@@ -105,6 +107,25 @@ Plan PlanReader::read(const nlohmann::json& root) const {
   return plan;
 }
 
+// Where sizes vary, the arena is planned at run time, for the sizes of a call.
+void place(Plan& plan) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<Plan::Buffer*> owners;
+  for (Plan::Buffer& buffer : plan.buffers) {
+    if (buffer.used && buffer.memory == "arena") {
+      lifetimes.push_back({static_cast<std::uint32_t>(buffer.first),
+                           static_cast<std::uint32_t>(buffer.last),
+                           static_cast<std::size_t>(buffer.bytes)});
+      owners.push_back(&buffer);
+    }
+  }
+  const MemoryPlan memory = plan_memory(lifetimes);
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    owners[i]->offset = static_cast<std::int64_t>(memory.offsets[i]);
+  }
+  plan.arena_bytes = static_cast<std::int64_t>(memory.bytes);
+}
+
 }  // namespace
 
 bool Plan::is_whole(const Location& location) const {
@@ -115,7 +136,11 @@ bool Plan::is_whole(const Location& location) const {
 
 Plan read_plan(const std::string& text, const ir::Bindings& sizes) {
   try {
-    return PlanReader(sizes).read(nlohmann::json::parse(text));
+    Plan plan = PlanReader(sizes).read(nlohmann::json::parse(text));
+    if (!sizes.empty()) {
+      place(plan);
+    }
+    return plan;
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorrupt, std::string("not a Kiln plan: ") + error.what());
   }

@@ -15,6 +15,7 @@
 #include "kiln/ir/dot.hpp"
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
+#include "kiln/ir/size_hints.hpp"
 #include "kiln/program.hpp"
 #include "picture.hpp"
 #include "plan.hpp"
@@ -24,9 +25,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Pictures are of one size for each symbol: that of the example.
+ir::Bindings example_sizes(const ir::Graph& graph) {
+  const ir::SizeHints hint(graph);
+  ir::Bindings sizes;
+  for (const auto& [name, range] : graph.symbols()) {
+    sizes.emplace(name, hint(ir::Expr::symbol(name)));
+  }
+  return sizes;
+}
+
 std::string fused_steps(const ir::Graph& program) {
   const codegen::Description described = codegen::describe(program, {.bind_constants = true});
-  return steps_to_dot(read_plan(described.plan), described.graph);
+  return steps_to_dot(read_plan(described.plan, example_sizes(program)), described.graph);
 }
 
 void write_svg(const ProgramArguments& arguments, const ir::Graph& graph) {
@@ -36,10 +47,14 @@ void write_svg(const ProgramArguments& arguments, const ir::Graph& graph) {
 
 // What lies in `source` after a compile that kept its source.
 HtmlReport read_page(const std::string& title, ir::Graph program, const fs::path& source) {
+  ir::Graph graph = ir::parse(read_file(source / "graph.kir"));
+  ir::Bindings sizes = example_sizes(graph);
+  Plan plan = read_plan(read_file(source / "plan.json"), sizes);
   return {.title = title,
           .program = std::move(program),
-          .graph = ir::parse(read_file(source / "graph.kir")),
-          .plan = read_plan(read_file(source / "plan.json")),
+          .graph = std::move(graph),
+          .plan = std::move(plan),
+          .sizes = std::move(sizes),
           .source = source,
           .stages = {}};
 }
