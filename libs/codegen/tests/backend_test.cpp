@@ -9,6 +9,7 @@
 #include "kiln/ir/parse.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "loop/evaluate.hpp"
+#include "loop/print.hpp"
 #include "program/emit.hpp"
 #include "support/text_backend.hpp"
 
@@ -161,6 +162,101 @@ TEST_CASE("a backend says how much one kernel may do", "[codegen][backend]") {
 
   CHECK(roomy.steps.size() == 1);
   CHECK(narrow.steps.size() == 2);
+}
+
+// The first kernel of `graph`, as a device with `loops` plans it.
+std::string first_nest(const ir::Graph& graph, const LoopPolicy& loops) {
+  const TextBackend backend(TextBackend().fusion_limits(), {"plain"}, loops);
+  const Schedule plan = schedule(graph, backend, false);
+  const auto& call = std::get<KernelCall>(plan.steps.at(0));
+  return print(plan.program, std::get<LoopNest>(call.computation));
+}
+
+TEST_CASE("a backend says what a row keeps between its phases", "[codegen][backend]") {
+  const ir::Graph graph = ir::parse(R"(graph g {
+    input %x: f32[5, 12] user
+    %y: f32[5, 12] = aten._softmax.default(%x, 1, false)
+    output %y user
+  })");
+
+  CHECK(first_nest(graph, {}) == R"(nest _softmax {
+  read b0: f32
+  write b1: f32
+  for o < 5 {
+    for j < 12 {
+      row r0 = maximum(b0[12*o + j])
+    }
+    for j < 12 {
+      row r1 = sum(exp(subtract(b0[12*o + j], r0)))
+    }
+    for j < 12 {
+      b1[12*o + j] = multiply(exp(subtract(b0[12*o + j], r0)), reciprocal(r1))
+    }
+  }
+}
+)");
+  CHECK(first_nest(graph, {.row_buffers = {.max_bytes = 4 * 12}}) == R"(nest _softmax {
+  read b0: f32
+  write b1: f32
+  for o < 5 {
+    for j < 12 {
+      row r0 = maximum(b0[12*o + j])
+    }
+    for j < 12 {
+      keep v0 = exp(subtract(b0[12*o + j], r0))
+      row r1 = sum(v0)
+    }
+    for j < 12 {
+      b1[12*o + j] = multiply(v0, reciprocal(r1))
+    }
+  }
+}
+)");
+}
+
+TEST_CASE("a backend says how its loops are divided", "[codegen][backend]") {
+  const ir::Graph sum = ir::parse(R"(graph g {
+    input %x: f32[256, 512] user
+    %y: f32[] = aten.sum.default(%x, none)
+    output %y user
+  })");
+  const ir::Graph transpose = ir::parse(R"(graph g {
+    input %x: f32[80, 96] user
+    input %y: f32[96, 80] user
+    %t: f32[96, 80]{1, 96} = aten.t.default(%x) view(0:0)
+    %z: f32[96, 80] = aten.add.Tensor(%t, %y, 1)
+    output %z user
+  })");
+
+  CHECK_THAT(first_nest(sum, {}), contains("o < 32 in 4 parts"));
+  CHECK_THAT(first_nest(sum, {.splits = {.min_elements = 1 << 20}}), !contains(" parts"));
+  CHECK_THAT(first_nest(sum, {.splits = {.inside_rows = true, .elements_of_part = 1 << 14}}),
+             contains("o < 32 in 8 parts"));
+  CHECK_THAT(first_nest(transpose, {}), contains(" in tiles"));
+  CHECK_THAT(first_nest(transpose, {.transposes = {.min_elements = 1 << 13}}),
+             !contains(" in tiles"));
+}
+
+TEST_CASE("a backend says whether means are corrected", "[codegen][backend]") {
+  class Uncorrected final : public TextBackend {
+    [[nodiscard]] bool corrects_means() const override { return false; }
+  };
+  const ir::Graph graph = ir::parse(
+      "graph g {\n"
+      "  input %x: f32[5, 12] user\n"
+      "  %y: f32[5, 12], %m: f32[5, 1], %r: f32[5, 1] = "
+      "aten.native_layer_norm.default(%x, [12], none, none, 1e-05)\n"
+      "  output %y user\n"
+      "}");
+
+  const auto reduces = [&](const Backend& backend) {
+    const Schedule plan = schedule(graph, backend, false);
+    const auto& call = std::get<KernelCall>(plan.steps.at(0));
+    return std::get<LoopNest>(call.computation).reduces.size();
+  };
+
+  CHECK(reduces(TextBackend()) == 3);
+  CHECK(reduces(Uncorrected()) == 2);
 }
 
 TEST_CASE("one schedule is written for every target", "[codegen][backend]") {

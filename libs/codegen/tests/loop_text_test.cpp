@@ -40,8 +40,8 @@ TEST_CASE("nodes stand above what they became", "[codegen][loop]") {
     %y: f32[12] = aten.neg.default(%v)
     output %y user
   })");
-  const LoopProgram program =
-      lower(graph, [](const ir::Node& node) { return node.target != "aten.mm.default"; });
+  const LoopProgram program = lower(
+      graph, {.is_wanted = [](const ir::Node& node) { return node.target != "aten.mm.default"; }});
 
   const std::string text = print(graph, program);
 

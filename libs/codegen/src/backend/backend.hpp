@@ -58,10 +58,35 @@ struct FusionLimits {
   std::int64_t max_row_elements = 0;  ///< Longer rows of reductions do not stay in the cache.
   int max_loads = 0;                  ///< Per expression; beyond this it is split.
   int max_recompute_cost = 0;         ///< Values at most this expensive are recomputed, not stored.
-  /// Upper bounds on the partial results, and on the accumulators, of a split reduction over rows.
-  int max_reduction_splits = 16;
-  std::int64_t max_accumulators = std::int64_t{1} << 62;
-  bool splits_rows = false;  ///< A full reduction may be split inside a row.
+};
+
+/// How the loops of a kernel are divided among threads, and what they keep in fast memory. Fewer
+/// elements than it says are not worth the trouble.
+struct LoopPolicy {
+  /// Reductions over the rows, and of everything: each part of the rows has accumulators of its
+  /// own, and they are combined in an epilogue.
+  struct Splits {
+    std::int64_t min_elements = 1 << 15;
+    std::int64_t rows_of_part = 8;
+    std::int64_t max_parts = 16;
+    std::int64_t max_accumulators = std::int64_t{1} << 62;  ///< Of more than 8 parts.
+    bool inside_rows = false;  ///< A reduction of everything is split inside a row, too,
+    std::int64_t elements_of_part = 4096;  ///< in parts of so many elements.
+  };
+  /// Loads across the rows are transposed in tiles.
+  struct Transposes {
+    std::int64_t min_side = 8;
+    std::int64_t min_elements = 1 << 12;
+    std::size_t max_loads = 4;  ///< As many tiles have to be in fast memory at once.
+  };
+  /// Values of a row that later phases read back; otherwise each phase computes them again.
+  struct RowBuffers {
+    std::int64_t max_bytes = 0;  ///< Of a row, beyond what is stored anyway; 0: nothing is kept.
+    int max_recompute_cost = 4;  ///< Values at most this expensive are not kept.
+  };
+  Splits splits = {};
+  Transposes transposes = {};
+  RowBuffers row_buffers = {};
 };
 
 /// A kernel as source text.
@@ -163,7 +188,12 @@ class Backend {
     return true;
   }
 
+  /// Whether a layer norm also sums the differences from its mean, to correct the rounding of that:
+  /// worth it where a thread adds up many numbers.
+  [[nodiscard]] virtual bool corrects_means() const { return true; }
+
   [[nodiscard]] virtual FusionLimits fusion_limits() const = 0;
+  [[nodiscard]] virtual LoopPolicy loop_policy() const { return {}; }
 
   /// How many targets (instruction sets) kernels are emitted for; a library picks one at load time.
   [[nodiscard]] virtual std::size_t target_count() const = 0;

@@ -7,8 +7,8 @@
 #include "driver/generate_source.hpp"
 #include "driver/plan_graph.hpp"
 #include "loop/program_text.hpp"
-#include "lower/lowering.hpp"
 #include "schedule/print_schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace kiln::codegen {
 
@@ -17,10 +17,7 @@ PreparedGraphs prepare(const ir::Graph& program, const Options& options) {
 }
 
 std::string print_loops(const ir::Graph& prepared, const Options& options) {
-  const std::unique_ptr<Backend> backend = backend_of(prepared, options);
-  return print(prepared, lower(prepared, [&](const ir::Node& node) {
-                 return backend->wants_loops(prepared, node);
-               }));
+  return print(prepared, lower_for(*backend_of(prepared, options), prepared));
 }
 
 std::string print_schedule(const ir::Graph& prepared, const Options& options) {

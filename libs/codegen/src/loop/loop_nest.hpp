@@ -79,6 +79,13 @@ struct LoopNest {
   /// Loads that walk through memory along the middle loop and not along the inner one. The two are
   /// then visited in squares, in which these are transposed first.
   std::vector<ScalarId> transposed_loads;
+  /// A value that is written in one phase of a row and read back in later ones.
+  struct RowBuffer {
+    ScalarId value;
+    int phase = 0;   ///< Where it is computed.
+    int store = -1;  ///< The store that writes it to memory anyway; -1: it has scratch of its own.
+  };
+  std::vector<RowBuffer> row_buffers;
   /// Parts of the outer loop with accumulators of their own; used if a reduction is over the rows.
   int reduction_splits = 1;
   std::vector<std::string> ops;  ///< What it came from, in order, without repeats.

@@ -29,8 +29,10 @@ const char* word_for(IterationDomain domain) {
 
 class NestPrinter final : public ScalarPrinter {
  public:
-  NestPrinter(const LoopProgram& program, const LoopNest& nest, const NestContext& context)
-      : ScalarPrinter(program.pool), program_(program), nest_(nest), context_(context) {}
+  NestPrinter(const LoopProgram& program,
+              const LoopNest& nest,
+              const std::vector<std::string>& operands)
+      : ScalarPrinter(program.pool), program_(program), nest_(nest), operands_(operands) {}
 
   std::string run() {
     std::string header = "nest";
@@ -38,7 +40,7 @@ class NestPrinter final : public ScalarPrinter {
       header += (header == "nest" ? " " : ", ") + op;
     }
     open(header);
-    if (context_.operands.empty()) {
+    if (operands_.empty()) {
       print_operands();
     }
     if (nest_.scan) {
@@ -254,13 +256,13 @@ class NestPrinter final : public ScalarPrinter {
     };
     std::ranges::for_each(roots, visit);
     for (const ScalarId id : in_order) {
-      const bool is_kept = std::ranges::find(context_.kept, id) != context_.kept.end();
+      const bool kept = is_kept(id);
       const ScalarOp op = pool_[id].op;
       const bool is_short = op == ScalarOp::kConstant || op == ScalarOp::kIndex ||
                             op == ScalarOp::kLoad || op == ScalarOp::kReduced;
-      if (is_kept || (uses[id] > 1 && !is_short)) {
+      if (kept || (uses[id] > 1 && !is_short)) {
         const std::string name = "v" + std::to_string(next_name_++);
-        line((is_kept ? "keep " : "") + name + " = " + scalar(id));
+        line((kept ? "keep " : "") + name + " = " + scalar(id));
         names_.emplace(id, name);
       }
     }
@@ -268,13 +270,16 @@ class NestPrinter final : public ScalarPrinter {
 
   // At the end of a loop: forgets the names of values that are not kept.
   void forget() {
-    std::erase_if(names_, [&](const auto& named) {
-      return std::ranges::find(context_.kept, named.first) == context_.kept.end();
-    });
+    std::erase_if(names_, [&](const auto& named) { return !is_kept(named.first); });
+  }
+
+  [[nodiscard]] bool is_kept(ScalarId id) const {
+    const auto& kept = nest_.row_buffers;
+    return std::ranges::find(kept, id, &LoopNest::RowBuffer::value) != kept.end();
   }
 
   [[nodiscard]] std::string name_of(std::size_t operand) const {
-    return context_.operands.empty() ? "b" + std::to_string(operand) : context_.operands[operand];
+    return operands_.empty() ? "b" + std::to_string(operand) : operands_[operand];
   }
 
   [[nodiscard]] std::string place(std::size_t operand, const Index& address) const {
@@ -302,7 +307,7 @@ class NestPrinter final : public ScalarPrinter {
 
   const LoopProgram& program_;
   const LoopNest& nest_;
-  const NestContext& context_;
+  const std::vector<std::string>& operands_;
   std::string text_;
   std::size_t depth_ = 0;
   std::unordered_map<ScalarId, std::string> names_;
@@ -311,8 +316,10 @@ class NestPrinter final : public ScalarPrinter {
 
 }  // namespace
 
-std::string print(const LoopProgram& program, const LoopNest& nest, const NestContext& context) {
-  return NestPrinter(program, nest, context).run();
+std::string print(const LoopProgram& program,
+                  const LoopNest& nest,
+                  const std::vector<std::string>& operands) {
+  return NestPrinter(program, nest, operands).run();
 }
 
 std::string print_number(const Expr& number) {

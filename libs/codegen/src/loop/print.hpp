@@ -27,16 +27,11 @@
 
 namespace kiln::codegen {
 
-/// Names and decisions that are not part of a nest.
-struct NestContext {
-  std::vector<std::string> operands = {};  ///< Names of its operands; b0, b1, … if empty.
-  std::vector<ScalarId> kept = {};         ///< Values that later phases of a row read back.
-};
-
-/// The loops of `nest`, with the values that they compute, reduce and write.
+/// The loops of `nest`, with the values that they compute, reduce and write. `operands` are the
+/// names of its operands; b0, b1, … if there are none.
 [[nodiscard]] std::string print(const LoopProgram& program,
                                 const LoopNest& nest,
-                                const NestContext& context = {});
+                                const std::vector<std::string>& operands = {});
 
 /// A number in the text of a nest: "16", "s0", "{2*s0 + 1}".
 [[nodiscard]] std::string print_number(const ir::Expr& number);

@@ -77,7 +77,11 @@ TensorId add_memory(LoopProgram& program, const ir::Graph& graph, ir::ValueId va
   return TensorId(program.tensors.size() - 1);
 }
 
-bool try_lower(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& program, ir::NodeId id) {
+bool try_lower(const ir::Graph& graph,
+               const ir::Uses& uses,
+               const LoweringPolicy& policy,
+               LoopProgram& program,
+               ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const auto found = all_lowerings().find(node.target);
   if (found == all_lowerings().end() || !is_lowerable_node(graph, node)) {
@@ -85,7 +89,7 @@ bool try_lower(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& progra
   }
   const std::size_t before = program.tensors.size();
   try {
-    Lowering lowering(graph, uses, program, id);
+    Lowering lowering(graph, uses, policy, program, id);
     if (found->second(lowering)) {
       return true;
     }
@@ -119,7 +123,7 @@ std::vector<std::string> lowered_targets() {
   return result;
 }
 
-LoopProgram lower(const ir::Graph& graph, const std::function<bool(const ir::Node&)>& is_wanted) {
+LoopProgram lower(const ir::Graph& graph, const LoweringPolicy& policy) {
   const ir::Uses uses(graph);
   LoopProgram program;
   program.symbols = graph.symbols();
@@ -135,7 +139,8 @@ LoopProgram lower(const ir::Graph& graph, const std::function<bool(const ir::Nod
     const ir::NodeId id(i);
     const ir::Node& node = graph.node(id);
     check(graph, node);
-    if ((!is_wanted || is_wanted(node)) && try_lower(graph, uses, program, id)) {
+    const bool is_wanted = !policy.is_wanted || policy.is_wanted(node);
+    if (is_wanted && try_lower(graph, uses, policy, program, id)) {
       continue;
     }
     program.extern_at[i] = static_cast<std::uint32_t>(program.tensors.size());

@@ -20,11 +20,26 @@ namespace kiln::codegen {
 using Indices = std::span<const Index>;
 using Body = std::function<Formula(Indices)>;
 
+/// What a device decides about lowerings.
+struct LoweringPolicy {
+  std::function<bool(const ir::Node&)> is_wanted = {};  ///< Nodes that it refuses stay libtorch's.
+  bool corrects_means = true;  ///< The mean of a layer norm is corrected for its rounding.
+};
+
 /// One node on its way into a program.
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, const ir::Uses& uses, LoopProgram& program, ir::NodeId node)
-      : graph_(graph), uses_(uses), program_(program), id_(node), node_(graph.node(node)) {}
+  Lowering(const ir::Graph& graph,
+           const ir::Uses& uses,
+           const LoweringPolicy& policy,
+           LoopProgram& program,
+           ir::NodeId node)
+      : graph_(graph),
+        uses_(uses),
+        policy_(policy),
+        program_(program),
+        id_(node),
+        node_(graph.node(node)) {}
 
   // Arguments, by position. An argument beyond the end is absent.
   [[nodiscard]] std::size_t argument_count() const { return node_.arguments.size(); }
@@ -124,6 +139,7 @@ class Lowering {
   [[nodiscard]] ScalarPool& pool() const { return program_.pool; }
   [[nodiscard]] const ir::Node& node() const { return node_; }
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
+  [[nodiscard]] const LoweringPolicy& policy() const { return policy_; }
 
   /// Where the results lie.
   [[nodiscard]] ir::Device device() const;
@@ -135,6 +151,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const ir::Uses& uses_;
+  const LoweringPolicy& policy_;
   LoopProgram& program_;
   ir::NodeId id_;
   const ir::Node& node_;
@@ -164,10 +181,7 @@ void add_sequence_lowerings(Lowerings& lowerings);
 /// memory.
 ///
 /// Throws `Error` with `kInvalidArgument` if a node mutates, `kUnsupported` for a device.
-///
-/// Nodes that `is_wanted` refuses stay libtorch's.
-[[nodiscard]] LoopProgram lower(const ir::Graph& graph,
-                                const std::function<bool(const ir::Node&)>& is_wanted = {});
+[[nodiscard]] LoopProgram lower(const ir::Graph& graph, const LoweringPolicy& policy = {});
 
 /// Whether `target` ("aten.add.Tensor") has a lowering.
 [[nodiscard]] bool has_lowering(std::string_view target);

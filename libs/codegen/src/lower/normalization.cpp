@@ -65,8 +65,7 @@ bool lower_layer_norm(Lowering& l) {
     return difference(i) * difference(i);
   });
   // What was rounded in the mean is that of the differences: rows of equal numbers become zeros.
-  // The threads of a GPU add up so few numbers each that there is little to correct.
-  const bool corrects = l.meta(0).device.type == ir::DeviceType::kCpu;
+  const bool corrects = l.policy().corrects_means;
   const TensorId rest =
       corrects ? l.reduce(Reduction::kSum, rows->sizes, rows->dims, type, difference) : sum;
   const auto mean = [&](Indices i) {

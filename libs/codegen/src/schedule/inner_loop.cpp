@@ -1,8 +1,8 @@
 #include "schedule/inner_loop.hpp"
 
+#include "loop/loop_depth.hpp"
 #include "schedule/exact_quotient.hpp"
 #include "schedule/inliner.hpp"
-#include "schedule/row_buffers.hpp"
 #include "schedule/segments.hpp"
 #include "schedule/transpose_tiling.hpp"
 
@@ -95,11 +95,11 @@ std::vector<Expr> scan_loops(const Tensor& tensor, const LoopOrder& order) {
 
 int choose_reduction_splits(const LoopProgram& program,
                             const LoopNest& kernel,
-                            const FusionLimits& limits) {
+                            const LoopPolicy::Splits& policy) {
   const bool varies = !kernel.extents[kOuter].is_constant();
   const std::int64_t rows = program.hint.at_scale(kernel.extents[kOuter]);
   const std::int64_t row = program.hint.at_scale(kernel.extents[kMiddle] * kernel.extents[kInner]);
-  if (!varies && rows * row < 1 << 15) {
+  if (!varies && rows * row < policy.min_elements) {
     return 1;
   }
   const auto reduces_to = [&](IterationDomain domain) {
@@ -107,12 +107,13 @@ int choose_reduction_splits(const LoopProgram& program,
                                [&](const auto& reduce) { return reduce.result == domain; });
   };
   const bool has_columns = reduces_to(IterationDomain::kColumn);
-  const bool any_part = limits.splits_rows && !has_columns && !reduces_to(IterationDomain::kRow);
-  const std::int64_t parts = any_part ? rows * row / 4096 : rows / 8;
-  std::int64_t most = limits.max_reduction_splits;
+  const bool any_part = policy.inside_rows && !has_columns && !reduces_to(IterationDomain::kRow);
+  const std::int64_t parts =
+      any_part ? rows * row / policy.elements_of_part : rows / policy.rows_of_part;
+  std::int64_t most = policy.max_parts;
   if (has_columns) {
     most = std::min(
-        most, std::max<std::int64_t>(8, limits.max_accumulators / std::max<std::int64_t>(row, 1)));
+        most, std::max<std::int64_t>(8, policy.max_accumulators / std::max<std::int64_t>(row, 1)));
   }
   return static_cast<int>(std::clamp<std::int64_t>(parts, 1, most));
 }
@@ -122,7 +123,7 @@ int choose_reduction_splits(const LoopProgram& program,
 std::optional<LoopNest> shape_nest(LoopProgram& program,
                                    const FusionPlan& plan,
                                    const FusionGroup& group,
-                                   const FusionLimits& limits) {
+                                   const LoopPolicy& policy) {
   // Fewer elements do not justify a separate loop of a reduction. Elsewhere any constant stride,
   // such as along the three channels of an image, costs less than dividing the index of each
   // element.
@@ -133,7 +134,7 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     Inliner inliner(program, plan.loop_orders, shape, std::move(extents), plan.materialized);
     std::optional<LoopNest> kernel = inliner.expand(plan.kept);
     if (kernel) {
-      kernel->reduction_splits = choose_reduction_splits(program, *kernel, limits);
+      kernel->reduction_splits = choose_reduction_splits(program, *kernel, policy.splits);
       kernel->segments = find_segments(program, *kernel);
     }
     return kernel;
@@ -163,7 +164,8 @@ std::optional<LoopNest> shape_nest(LoopProgram& program,
     }
     std::optional<LoopNest> kernel = expand(reshaped, extents);
     if (kernel && has_constant_strides(program, *kernel, Addresses::kAffine)) {
-      return tile_transposes(program, reshaped, std::move(*kernel), lengths, expand);
+      return tile_transposes(
+          program, reshaped, std::move(*kernel), lengths, expand, policy.transposes);
     }
     if (kernel && !with_gathers && program.hint.at_scale(length) >= kMinGatherLength &&
         has_constant_strides(program, *kernel, Addresses::kComputed)) {

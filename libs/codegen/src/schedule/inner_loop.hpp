@@ -15,6 +15,6 @@ namespace kiln::codegen {
 [[nodiscard]] std::optional<LoopNest> shape_nest(LoopProgram& program,
                                                  const FusionPlan& plan,
                                                  const FusionGroup& group,
-                                                 const FusionLimits& limits);
+                                                 const LoopPolicy& policy);
 
 }  // namespace kiln::codegen

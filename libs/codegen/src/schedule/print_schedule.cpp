@@ -10,7 +10,6 @@
 
 #include "kiln/ir/print.hpp"
 #include "loop/print.hpp"
-#include "schedule/row_buffers.hpp"
 
 namespace kiln::codegen {
 namespace {
@@ -146,18 +145,11 @@ class SchedulePrinter {
       return;
     }
     const auto& nest = std::get<LoopNest>(call.computation);
-    NestContext context;
+    std::vector<std::string> operands;
     for (const KernelCall::Operand& operand : call.operands) {
-      context.operands.push_back(name_of(operand));
+      operands.push_back(name_of(operand));
     }
-    if (schedule_.buffers[0].device.type == ir::DeviceType::kCpu) {  // GPUs recompute them.
-      LoopDepths depths(schedule_.program.pool, nest);
-      for (const RowBuffer& buffer :
-           choose_row_buffers(schedule_.program.pool, schedule_.program, nest, depths)) {
-        context.kept.push_back(buffer.value);
-      }
-    }
-    std::istringstream lines(print(schedule_.program, nest, context));
+    std::istringstream lines(print(schedule_.program, nest, operands));
     for (std::string each; std::getline(lines, each);) {
       line(each);
     }

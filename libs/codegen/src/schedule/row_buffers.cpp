@@ -1,7 +1,10 @@
 #include "schedule/row_buffers.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
+
+#include "loop/loop_depth.hpp"
 
 namespace kiln::codegen {
 
@@ -9,20 +12,16 @@ using ir::Expr;
 
 namespace {
 
-// A value that takes more operations is kept: a store and two loads cost about as much.
-constexpr int kMaxRecomputeCost = 4;
-// Bytes of scratch a row may have; it is on the stack and should stay in L1 and L2.
-constexpr std::int64_t kScratchBytes = 256 << 10;
-
 class Chooser {
  public:
-  Chooser(const ScalarPool& pool,
-          const LoopProgram& program,
-          const LoopNest& kernel,
-          LoopDepths& depths)
-      : pool_(pool), program_(program), kernel_(kernel), depths_(depths) {}
+  Chooser(const LoopProgram& program, const LoopNest& kernel, const LoopPolicy::RowBuffers& policy)
+      : pool_(program.pool),
+        program_(program),
+        kernel_(kernel),
+        policy_(policy),
+        depths_(program.pool, kernel) {}
 
-  std::vector<RowBuffer> run() {
+  std::vector<LoopNest::RowBuffer> run() {
     int phases = 0;
     for (const LoopNest::Reduce& reduce : kernel_.reduces) {
       phases = std::max(phases, reduce.phase + 1);
@@ -38,7 +37,7 @@ class Chooser {
     // A row of symbolic length gets a buffer of its actual length; the budget assumes the longest.
     const std::int64_t longest =
         (kernel_.extents[kMiddle] * kernel_.extents[kInner]).bounds(program_.symbols).high;
-    budget_ = kScratchBytes / std::max<std::int64_t>(longest, 1);
+    budget_ = policy_.max_bytes / std::max<std::int64_t>(longest, 1);
     for (int phase = 0; phase < phases; ++phase) {
       for (const LoopNest::Reduce& reduce : kernel_.reduces) {
         if (reduce.phase == phase) {
@@ -98,7 +97,7 @@ class Chooser {
     if (!is_new && kept_.contains(id)) {
       return;
     }
-    if (!is_new && cost(id) > kMaxRecomputeCost) {
+    if (!is_new && cost(id) > policy_.max_recompute_cost) {
       const int store = matching_store(id, found->second);
       const std::int64_t bytes = ir::size_of(pool_[id].dtype);
       if (store >= 0 || budget_ >= bytes) {
@@ -120,21 +119,22 @@ class Chooser {
   const ScalarPool& pool_;
   const LoopProgram& program_;
   const LoopNest& kernel_;
-  LoopDepths& depths_;
+  const LoopPolicy::RowBuffers& policy_;
+  LoopDepths depths_;
   std::int64_t budget_ = 0;
   std::unordered_map<ScalarId, int> first_;  // The first phase that computes it.
   std::unordered_map<ScalarId, int> costs_;
   std::unordered_set<ScalarId> kept_;
-  std::vector<RowBuffer> chosen_;
+  std::vector<LoopNest::RowBuffer> chosen_;
 };
 
 }  // namespace
 
-std::vector<RowBuffer> choose_row_buffers(const ScalarPool& pool,
-                                          const LoopProgram& program,
-                                          const LoopNest& kernel,
-                                          LoopDepths& depths) {
-  return Chooser(pool, program, kernel, depths).run();
+std::vector<LoopNest::RowBuffer> choose_row_buffers(const LoopProgram& program,
+                                                    const LoopNest& kernel,
+                                                    const LoopPolicy::RowBuffers& policy) {
+  return policy.max_bytes == 0 ? std::vector<LoopNest::RowBuffer>()
+                               : Chooser(program, kernel, policy).run();
 }
 
 }  // namespace kiln::codegen

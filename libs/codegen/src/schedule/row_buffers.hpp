@@ -4,22 +4,14 @@
 
 #include <vector>
 
-#include "loop/loop_depth.hpp"
+#include "backend/backend.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
 
 namespace kiln::codegen {
 
-/// A value that is written in one phase and read back in later ones.
-struct RowBuffer {
-  ScalarId value;
-  int phase = 0;   ///< Where it is computed.
-  int store = -1;  ///< The store that writes it to memory anyway; -1: it needs scratch of its own.
-};
-
-[[nodiscard]] std::vector<RowBuffer> choose_row_buffers(const ScalarPool& pool,
-                                                        const LoopProgram& program,
-                                                        const LoopNest& kernel,
-                                                        LoopDepths& depths);
+/// The `LoopNest::row_buffers` of `kernel`, which is complete but for them.
+[[nodiscard]] std::vector<LoopNest::RowBuffer> choose_row_buffers(
+    const LoopProgram& program, const LoopNest& kernel, const LoopPolicy::RowBuffers& policy);
 
 }  // namespace kiln::codegen

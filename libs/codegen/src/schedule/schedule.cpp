@@ -14,6 +14,7 @@
 #include "schedule/fusion.hpp"
 #include "schedule/inner_loop.hpp"
 #include "schedule/loop_cost.hpp"
+#include "schedule/row_buffers.hpp"
 #include "schedule/update_in_place.hpp"
 
 namespace kiln::codegen {
@@ -27,9 +28,9 @@ class Scheduler {
   Scheduler(const ir::Graph& graph, const Backend& backend, bool bind_constants)
       : graph_(graph),
         backend_(backend),
+        policy_(backend.loop_policy()),
         uses_(graph),
-        program_(
-            lower(graph, [&](const ir::Node& node) { return backend.wants_loops(graph, node); })) {
+        program_(lower_for(backend, graph)) {
     schedule_.locations.resize(graph.values().size());
     buffers_.resize(program_.tensors.size());
     add_inputs(bind_constants);
@@ -231,7 +232,7 @@ class Scheduler {
   }
 
   void add_kernel(const FusionPlan& plan, const FusionGroup& group) {
-    std::optional<LoopNest> kernel = shape_nest(program_, plan, group, backend_.fusion_limits());
+    std::optional<LoopNest> kernel = shape_nest(program_, plan, group, policy_);
     ensure(kernel.has_value(), "a group that fits does not expand");
     const bool empty =
         std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
@@ -242,6 +243,7 @@ class Scheduler {
       buffers_[kernel->operands[kernel->stores[0].operand].tensor.index()] = buffer_of(*updated);
       kernel->stores.clear();
     }
+    kernel->row_buffers = choose_row_buffers(program_, *kernel, policy_.row_buffers);
     name_ops(group, *kernel);
     KernelCall call;
     for (const LoopNest::Operand& operand : kernel->operands) {
@@ -342,6 +344,7 @@ class Scheduler {
 
   const ir::Graph& graph_;
   const Backend& backend_;
+  LoopPolicy policy_;
   ir::Uses uses_;
   LoopProgram program_;
   Schedule schedule_;
@@ -352,6 +355,12 @@ class Scheduler {
 };
 
 }  // namespace
+
+LoopProgram lower_for(const Backend& backend, const ir::Graph& graph) {
+  return lower(graph,
+               {.is_wanted = [&](const ir::Node& node) { return backend.wants_loops(graph, node); },
+                .corrects_means = backend.corrects_means()});
+}
 
 Schedule schedule(const ir::Graph& graph, const Backend& backend, bool bind_constants) {
   return Scheduler(graph, backend, bind_constants).run();

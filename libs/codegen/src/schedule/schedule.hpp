@@ -78,6 +78,9 @@ struct Schedule {
   LoopProgram program;      ///< Whose scalars the loop nests name.
 };
 
+/// The nodes of `graph` that `backend` wants as loops, as loops.
+[[nodiscard]] LoopProgram lower_for(const Backend& backend, const ir::Graph& graph);
+
 /// Plans `graph`, which must be functional: lowers what has a lowering, fuses, and leaves the rest
 /// to the backend's own kernels and to libtorch. Graph inputs whose kind is parameter, buffer or
 /// constant are constants if `bind_constants`.

@@ -11,13 +11,6 @@ using ir::Expr;
 
 namespace {
 
-// Shorter sides are not worth transposing.
-constexpr std::int64_t kMinSide = 8;
-// Nor are fewer elements: they are in the cache anyway.
-constexpr std::int64_t kMinElements = 1 << 12;
-// More tiles than this do not stay in L1 along with the output.
-constexpr std::size_t kMaxTransposedLoads = 4;
-
 void collect_loads(const ScalarPool& pool,
                    ScalarId id,
                    std::set<ScalarId>& seen,
@@ -81,11 +74,12 @@ LoopNest tile_transposes(const LoopProgram& program,
                          const FusionGroup& group,
                          LoopNest kernel,
                          const std::vector<Expr>& lengths,
-                         const Expand& expand) {
+                         const Expand& expand,
+                         const LoopPolicy::Transposes& policy) {
   const auto address = [&](ScalarId load) { return program.pool[load].indices[0]; };
   const Expr rows = kernel.extents[kOuter];
   const Expr row = kernel.extents[kInner];
-  if (program.hint.at_scale(rows * row) < kMinElements || !only_writes_rows(kernel) ||
+  if (program.hint.at_scale(rows * row) < policy.min_elements || !only_writes_rows(kernel) ||
       std::ranges::none_of(loads_of(program.pool, kernel),
                            [&](ScalarId load) { return is_strided(address(load)); })) {
     return kernel;
@@ -98,7 +92,7 @@ LoopNest tile_transposes(const LoopProgram& program,
     }
   }
   for (const Expr& side : sides) {
-    if (program.hint(side) < kMinSide) {
+    if (program.hint(side) < policy.min_side) {
       continue;
     }
     FusionGroup tile_group = group;
@@ -116,7 +110,7 @@ LoopNest tile_transposes(const LoopProgram& program,
       }
     }
     if (has_strides && !tiled->transposed_loads.empty() &&
-        tiled->transposed_loads.size() <= kMaxTransposedLoads) {
+        tiled->transposed_loads.size() <= policy.max_loads) {
       return std::move(*tiled);
     }
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "loop/loop_nest.hpp"
 #include "schedule/fusion_group.hpp"
 
@@ -23,6 +24,7 @@ using Expand = std::function<std::optional<LoopNest>(const FusionGroup&, std::ve
                                        const FusionGroup& group,
                                        LoopNest kernel,
                                        const std::vector<ir::Expr>& lengths,
-                                       const Expand& expand);
+                                       const Expand& expand,
+                                       const LoopPolicy::Transposes& policy);
 
 }  // namespace kiln::codegen

@@ -13,21 +13,23 @@
 namespace kiln::codegen::testing {
 
 /// Prints loop nests, and brings one kernel of its own: `mm` of contiguous matrices.
-class TextBackend final : public Backend {
+class TextBackend : public Backend {
  public:
-  /// `limits` may be another device's; kernels are written once for each of `targets`.
+  /// `limits` and `loops` may be another device's; kernels are written once for each of `targets`.
   explicit TextBackend(FusionLimits limits = {.max_operands = 24,
                                               .max_row_elements = 1 << 17,
                                               .max_loads = 24,
                                               .max_recompute_cost = 3},
-                       std::vector<std::string> targets = {"plain"})
-      : limits_(limits), targets_(std::move(targets)) {}
+                       std::vector<std::string> targets = {"plain"},
+                       LoopPolicy loops = {})
+      : limits_(limits), targets_(std::move(targets)), loops_(loops) {}
 
   [[nodiscard]] ir::DeviceType device() const override { return ir::DeviceType::kCpu; }
   [[nodiscard]] ir::Graph prepare(const ir::Graph& graph, bool bind_constants) const override;
   [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
                                                   const ir::Node& node) const override;
   [[nodiscard]] FusionLimits fusion_limits() const override { return limits_; }
+  [[nodiscard]] LoopPolicy loop_policy() const override { return loops_; }
   [[nodiscard]] std::size_t target_count() const override { return targets_.size(); }
   [[nodiscard]] std::string features(std::size_t target) const override { return targets_[target]; }
   [[nodiscard]] KernelSource emit(const LoopProgram& program,
@@ -43,6 +45,7 @@ class TextBackend final : public Backend {
  private:
   FusionLimits limits_;
   std::vector<std::string> targets_;
+  LoopPolicy loops_;
 };
 
 /// Runs a schedule that was made for a `TextBackend`, and has no step of libtorch's.

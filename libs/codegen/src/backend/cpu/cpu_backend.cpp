@@ -74,6 +74,10 @@ FusionLimits CpuBackend::fusion_limits() const {
   return tuning_of(targets_[0]).fusion;
 }
 
+LoopPolicy CpuBackend::loop_policy() const {
+  return tuning_of(targets_[0]).loop_policy;
+}
+
 std::string CpuBackend::features(std::size_t target) const {
   return targets_[target].cpu_features;
 }

@@ -24,6 +24,7 @@ class CpuBackend final : public Backend {
   [[nodiscard]] std::optional<LibraryMatch> match(const MatchContext& context,
                                                   const ir::Node& node) const override;
   [[nodiscard]] FusionLimits fusion_limits() const override;
+  [[nodiscard]] LoopPolicy loop_policy() const override;
   [[nodiscard]] std::size_t target_count() const override { return targets_.size(); }
   [[nodiscard]] std::string features(std::size_t target) const override;
   [[nodiscard]] KernelSource emit(const LoopProgram& program,

@@ -127,13 +127,13 @@ bool CudaBackend::wants_loops(const ir::Graph& graph, const ir::Node& node) cons
 }
 
 FusionLimits CudaBackend::fusion_limits() const {
-  return {.max_operands = 24,
-          .max_row_elements = 1 << 17,
-          .max_loads = 24,
-          .max_recompute_cost = 3,
-          .max_reduction_splits = 1056,  // Eight blocks for each multiprocessor of an H200.
-          .max_accumulators = 1 << 18,
-          .splits_rows = true};
+  return {
+      .max_operands = 24, .max_row_elements = 1 << 17, .max_loads = 24, .max_recompute_cost = 3};
+}
+
+LoopPolicy CudaBackend::loop_policy() const {
+  // Eight blocks for each multiprocessor of an H200.
+  return {.splits = {.max_parts = 1056, .max_accumulators = 1 << 18, .inside_rows = true}};
 }
 
 KernelSource CudaBackend::emit(const LoopProgram& program,

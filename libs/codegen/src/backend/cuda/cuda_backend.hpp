@@ -30,7 +30,10 @@ class CudaBackend final : public Backend {
   /// float, and running totals along few and long columns unless they are to be deterministic:
   /// libtorch refuses sums of floats then.
   [[nodiscard]] bool wants_loops(const ir::Graph& graph, const ir::Node& node) const override;
+  /// Its threads add up so few numbers each that there is little to correct.
+  [[nodiscard]] bool corrects_means() const override { return false; }
   [[nodiscard]] FusionLimits fusion_limits() const override;
+  [[nodiscard]] LoopPolicy loop_policy() const override;
   /// One text serves all architectures; which of its images runs is decided on the device.
   [[nodiscard]] std::size_t target_count() const override { return 1; }
   [[nodiscard]] std::string features(std::size_t /*target*/) const override { return {}; }

@@ -56,7 +56,6 @@ KernelEmitter::KernelEmitter(const LoopProgram& program,
       depths_(program.pool, kernel),
       context_{program, kernel, depths_, body_, sizes},
       lanes_(vector_bytes(program, kernel, target) / 4) {
-  temporaries_ = choose_row_buffers(program.pool, program, kernel, depths_);
   const double nanoseconds = estimate_nanoseconds(program, kernel, lanes_, tuning_);
   const double longest = std::max(nanoseconds, memory_nanoseconds(program, kernel, tuning_));
   const Expr elements = element_count(kernel.extents);

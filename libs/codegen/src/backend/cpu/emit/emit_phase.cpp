@@ -12,9 +12,9 @@ using ir::Expr;
 
 void KernelEmitter::emit_row(Block& outer) {
   Block row(context_, &outer, LoopDepth::kOuter);
-  for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-    if (temporaries_[i].store < 0) {
-      const DType dtype = context_.scalar(temporaries_[i].value).dtype;
+  for (std::size_t i = 0; i < kernel_.row_buffers.size(); ++i) {
+    if (kernel_.row_buffers[i].store < 0) {
+      const DType dtype = context_.scalar(kernel_.row_buffers[i].value).dtype;
       body_.line("$ row$[$] __attribute__((aligned(64)));",
                  memory_type(dtype),
                  i,
@@ -64,7 +64,7 @@ void KernelEmitter::hoist(
 }
 
 bool KernelEmitter::is_kept(ScalarId id, int phase) const {
-  return std::ranges::any_of(temporaries_, [&](const RowBuffer& temporary) {
+  return std::ranges::any_of(kernel_.row_buffers, [&](const LoopNest::RowBuffer& temporary) {
     return temporary.value == id && temporary.phase < phase;
   });
 }
@@ -164,7 +164,7 @@ void KernelEmitter::emit_inner_loops(Block& parent,
   };
   const auto open = [&](int width) {
     const std::string text = std::to_string(width);
-    if (!temporaries_.empty()) {
+    if (!kernel_.row_buffers.empty()) {
       // Short loops over an array, one after the other without jumps, would take GCC half a second.
       body_.directive("#pragma GCC unroll 1");
     }
@@ -204,8 +204,8 @@ void KernelEmitter::emit_inner_loops(Block& parent,
 }
 
 void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
-  for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-    const RowBuffer& temporary = temporaries_[i];
+  for (std::size_t i = 0; i < kernel_.row_buffers.size(); ++i) {
+    const LoopNest::RowBuffer& temporary = kernel_.row_buffers[i];
     if (temporary.phase < phase && is_used(temporary.value, phase)) {
       read_temporary(i, block);
     }
@@ -215,7 +215,7 @@ void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
       accumulate(i, block, copy);
     }
   }
-  for (const RowBuffer& temporary : temporaries_) {
+  for (const LoopNest::RowBuffer& temporary : kernel_.row_buffers) {
     if (temporary.phase == phase && temporary.store < 0) {
       block.vector(temporary.value);
     }
@@ -228,8 +228,8 @@ void KernelEmitter::compute_elements(int phase, Block& block, int copy) {
 }
 
 void KernelEmitter::store_elements(int phase, Block& block) {
-  for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-    const RowBuffer& temporary = temporaries_[i];
+  for (std::size_t i = 0; i < kernel_.row_buffers.size(); ++i) {
+    const LoopNest::RowBuffer& temporary = kernel_.row_buffers[i];
     if (temporary.phase == phase && temporary.store < 0) {
       const std::string value = block.vector(temporary.value);
       body_.line("store(row$ + $, $$);",
@@ -252,7 +252,7 @@ void KernelEmitter::store_element(const LoopNest::Store& store, ScalarId value, 
 }
 
 void KernelEmitter::read_temporary(std::size_t number, Block& block) {
-  const RowBuffer& temporary = temporaries_[number];
+  const LoopNest::RowBuffer& temporary = kernel_.row_buffers[number];
   const DType dtype = context_.scalar(temporary.value).dtype;
   const std::string name = "t" + std::to_string(number) + block.suffix();
   std::string text;

@@ -25,8 +25,9 @@ bool KernelEmitter::unrolls_rows() {
       std::ranges::all_of(kernel_.reduces, [](const LoopNest::Reduce& reduce) {
         return reduce.result == IterationDomain::kColumn && reduce.phase == 0;
       });
-  if (!only_columns || phase_count() != 1 || !temporaries_.empty() || !kernel_.segments.empty() ||
-      !(kernel_.extents[kMiddle] == Expr(1)) || rows < kUnrolledRows * kernel_.reduction_splits) {
+  if (!only_columns || phase_count() != 1 || !kernel_.row_buffers.empty() ||
+      !kernel_.segments.empty() || !(kernel_.extents[kMiddle] == Expr(1)) ||
+      rows < kUnrolledRows * kernel_.reduction_splits) {
     return false;
   }
   int operations = 0;

@@ -150,7 +150,6 @@ class KernelEmitter {
   bool uses_parallel_for_ = false;
   std::int64_t parallel_elements_ = 0;  // From which on it is parallel, where sizes vary.
   bool interleaves_ = false;            // Whether functions of several vectors are interleaved.
-  std::vector<RowBuffer> temporaries_;
 };
 
 /// The neutral element of a reduction.

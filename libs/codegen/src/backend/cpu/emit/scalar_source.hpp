@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/cpu/emit/type_names.hpp"
+#include "loop/loop_depth.hpp"
 #include "loop/loop_nest.hpp"
 #include "loop/loop_program.hpp"
-#include "schedule/row_buffers.hpp"
 #include "text/code_writer.hpp"
 
 namespace kiln::codegen {

@@ -118,6 +118,11 @@ struct Tuning {
   /// load.
   FusionLimits fusion = {
       .max_operands = 24, .max_row_elements = 1 << 17, .max_loads = 24, .max_recompute_cost = 3};
+  /// Four tiles stay in L1 along with the output, and transposes of fewer than 2^12 elements are in
+  /// the cache anyway. A row's buffers are on the stack and should stay in L1 and L2; a store and
+  /// two loads cost about as much as four operations.
+  LoopPolicy loop_policy = {.transposes = {.min_side = 8, .min_elements = 1 << 12, .max_loads = 4},
+                            .row_buffers = {.max_bytes = 256 << 10, .max_recompute_cost = 4}};
   /// Operations from which on a hand-written kernel is parallel, like 40 microseconds for loops.
   std::int64_t parallel_operations = 1'200'000;
   std::int64_t max_threads = 64;  ///< Of a kernel whose threads need a workspace each.
