@@ -53,7 +53,6 @@ class DrawnProduct {
     layout_.rhs_batch = in_panels ? Expr(0) : layout_.k * Expr(columns_);
     layout_.adds = number(0, 1) == 1;
     layout_.added_row = number(0, 1) * columns_;
-    layout_.added_panel = layout_.result_panel = width;
     layout_.added_batch = Expr(layout_.added_row) * layout_.m;
     layout_.result_row = columns_ + number(0, 5);
     layout_.result_batch = Expr(layout_.result_row) * layout_.m;

@@ -101,9 +101,9 @@ LibraryCall plan_packed_gemm(const GemmLayout& layout,
   arguments[p.lhs_k_step] = layout.lhs_k;
   arguments[p.rhs_column_step] = layout.rhs_n;
   arguments[p.rhs_k_step] = layout.rhs_k;
-  arguments[p.addend_panel_step] = layout.added_panel;
+  arguments[p.addend_panel_step] = layout.adds ? layout.width : 0;
   arguments[p.addend_row_step] = layout.added_row;
-  arguments[p.result_panel_step] = layout.result_panel;
+  arguments[p.result_panel_step] = layout.width;
   arguments[p.result_row_step] = layout.result_row;
   arguments[p.packed_lhs] = packed;
   arguments[p.packs_rhs] = layout.packs_rhs ? 1 : 0;

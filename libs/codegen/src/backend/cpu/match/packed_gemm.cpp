@@ -72,10 +72,9 @@ class GemmMatcher : OperandMatcher {
     locate_rhs();
     if (sides_.added.valid()) {
       layout_.adds = true;
-      locate_addend_or_result(
-          sides_.added, layout_.added_panel, layout_.added_row, layout_.added_batch);
+      locate_addend_or_result(sides_.added, layout_.added_row, layout_.added_batch);
     }
-    locate_addend_or_result(result, layout_.result_panel, layout_.result_row, layout_.result_batch);
+    locate_addend_or_result(result, layout_.result_row, layout_.result_batch);
     require(columns_ > 0 && !(layout_.k == Expr(0)));
     return fits() ? std::optional(PackedGemm{take_operands(), layout_}) : std::nullopt;
   }
@@ -95,7 +94,7 @@ class GemmMatcher : OperandMatcher {
   }
 
   // What has the shape of the result, or is the same for all rows or all batches.
-  void locate_addend_or_result(ValueId value, std::int64_t& panel, std::int64_t& row, Expr& batch) {
+  void locate_addend_or_result(ValueId value, std::int64_t& row, Expr& batch) {
     const auto suits = [](const StridedView& view) {
       const std::size_t rank = view.strides.size();
       return rank > 0 && view.strides[rank - 1] == Expr(1) &&
@@ -113,7 +112,6 @@ class GemmMatcher : OperandMatcher {
       require(false);
       return;
     }
-    panel = layout_.width;
     row = number(stride(2));
     batch = stride(3);
   }

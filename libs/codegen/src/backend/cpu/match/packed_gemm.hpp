@@ -39,9 +39,7 @@ struct GemmLayout {
   ir::Expr rhs_n = 0;
   ir::Expr rhs_k = 0;
   bool adds = false;  ///< Whether a matrix, or one row for all, is added.
-  std::int64_t added_panel = 0;
   std::int64_t added_row = 0;
-  std::int64_t result_panel = 0;
   std::int64_t result_row = 0;
 
   /// How many distinct left sides there are.
