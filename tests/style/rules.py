@@ -52,9 +52,11 @@ FOLDERS = {
         "backend/cpu": {"text", "toolchain", "passes", "backend", "backend/cpu/target", "backend/cpu/match",
                         "backend/cpu/passes", "backend/cpu/library", "backend/cpu/emit"},
         "backend/cuda/kernels": set(),
-        "backend/cuda/passes": {"graph", "passes"},
-        "backend/cuda/emit": {"loop", "text", "backend"},
-        "backend/cuda": {"graph", "text", "toolchain", "passes", "backend", "backend/cuda/passes", "backend/cuda/emit"},
+        "backend/cuda/target": {"backend"},
+        "backend/cuda/passes": {"graph", "passes", "backend/cuda/target"},
+        "backend/cuda/emit": {"loop", "text", "backend", "backend/cuda/target"},
+        "backend/cuda": {"graph", "text", "toolchain", "passes", "backend", "backend/cuda/target",
+                         "backend/cuda/passes", "backend/cuda/emit"},
     },
 }
 FOLDERS["codegen"]["driver"] = set(FOLDERS["codegen"])

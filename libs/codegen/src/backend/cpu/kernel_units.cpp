@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/library/library.hpp"
+#include "backend/cpu/target/tuning.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
 #include "toolchain/compile_flags.hpp"
@@ -14,19 +15,12 @@
 namespace kiln::codegen {
 namespace {
 
-// About what a core compiles in a third of a second: enough to make the start of a compiler cheap,
-// little enough that the last unit does not keep the others waiting. Where there are very many,
-// they are larger.
-constexpr std::size_t kBytesPerUnit = 24'000;
-constexpr std::size_t kMaxBytesPerUnit = 96'000;
-constexpr std::size_t kManyUnits = 64;
-
-std::size_t bytes_per_unit(std::span<const KernelSource> kernels) {
+std::size_t bytes_per_unit(std::span<const KernelSource> kernels, const UnitTuning& tuning) {
   std::size_t total = 0;
   for (const KernelSource& kernel : kernels) {
     total += kernel.source.size();
   }
-  return std::clamp(total / kManyUnits, kBytesPerUnit, kMaxBytesPerUnit);
+  return std::clamp(total / tuning.many, tuning.bytes, tuning.max_bytes);
 }
 
 constexpr std::string_view kNameMark = "KILN_KERNEL";
@@ -54,7 +48,7 @@ KernelUnits group_kernels(std::span<const KernelSource> kernels,
                           const std::string& mark,
                           std::size_t hot_count) {
   KernelUnits result;
-  const std::size_t most = bytes_per_unit(kernels);
+  const std::size_t most = bytes_per_unit(kernels, tuning_of(target).units);
   std::set<std::string> known;
   std::string group;
   const auto add_unit = [&](std::string source, bool shared) {

@@ -10,6 +10,7 @@
 #include "backend/cuda/passes/product_epilogues.hpp"
 #include "backend/cuda/passes/space_to_depth.hpp"
 #include "backend/cuda/passes/split_products.hpp"
+#include "backend/cuda/target/tuning.hpp"
 #include "kiln/base/error.hpp"
 #include "passes/channels_last.hpp"
 #include "passes/unroll_lstm.hpp"
@@ -55,7 +56,7 @@ bool has_half_convolutions(const ir::Graph& graph) {
 // A block scans a row, which is slow if there is one long row alone. Along other dims each thread
 // computes one running total, which is slow if the totals are long and few.
 bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
-  constexpr std::int64_t kMaxSerialLength = 64, kMinTotals = 1 << 15, kMaxSingleRow = 1 << 15;
+  const cuda::ScanTuning& tuning = cuda::kTuning.scans;
   const std::vector<ir::Expr>& sizes = graph.tensor(node.results[0]).sizes;
   const auto* dim = std::get_if<ir::Expr>(&node.arguments.at(1));
   if (sizes.empty() || dim == nullptr || !dim->constant()) {
@@ -66,10 +67,10 @@ bool has_fast_scan(const ir::Graph& graph, const ir::Node& node) {
   const auto length = sizes.at(static_cast<std::size_t>(place)).constant();
   const auto all = ir::element_count(sizes).constant();
   if (place + 1 == rank) {
-    return !length || *length <= kMaxSingleRow || all != length;
+    return !length || *length <= tuning.max_single_row || all != length;
   }
-  return length.value_or(kMaxSerialLength + 1) <= kMaxSerialLength ||
-         (length && all && *all / *length >= kMinTotals);
+  return length.value_or(tuning.max_total_length + 1) <= tuning.max_total_length ||
+         (length && all && *all / *length >= tuning.min_totals);
 }
 
 // libtorch sorts the addends of these and sums them in float; atomics would round at each step.
@@ -132,8 +133,7 @@ FusionLimits CudaBackend::fusion_limits() const {
 }
 
 LoopPolicy CudaBackend::loop_policy() const {
-  // Eight blocks for each multiprocessor of an H200.
-  return {.splits = {.max_parts = 1056, .max_accumulators = 1 << 18, .inside_rows = true}};
+  return cuda::kTuning.loop_policy;
 }
 
 KernelSource CudaBackend::emit(const LoopProgram& program,

@@ -5,15 +5,13 @@
 
 #include "backend/cuda/architectures.hpp"
 #include "backend/cuda/emit/prelude.hpp"
+#include "backend/cuda/target/tuning.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
 #include "toolchain/compile_flags.hpp"
 
 namespace kiln::codegen::cuda {
 namespace {
-
-// NVRTC compiles this much in about a tenth of a second; units are compiled in parallel.
-constexpr std::size_t kBytesPerUnit = 12'000;
 
 // What every launcher needs. `kMaxDevices` bounds the GPUs of a process.
 constexpr const char* kLauncherPreamble = R"(
@@ -133,7 +131,7 @@ KernelUnits group_kernels(std::span<const KernelSource> kernels,
     if (!known.insert(name).second) {
       continue;
     }
-    if (!group.device.empty() && group.device.size() + kernel.source.size() > kBytesPerUnit) {
+    if (!group.device.empty() && group.device.size() + kernel.source.size() > kTuning.unit_bytes) {
       writer.write(std::exchange(group, {}), result);
     }
     group.add(kernel, name);

@@ -9,13 +9,6 @@ namespace kiln::codegen {
 
 using ir::DType;
 
-namespace {
-
-// Vectors whose functions are computed in interleaved steps, which hides their latency.
-constexpr int kInterleaveFactor = 4;
-
-}  // namespace
-
 Scalar neutral_of(Reduction reduction, DType dtype) {
   Scalar constant{.op = ScalarOp::kConstant, .dtype = dtype};
   const double infinity = std::numeric_limits<double>::infinity();
@@ -50,9 +43,6 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
   if (!interleaves_) {
     return 1;
   }
-  // The iterations of a cheap loop overlap by themselves. An expensive one has no registers to
-  // spare.
-  constexpr int kMinFunctionCost = 14, kMaxCost = 64;
   int cost = 0, function_cost = 0;
   std::set<ScalarId> seen;
   const auto visit = [&](auto&& self, ScalarId id) -> void {
@@ -69,7 +59,9 @@ int KernelEmitter::interleave_factor(const std::vector<ScalarId>& values, int ph
   for (const ScalarId value : values) {
     visit(visit, value);
   }
-  return function_cost >= kMinFunctionCost && cost <= kMaxCost ? kInterleaveFactor : 1;
+  const bool is_worth_it =
+      function_cost >= tuning_.min_function_cost && cost <= tuning_.max_interleaved_cost;
+  return is_worth_it ? tuning_.interleave_factor : 1;
 }
 
 void KernelEmitter::declare_accumulators(std::size_t number, int copies) {

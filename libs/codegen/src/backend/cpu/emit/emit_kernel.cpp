@@ -147,7 +147,7 @@ bool KernelEmitter::is_blocked() const {
     return store.domain == IterationDomain::kFull;
   });
   return parallel_ && kernel_.reduces.empty() && kernel_.segments.empty() && uniform && outer &&
-         *outer < 64 && is_long && kernel_.extents[kMiddle] == Expr(1);
+         *outer < tuning_.min_rows && is_long && kernel_.extents[kMiddle] == Expr(1);
 }
 
 void KernelEmitter::open_blocks(const std::vector<Expr>& extents,

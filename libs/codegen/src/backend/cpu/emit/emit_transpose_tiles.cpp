@@ -12,17 +12,16 @@ static std::string least(const std::string& a, const std::string& b) {
   return code("$ < $ ? $ : $", a, b, a, b);
 }
 
-// Elements along a tile's side: few enough that all tiles stay in L1 along with the output, and
-// that there is work for several threads.
 std::int64_t KernelEmitter::tile_side() const {
-  constexpr std::int64_t kSmall = 32, kLarge = 64, kBytes = 16 << 10, kManyRows = 256;
   std::int64_t bytes = 0;
   for (const ScalarId load : kernel_.transposed_loads) {
     const auto operand = static_cast<std::uint32_t>(context_.scalar(load).integer);
     bytes += ir::size_of(operand_dtype(operand));
   }
-  const bool fits = kLarge * kLarge * bytes <= kBytes;
-  return fits && context_.program.hint(kernel_.extents[kMiddle]) >= kManyRows ? kLarge : kSmall;
+  const std::int64_t large = tuning_.large_tile_side;
+  const bool fits = large * large * bytes <= tuning_.large_tile_bytes;
+  const std::int64_t rows = context_.program.hint(kernel_.extents[kMiddle]);
+  return fits && rows >= tuning_.large_tile_rows ? large : tuning_.tile_side;
 }
 
 void KernelEmitter::emit_transpose_tiles() {

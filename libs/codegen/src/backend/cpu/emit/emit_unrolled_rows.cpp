@@ -11,14 +11,6 @@ namespace kiln::codegen {
 
 using ir::Expr;
 
-namespace {
-
-constexpr int kUnrolledRows = 4;
-// A row with more operations would need too many registers when it is unrolled.
-constexpr int kMaxOperations = 6;
-
-}  // namespace
-
 bool KernelEmitter::unrolls_rows() {
   const std::int64_t rows = context_.program.hint.at_scale(kernel_.extents[kOuter]);
   const bool only_columns =
@@ -27,7 +19,7 @@ bool KernelEmitter::unrolls_rows() {
       });
   if (!only_columns || phase_count() != 1 || !kernel_.row_buffers.empty() ||
       !kernel_.segments.empty() || !(kernel_.extents[kMiddle] == Expr(1)) ||
-      rows < kUnrolledRows * kernel_.reduction_splits) {
+      rows < tuning_.unrolled_rows * kernel_.reduction_splits) {
     return false;
   }
   int operations = 0;
@@ -41,15 +33,15 @@ bool KernelEmitter::unrolls_rows() {
     std::ranges::for_each(scalar.operands, [&](ScalarId operand) { self(self, operand); });
   };
   std::ranges::for_each(roots(0), [&](ScalarId root) { visit(visit, root); });
-  return operations <= kMaxOperations;
+  return operations <= tuning_.max_unrolled_operations;
 }
 
 bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
-  const std::string rows = std::to_string(kUnrolledRows);
+  const std::string rows = std::to_string(tuning_.unrolled_rows);
   const CodeWriter::Scope loop = body_.scope("for (; o + $ <= $; o += $)", rows, end, rows);
   Block chunk(context_, nullptr, LoopDepth::kInvariant);
   std::deque<Block> blocks;
-  for (int row = 0; row < kUnrolledRows; ++row) {
+  for (int row = 0; row < tuning_.unrolled_rows; ++row) {
     const std::string number = std::to_string(row);
     Block& block = blocks.emplace_back(
         context_, &chunk, LoopDepth::kOuter, "j", "", row == 0 ? "" : "_" + number);
@@ -75,7 +67,7 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   for (Block& block : blocks) {
     emit_row_stores(0, block);
   }
-  return mod(kernel_.extents[kOuter], kUnrolledRows * kernel_.reduction_splits) == Expr(0);
+  return mod(kernel_.extents[kOuter], tuning_.unrolled_rows * kernel_.reduction_splits) == Expr(0);
 }
 
 void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count) {

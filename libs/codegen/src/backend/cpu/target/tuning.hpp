@@ -103,6 +103,31 @@ struct LoopTuning {
   /// Columns of a running total that one thread takes: their totals stay in L1.
   std::int64_t block_columns = 256;
   std::int64_t parallel_updates = 1 << 14;  ///< Updates from which on a scatter is parallel.
+  std::int64_t min_rows = 64;               ///< With fewer rows, threads take blocks of them.
+  /// Vectors whose functions are computed in interleaved steps, which hides their latency. The
+  /// iterations of a cheap loop overlap by themselves; an expensive one has no registers to spare.
+  int interleave_factor = 4;
+  int min_function_cost = 14;
+  int max_interleaved_cost = 64;
+  /// Rows whose columns are summed at a time. If a row has more operations, they would need too
+  /// many registers.
+  int unrolled_rows = 4;
+  int max_unrolled_operations = 6;
+  /// Elements along the side of a tile that is transposed. The large side is for tiles that stay in
+  /// L1 along with the output, and for so many rows that there is work for several threads.
+  std::int64_t tile_side = 32;
+  std::int64_t large_tile_side = 64;
+  std::int64_t large_tile_bytes = 16 << 10;
+  std::int64_t large_tile_rows = 256;
+};
+
+/// Bytes of source in a unit: about what a core compiles in a third of a second. That is enough to
+/// make the start of a compiler cheap, and little enough that the last unit does not keep the
+/// others waiting. Where there would be more than `many` units, they are larger.
+struct UnitTuning {
+  std::size_t bytes = 24'000;
+  std::size_t max_bytes = 96'000;
+  std::size_t many = 64;
 };
 
 /// All of them.
@@ -113,6 +138,7 @@ struct Tuning {
   ConvolutionTuning convolution = {};
   AttentionTuning attention = {};
   LoopTuning loops = {};
+  UnitTuning units = {};
   /// The pointers of more than 24 operands do not fit in registers. A row whose temporaries have
   /// more than 2^17 elements does not stay in the cache. Three operations cost about as much as a
   /// load.

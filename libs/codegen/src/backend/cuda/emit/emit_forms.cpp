@@ -30,17 +30,20 @@ bool NestEmitter::emits_flat() const {
 
 void NestEmitter::emit_flat() {
   is_flat_ = true;
-  block_ = {.width = 256, .rows = 1, .vector = static_cast<int>(16 / smallest_element())};
+  block_ = {.vector = static_cast<int>(16 / smallest_element())};
   const std::string vector = std::to_string(block_.vector);
   const std::string count =
       text_.size(nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner]);
+  const std::string width = std::to_string(block_.width);
   open_kernel("flat", block_.width);
   {
     const CodeWriter::Scope loop = body_.scope(
-        "for (Int i = ((Int)blockIdx.x * 256 + threadIdx.x) * $; i < $; i += "
-        "(Int)gridDim.x * 256 * $)",
+        "for (Int i = ((Int)blockIdx.x * $ + threadIdx.x) * $; i < $; i += "
+        "(Int)gridDim.x * $ * $)",
+        width,
         vector,
         count,
+        width,
         vector);
     body_.line("const bool whole = i + $ <= $;", vector, count);
     declare_stored({});
@@ -82,7 +85,7 @@ void NestEmitter::emit_flat() {
   }
   body_.close();
   add_launch("flat",
-             divided_up("(" + divided_up(count, vector) + ")", "256"),
+             divided_up("(" + divided_up(count, vector) + ")", width),
              "1",
              block_.width,
              block_.rows);
@@ -99,7 +102,8 @@ std::vector<ScalarId> NestEmitter::flat_loads() const {
 }
 
 void NestEmitter::emit_elements() {
-  block_ = {.width = 256, .rows = 1, .vector = choose_vector()};
+  block_ = {.vector = choose_vector()};
+  const std::string width = std::to_string(block_.width);
   const ir::Expr count = nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner];
   const std::string vector = std::to_string(block_.vector);
   const std::string total_count = text_.size(count) + " / " + vector;
@@ -112,8 +116,8 @@ void NestEmitter::emit_elements() {
     body_.line("const Int m = q % $, o = q / $;", extent(kMiddle), extent(kMiddle));
   };
   const Walk blocks{.variable = "i",
-                    .first = "(Int)blockIdx.x * 256 + threadIdx.x",
-                    .step = "(Int)gridDim.x * 256",
+                    .first = "(Int)blockIdx.x * " + width + " + threadIdx.x",
+                    .step = "(Int)gridDim.x * " + width,
                     .end = "(" + total_count + ")"};
   if (nest_.has_epilogue()) {
     walk(blocks, "", set_variables);
@@ -125,13 +129,13 @@ void NestEmitter::emit_elements() {
   }
   for (std::size_t i = 0; i < nest_.reduces.size(); ++i) {
     const std::string combine(combiner(nest_.reduces[i].reduction));
-    body_.line("$ = reduce_row<$, 256, 1>($);", total(i), combine, total(i));
+    body_.line("$ = reduce_row<$, $, 1>($);", total(i), combine, width, total(i));
     body_.line("if (threadIdx.x == 0) partial$[chunk] = $;", i, total(i));
   }
   body_.close();
   add_launch("elements",
              nest_.has_epilogue() ? std::to_string(nest_.reduction_splits)
-                                  : divided_up("(" + total_count + ")", "256"),
+                                  : divided_up("(" + total_count + ")", width),
              "1",
              block_.width,
              block_.rows);

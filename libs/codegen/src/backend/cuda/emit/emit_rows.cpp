@@ -114,7 +114,7 @@ void NestEmitter::walk(const Walk& walk,
                        const std::string& trip,
                        const std::function<void()>& set_variables) {
   keep_ahead();
-  const std::string ahead = std::to_string(kept_.empty() ? 1 : kStepsAhead);
+  const std::string ahead = std::to_string(kept_.empty() ? 1 : kTuning.blocks.steps_ahead);
   const std::string& variable = walk.variable;
   {
     const CodeWriter::Scope loop = body_.scope("for (Int $0 = $; $0 < $; $0 += $ * $)",
@@ -135,7 +135,7 @@ void NestEmitter::walk(const Walk& walk,
     if (!kept_.empty()) {
       for (const ScalarId load : packed_loads(0)) {
         if (kept_.contains(load)) {
-          declare_kept(load, kStepsAhead);
+          declare_kept(load, kTuning.blocks.steps_ahead);
         }
       }
       open_step();

@@ -9,10 +9,9 @@
 namespace kiln::codegen::cuda {
 
 void NestEmitter::emit_scan(const LoopNest::Scan& scan) {
-  constexpr std::int64_t kMaxSerialLength = 32;
   const bool is_row = nest_.extents[kInner] == ir::Expr(1);
-  if (is_row &&
-      nest_.extents[kMiddle].constant().value_or(kMaxSerialLength + 1) > kMaxSerialLength) {
+  const std::int64_t most = kTuning.scans.max_serial_row;
+  if (is_row && nest_.extents[kMiddle].constant().value_or(most + 1) > most) {
     emit_row_scan(scan);
   } else {
     emit_serial_scan(scan);
@@ -22,16 +21,16 @@ void NestEmitter::emit_scan(const LoopNest::Scan& scan) {
 // A block per row: each thread reduces a few elements, the block scans the threads' totals, and
 // each thread then adds the total of those before it.
 void NestEmitter::emit_row_scan(const LoopNest::Scan& scan) {
-  constexpr int kElementsPerThread = 4;
-  const std::int64_t length = nest_.extents[kMiddle].constant().value_or(1 << 10);
-  const auto wanted = std::bit_ceil(
-      static_cast<std::uint64_t>((length + kElementsPerThread - 1) / kElementsPerThread));
+  const int per_thread = kTuning.scans.elements_of_thread;
+  const std::int64_t length = nest_.extents[kMiddle].constant().value_or(kTuning.scans.usual_row);
+  const auto wanted =
+      std::bit_ceil(static_cast<std::uint64_t>((length + per_thread - 1) / per_thread));
   block_ = {};
-  block_.width = static_cast<int>(std::clamp<std::uint64_t>(wanted, 32, 256));
+  block_.width = static_cast<int>(std::clamp<std::uint64_t>(wanted, 32, kTuning.blocks.threads));
   const LoopNest::Store& to = nest_.stores[0];
   const ir::DType dtype = text_.scalar(scan.body).dtype;
   const std::string type(compute_type(dtype)), combine(combiner(scan.reduction));
-  const std::string width = std::to_string(block_.width), each = std::to_string(kElementsPerThread);
+  const std::string width = std::to_string(block_.width), each = std::to_string(per_thread);
   const std::string begin = neutral(scan.reduction, dtype);
   open_kernel("scan", block_.width);
   body_.line("const Int o = blockIdx.x, j = 0;");
@@ -81,8 +80,8 @@ void NestEmitter::emit_serial_scan(const LoopNest::Scan& scan) {
   const LoopNest::Store& to = nest_.stores[0];
   const ir::DType dtype = text_.scalar(scan.body).dtype;
   const std::string count = text_.size(nest_.extents[kOuter] * nest_.extents[kInner]);
-  open_kernel("scan", 256);
-  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
+  open_kernel("scan", block_.width);
+  body_.line("const Int i = (Int)blockIdx.x * $ + threadIdx.x;", block_.width);
   body_.line("if (i >= $) return;", count);
   body_.line("const Int o = i / $, j = i % $;", extent(kInner), extent(kInner));
   body_.line("$ total = $;", compute_type(dtype), neutral(scan.reduction, dtype));
@@ -103,7 +102,7 @@ void NestEmitter::emit_serial_scan(const LoopNest::Scan& scan) {
   }
   report_bad_index();
   body_.close();
-  add_launch("scan", divided_up(count, "256"), "1", 256, 1);
+  add_launch("scan", divided_up(count, std::to_string(block_.width)), "1", block_.width, 1);
 }
 
 }  // namespace kiln::codegen::cuda

@@ -10,15 +10,14 @@ namespace kiln::codegen::cuda {
 
 // The three channels of an image do not: most threads of a tile would be idle.
 bool NestEmitter::fills_tiles() const {
-  constexpr std::int64_t kMinExtent = 16;
-  return nest_.extents[kMiddle].constant().value_or(kMinExtent) >= kMinExtent &&
-         nest_.extents[kInner].constant().value_or(kMinExtent) >= kMinExtent;
+  const std::int64_t least = kTuning.blocks.min_tiled_extent;
+  return nest_.extents[kMiddle].constant().value_or(least) >= least &&
+         nest_.extents[kInner].constant().value_or(least) >= least;
 }
 
 // The side of a tile, such that the tiles of all transposed loads fit in shared memory. A smaller
 // one than 16 has fewer elements than a block has threads.
 int NestEmitter::choose_side() const {
-  constexpr std::int64_t kSharedBytes = 48 << 10;
   std::int64_t smallest = 8, bytes = 0;  // Of one element of each tile.
   for (const ScalarId load : nest_.transposed_loads) {
     const ir::DType dtype = text_.dtype(static_cast<std::uint32_t>(text_.scalar(load).integer));
@@ -26,7 +25,7 @@ int NestEmitter::choose_side() const {
     bytes += ir::size_of(dtype);
   }
   int side = smallest < 4 ? 64 : 32;
-  while (side > 16 && bytes * side * (side + 1) > kSharedBytes) {
+  while (side > 16 && bytes * side * (side + 1) > kTuning.blocks.shared_bytes) {
     side /= 2;
   }
   return side;
@@ -42,8 +41,9 @@ void NestEmitter::for_each_tile_row(int side,
     return extent && *extent % side == 0;
   };
   body_.directive("#pragma unroll");
-  const CodeWriter::Scope loop = body_.scope("for (int v = 0; v < $; ++v)", side * side / 256);
-  body_.line("const int r = threadIdx.y + v * $;", 256 / side);
+  const CodeWriter::Scope loop =
+      body_.scope("for (int v = 0; v < $; ++v)", side * side / block_.width);
+  body_.line("const int r = threadIdx.y + v * $;", block_.width / side);
   body_.line(position);
   {
     const CodeWriter::Scope block =
@@ -58,7 +58,7 @@ void NestEmitter::emit_tiles() {
   block_ = {};
   const int side = choose_side();
   const std::string length = std::to_string(side);
-  open_kernel("tiles", 256);
+  open_kernel("tiles", block_.width);
   for (std::size_t i = 0; i < nest_.transposed_loads.size(); ++i) {
     const auto operand =
         static_cast<std::uint32_t>(text_.scalar(nest_.transposed_loads[i]).integer);
@@ -96,7 +96,7 @@ void NestEmitter::emit_tiles() {
     });
   } else {
     // A store may be to what the next row loads, for all that the compiler knows.
-    block_.vector = side * side / 256;
+    block_.vector = side * side / block_.width;
     is_flat_ = true;
     declare_stored({});
     for_each_tile_row(side, position, [&] { write_stores({}, element); });
@@ -114,7 +114,7 @@ void NestEmitter::emit_tiles() {
              "(long long)" + across + " * " + down + " * " + extent(kOuter),
              "1",
              side,
-             256 / side);
+             block_.width / side);
 }
 
 }  // namespace kiln::codegen::cuda

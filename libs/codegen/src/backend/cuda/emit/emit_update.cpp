@@ -39,8 +39,8 @@ void NestEmitter::emit_update(const LoopNest::Update& update) {
   const std::string type(memory_type(text_.dtype(update.operand)));
   const bool is_alone = update.extents[kMiddle] == ir::Expr(1) && !is_vector;
 
-  open_kernel("update", 256);
-  body_.line("const Int i = (Int)blockIdx.x * 256 + threadIdx.x;");
+  open_kernel("update", block_.width);
+  body_.line("const Int i = (Int)blockIdx.x * $ + threadIdx.x;", block_.width);
   body_.line("if (i >= $ / $) return;", count, vector);
   body_.line("const Int q = i / $, j = i % $ * $;", row, row, vector);
   body_.line("const Int m = q % $, o = q / $;", middle, middle);
@@ -92,7 +92,11 @@ void NestEmitter::emit_update(const LoopNest::Update& update) {
   }
   report_bad_index();
   body_.close();
-  add_launch("update", divided_up("(" + count + " / " + vector + ")", "256"), "1", 256, 1);
+  add_launch("update",
+             divided_up("(" + count + " / " + vector + ")", std::to_string(block_.width)),
+             "1",
+             block_.width,
+             1);
 }
 
 }  // namespace kiln::codegen::cuda

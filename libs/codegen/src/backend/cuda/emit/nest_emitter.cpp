@@ -15,7 +15,6 @@ using ir::Expr;
 
 namespace {
 
-constexpr int kThreads = 256;
 // Numbers below this may be added to each other in 32 bits.
 constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
 
@@ -224,18 +223,19 @@ BlockShape NestEmitter::choose_rows() const {
     return shape;
   }
   const auto vectors = static_cast<std::uint64_t>(std::max<std::int64_t>(*row / shape.vector, 1));
-  // Many rows saturate memory with 64 bytes per thread; few rows finish sooner with more threads.
-  constexpr std::int64_t kMinRows = 1 << 14;
-  const bool is_many = nest_.extents[kOuter].constant().value_or(kMinRows) >= kMinRows;
-  const std::int64_t elements = is_many ? 64 / smallest_element() : 16;
+  const BlockTuning& tuning = kTuning.blocks;
+  const bool is_many =
+      nest_.extents[kOuter].constant().value_or(tuning.many_rows) >= tuning.many_rows;
+  const std::int64_t elements =
+      is_many ? tuning.bytes_of_many / smallest_element() : tuning.elements_of_few;
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((*row + elements - 1) / elements));
-  shape.width = static_cast<int>(
-      std::clamp<std::uint64_t>(wanted, std::min<std::uint64_t>(32, std::bit_ceil(vectors)), 1024));
-  shape.rows = std::max(1, kThreads / shape.width);
+  shape.width = static_cast<int>(std::clamp<std::uint64_t>(
+      wanted, std::min<std::uint64_t>(32, std::bit_ceil(vectors)), tuning.max_row_threads));
+  shape.rows = std::max(1, tuning.threads / shape.width);
   const auto trips =
       static_cast<std::int64_t>((vectors + static_cast<std::uint64_t>(shape.width) - 1) /
                                 static_cast<std::uint64_t>(shape.width));
-  shape.trips = trips <= 8 ? static_cast<int>(trips) : 0;
+  shape.trips = trips <= tuning.max_trips ? static_cast<int>(trips) : 0;
   if (shape.trips == 0 && has(IterationDomain::kColumn)) {
     shape.rows = 1;  // Its totals are in memory, which one row at a time adds to.
   }
@@ -249,7 +249,7 @@ BlockShape NestEmitter::choose_columns() const {
   const auto vectors = static_cast<std::uint64_t>(
       std::max<std::int64_t>(row.value_or(32 * shape.vector) / shape.vector, 1));
   shape.width = static_cast<int>(std::min<std::uint64_t>(32, std::bit_ceil(vectors)));
-  shape.rows = kThreads / shape.width;
+  shape.rows = kTuning.blocks.threads / shape.width;
   return shape;
 }
 

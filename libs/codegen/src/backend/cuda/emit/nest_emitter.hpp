@@ -26,22 +26,18 @@
 #include "backend/cuda/emit/conditional_loads.hpp"
 #include "backend/cuda/emit/scalar_writer.hpp"
 #include "backend/cuda/emit/types.hpp"
+#include "backend/cuda/target/tuning.hpp"
 #include "loop/loop_nest.hpp"
 
 namespace kiln::codegen::cuda {
 
 /// How a block's threads are laid out over rows.
 struct BlockShape {
-  int width = 256;  ///< Threads along a row, a power of two.
-  int rows = 1;     ///< Rows that it takes at a time.
-  int vector = 1;   ///< Elements that a thread takes at a time.
-  int trips = 0;    ///< Iterations per row; 0: unknown, or too many for registers.
+  int width = kTuning.blocks.threads;  ///< Threads along a row, a power of two.
+  int rows = 1;                        ///< Rows that it takes at a time.
+  int vector = 1;                      ///< Elements that a thread takes at a time.
+  int trips = 0;  ///< Iterations per row; 0: unknown, or too many for registers.
 };
-
-/// Bytes that a thread may keep in registers between the phases of a row.
-inline constexpr std::int64_t kKeptRowBytes = 256;
-/// Steps of a loop whose loads are in flight at once.
-inline constexpr int kStepsAhead = 4;
 
 /// "(n + by - 1) / by"
 [[nodiscard]] std::string divided_up(const std::string& count, const std::string& by);

@@ -228,7 +228,7 @@ void NestEmitter::choose_kept() {
   std::int64_t bytes = 0;
   for (const ScalarId load : order) {
     bytes += kept_bytes(load, block_.trips);
-    if (bytes <= kKeptRowBytes) {
+    if (bytes <= kTuning.blocks.kept_row_bytes) {
       kept_.insert(load);
       declare_kept(load, block_.trips);
     }
@@ -242,8 +242,8 @@ void NestEmitter::keep_ahead() {
   }
   std::int64_t bytes = 0;
   for (const ScalarId load : packed_loads(0)) {
-    bytes += kept_bytes(load, kStepsAhead);
-    if (bytes <= kKeptRowBytes) {
+    bytes += kept_bytes(load, kTuning.blocks.steps_ahead);
+    if (bytes <= kTuning.blocks.kept_row_bytes) {
       kept_.insert(load);
     }
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/passes/convolution.hpp"
+#include "backend/cuda/target/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -20,10 +21,6 @@ namespace {
 using ir::Expr;
 using ir::NodeId;
 using ir::ValueId;
-
-// With other numbers of channels, and with groups, cuDNN's fused kernels are slower than a
-// convolution and a kernel behind it: 27 times for one group per channel.
-constexpr std::int64_t kChannelMultiple = 8;
 
 constexpr const char* kReluSignature =
     "Tensor self,Tensor weight,Tensor? bias,int[] stride,int[] padding,int[] dilation,int "
@@ -76,8 +73,9 @@ class EpilogueFuser {
     std::optional<Convolution> found = find_convolution(graph_, graph_.node(producer));
     const bool possible = found && found->is_half && found->is_image && found->channels_last &&
                           found->groups == 1 && found->channels > 0 && found->filters > 0 &&
-                          found->channels % kChannelMultiple == 0 &&
-                          found->filters % kChannelMultiple == 0 && has_plain_bias(*found);
+                          found->channels % kTuning.convolution.fused_channel_multiple == 0 &&
+                          found->filters % kTuning.convolution.fused_channel_multiple == 0 &&
+                          has_plain_bias(*found);
     return possible ? found : std::nullopt;
   }
 

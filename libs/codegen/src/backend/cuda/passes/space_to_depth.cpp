@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/passes/convolution.hpp"
+#include "backend/cuda/target/tuning.hpp"
 #include "graph/constants.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -15,9 +16,6 @@ namespace {
 
 using ir::Expr;
 using ir::ValueId;
-
-constexpr std::int64_t kMaxChannels = 4;
-constexpr std::int64_t kChannelStep = 8;
 
 std::int64_t rounded_up(std::int64_t number, std::int64_t step) {
   return (number + step - 1) / step * step;
@@ -66,7 +64,8 @@ std::optional<Blocks> find_blocks(const ir::Graph& graph,
                                   const Convolution& convolution,
                                   const std::vector<bool>& fixed) {
   if (!convolution.is_half || !convolution.is_image || convolution.groups != 1 ||
-      !fixed[convolution.weight.index()] || convolution.channels > kMaxChannels) {
+      !fixed[convolution.weight.index()] ||
+      convolution.channels > kTuning.convolution.few_channels) {
     return std::nullopt;
   }
   const std::optional<Extent> rows = extent_of(graph, convolution, 0);
@@ -75,7 +74,7 @@ std::optional<Blocks> find_blocks(const ir::Graph& graph,
     return std::nullopt;
   }
   Blocks blocks{.channels = convolution.channels, .rows = *rows, .columns = *columns};
-  while (blocks.depth() % kChannelStep != 0) {
+  while (blocks.depth() % kTuning.convolution.channel_step != 0) {
     ++blocks.channels;
   }
   return blocks;

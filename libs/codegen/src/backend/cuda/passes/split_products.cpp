@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/target/tuning.hpp"
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
@@ -16,8 +17,6 @@ using ir::Expr;
 using ir::ValueId;
 
 constexpr std::int64_t kAlignedBytes = 16;
-// Elements of the result: a smaller product finishes before its parts could be concatenated.
-constexpr std::int64_t kMinElements = 1 << 20;
 
 // How many leading columns of a product are aligned; nothing if a split does not pay.
 std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::Node& node) {
@@ -28,8 +27,8 @@ std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::No
   const std::int64_t elements = ir::element_count(result.sizes).constant().value_or(0);
   const std::int64_t columns = result.sizes.back().constant().value_or(0);
   const std::int64_t step = kAlignedBytes / ir::size_of(result.dtype);
-  if (!ir::is_half(result.dtype) || elements < kMinElements || columns % step == 0 ||
-      columns < 16 * step) {
+  if (!ir::is_half(result.dtype) || elements < kTuning.products.min_elements ||
+      columns % step == 0 || columns < kTuning.products.min_columns * step) {
     return std::nullopt;
   }
   return columns / step * step;
