@@ -243,6 +243,43 @@ TEST_CASE("a concatenation whose parts are whole vectors is loaded and stored as
                 "  output %y user\n")}});
 }
 
+TEST_CASE("sizes that vary are read as vectors where those divide them", "[codegen][cuda]") {
+  std::vector<KernelCase> cases;
+  for (const std::int64_t number : {1, 3, 20}) {
+    const auto add = [&](const std::string& inputs, const std::string& node) {
+      cases.push_back({.text = graph("  symbol %s0 in [1, 4096]\n" + inputs,
+                                     "  %y: " + node + "\n",
+                                     "  output %y user\n"),
+                       .tolerance = 1e-3,
+                       .integer_end = 4,
+                       .values = {{"s0", number}}});
+    };
+    add("  input %x: f32[s0, 64] user\n  input %b: f32[64] user\n",
+        "f32[s0, 64] = aten.add.Tensor(%x, %b, 1)");
+    add("  input %x: f32[7, s0, 32] user\n  input %b: f32[7, 1, 32] user\n",
+        "f32[7, s0, 32] = aten.add.Tensor(%x, %b, 1)");
+    add("  input %x: f32[5, 64*s0] user\n", "f32[5, 64*s0] = aten._softmax.default(%x, 1, false)");
+    add("  input %x: f32[300, 32*s0] user\n",
+        "f32[32*s0] = aten.sum.dim_IntList(%x, [0], false, none)");
+    add("  input %x: f32[s0, 64] user\n", "f32[] = aten.sum.default(%x, none)");
+    add("  input %x: f32[8*s0, 96] user\n",
+        "f32[8*s0] = aten.sum.dim_IntList(%x, [1], false, none)");
+    add("  input %a: f32[4, 32*s0] user\n  input %i: i64[9] user\n"
+        "  input %s: f32[9, 32*s0] user\n",
+        "f32[4, 32*s0] = aten.index_add.default(%a, 0, %i, %s, 1)");
+  }
+  for (const KernelResult& result : check(cases)) {
+    CHECK_THAT(result.kernels()[0].source, contains("copy_vector<4>("));
+  }
+  // Three elements are no vector, and what follows them is not aligned.
+  const KernelCase uneven{
+      .text = graph("  symbol %s0 in [1, 4096]\n  input %x: f32[s0, 64*s0 + 3] user\n",
+                    "  %y: f32[s0, 64*s0 + 3] = aten.exp.default(%x)\n",
+                    "  output %y user\n"),
+      .values = {{"s0", 2}}};
+  CHECK_THAT(check({uneven})[0].kernels()[0].source, !contains("copy_vector<"));
+}
+
 TEST_CASE("tiles that are whole and tiles that are not", "[codegen][cuda]") {
   std::vector<KernelCase> cases;
   for (const char* rows : {"64", "100"}) {

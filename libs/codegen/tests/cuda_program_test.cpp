@@ -147,6 +147,16 @@ TEST_CASE("large products of half types with odd columns are split", "[codegen][
   CHECK_THAT(prepared("bf16", "5008"), !contains("cat"));
   CHECK_THAT(prepared("bf16", "33"), !contains("cat"));
   CHECK_THAT(prepared("f32", "5001"), !contains("cat"));
+
+  const auto varying = [](const std::string& range) {
+    return ir::print(cuda::split_products(
+        on_cuda("graph g {\n  symbol %s0 in " + range +
+                "\n  input %x: bf16[s0, 64] user\n  input %w: bf16[64, 5001] user\n"
+                "  %y: bf16[s0, 5001] = aten.mm.default(%x, %w)\n  output %y user\n}")));
+  };
+  CHECK_THAT(varying("[256, 4096]"),
+             contains("bf16[s0, 5001] cuda = aten.cat.default([%mm, %mm_1], 1)"));
+  CHECK_THAT(varying("[1, 4096]"), !contains("cat"));
 }
 
 TEST_CASE("what only CPUs have is refused by name", "[codegen][cuda]") {

@@ -167,6 +167,33 @@ TEST_CASE("sums over the rows unroll the rows", "[codegen][kernel]") {
   }
 }
 
+TEST_CASE("rows of whole vectors have no masked one, however many they are", "[codegen][kernel]") {
+  std::vector<KernelCase> cases;
+  for (const std::int64_t number : {1, 3, 40}) {
+    const auto add = [&](const std::string& shape, const std::string& node) {
+      cases.push_back(
+          {.text = graph("  symbol %s0 in [1, 4096]\n  input %x: f32" + shape + " user\n",
+                         "  %y: " + node + "\n",
+                         "  output %y user\n"),
+           .tolerance = 1e-4,
+           .values = {{"s0", number}}});
+    };
+    add("[s0, 64]", "f32[s0, 64] = aten.exp.default(%x)");
+    add("[5, 48*s0]", "f32[5, 48*s0] = aten._softmax.default(%x, 1, false)");
+    add("[64, 16*s0]", "f32[16*s0] = aten.sum.dim_IntList(%x, [0], false)");
+    add("[s0, 37]", "f32[s0, 37] = aten.exp.default(%x)");
+  }
+  const std::vector<KernelResult> results = run_cases(cases);
+
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    INFO(cases[i].text);
+    CHECK(results[i].mismatch == "");
+    const bool is_masked =
+        results[i].kernels().at(0).source.find("const int n = ") != std::string::npos;
+    CHECK(is_masked == (i % 4 == 3));
+  }
+}
+
 TEST_CASE("kernels that move much memory are parallel", "[codegen][kernel]") {
   const auto is_parallel = [](const std::string& shape) {
     const std::vector<KernelSource> kernels = kernels_of(
@@ -206,14 +233,28 @@ TEST_CASE("an expensive value with many readers is materialized", "[codegen][ker
 }
 
 TEST_CASE("updates of a dim that may be empty are libtorch's", "[codegen][kernel]") {
-  const ir::Graph varying =
-      ir::parse(graph("  symbol %n in [0, 100]\n  input %x: f32[n, 8] user\n"
-                      "  input %i: i64[3] user\n  input %s: f32[3, 8] user\n",
-                      "  %y: f32[n, 8] = aten.index_add.default(%x, 0, %i, %s, 1)\n",
-                      "  output %y user\n"));
-  const Schedule plan = schedule(varying, CpuBackend({resolve_target("native")}), false);
+  const auto varying = [](const std::string& range) {
+    return graph("  symbol %s0 in " + range +
+                     "\n  input %x: f32[s0, 8] user\n"
+                     "  input %i: i64[3] user\n  input %s: f32[3, 8] user\n",
+                 "  %y: f32[s0, 8] = aten.index_add.default(%x, 0, %i, %s, 1)\n",
+                 "  output %y user\n");
+  };
+  const Schedule plan =
+      schedule(ir::parse(varying("[0, 100]")), CpuBackend({resolve_target("native")}), false);
   REQUIRE(plan.steps.size() == 1);
   CHECK(std::holds_alternative<ExternCall>(plan.steps[0]));
+
+  const std::vector<KernelResult> results =
+      run_cases({{.text = varying("[1, 100]"), .integer_end = 1, .values = {{"s0", 1}}},
+                 {.text = varying("[1, 100]"), .integer_end = 20, .values = {{"s0", 20}}}});
+  for (const KernelResult& result : results) {
+    CHECK(result.mismatch == "");
+    CHECK(kernel_count(result.schedule) == 1);
+  }
+  CHECK_THROWS_WITH(
+      run_cases({{.text = varying("[1, 100]"), .integer_end = 1000, .values = {{"s0", 2}}}}),
+      kiln::testing::contains("found an index out of range"));
 }
 
 }  // namespace

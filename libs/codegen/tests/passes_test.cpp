@@ -202,21 +202,26 @@ TEST_CASE("layers of an LSTM are written out where they infer with fixed weights
 
 TEST_CASE("the bias of a large product is added by the kernel that reads it",
           "[codegen][prepare]") {
-  const auto products = [](const std::string& rows, const std::string& rest) {
-    const ir::Graph graph =
-        ir::parse("graph g {\n  input %x: f32[" + rows +
-                  ", 64] user\n  input %w: f32[64, 1024] user\n  input %b: "
-                  "f32[1024] user\n  %p: f32[" +
-                  rows + ", 1024] = aten.addmm.default(%b, %x, %w, 1, 1)\n" + rest + "\n}");
-    const ir::Graph split = prepare_gemms(graph, {}, false);
-    ir::verify(split);
-    return count(split, "aten.mm.default");
-  };
+  const auto products =
+      [](const std::string& rows, const std::string& rest, const std::string& symbols = "") {
+        const ir::Graph graph =
+            ir::parse("graph g {\n" + symbols + "  input %x: f32[" + rows +
+                      ", 64] user\n  input %w: f32[64, 1024] user\n  input %b: "
+                      "f32[1024] user\n  %p: f32[" +
+                      rows + ", 1024] = aten.addmm.default(%b, %x, %w, 1, 1)\n" + rest + "\n}");
+        const ir::Graph split = prepare_gemms(graph, {}, false);
+        ir::verify(split);
+        return count(split, "aten.mm.default");
+      };
   const std::string view =
       "  %v: f32[2, 256, 1024] = aten.view.default(%p, [2, 256, 1024]) view(0:0)\n";
   const std::string relu = "  %y: f32[2, 256, 1024] = aten.relu.default(%v)\n  output %y user";
 
   CHECK(products("512", view + relu) == 1);
+  // Rows that vary, and are never few; and those that may be.
+  const std::string varying = "  %y: f32[s0, 1024] = aten.relu.default(%p)\n  output %y user";
+  CHECK(products("s0", varying, "  symbol %s0 in [256, 4096]\n") == 1);
+  CHECK(products("s0", varying, "  symbol %s0 in [1, 4096]\n") == 0);
   // Few rows, a result that is also the caller's, and one that nothing but a product reads.
   CHECK(products("16", "  %y: f32[16, 1024] = aten.relu.default(%p)\n  output %y user") == 0);
   CHECK(products("512", view + relu + "\n  output %p user") == 0);

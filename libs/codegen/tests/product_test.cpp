@@ -59,6 +59,29 @@ TEST_CASE("products with a vector are kernels that equal libtorch's", "[codegen]
   }
 }
 
+TEST_CASE("a row of varying length is a kernel if it is never short", "[codegen][product]") {
+  const auto model_for = [](const std::string& range) {
+    return LoadedModel(graph_of("graph g {\n  symbol %n in " + range + R"(
+      input %row: f32[1, n] user
+      input %square: f32[n, 45] user
+      %a: f32[1, 45] = aten.mm.default(%row, %square)
+      output %a user
+    })"),
+                       {},
+                       {},
+                       Scheduler::kReal);
+  };
+  LoadedModel model = model_for("[32, 512]");
+
+  CHECK(model.report().extern_calls == 0);
+  CHECK(model_for("[1, 512]").report().extern_calls == 1);
+  for (const std::int64_t length : {32, 67, 512}) {
+    const at::Tensor row = torch::randn({1, length});
+    const at::Tensor square = torch::randn({length, 45});
+    CHECK(torch::allclose(model({row, square})[0], row.mm(square), 1e-4, 1e-4));
+  }
+}
+
 TEST_CASE("a batch of a few weighed results is a kernel", "[codegen][product]") {
   LoadedModel model(graph_of(R"(graph g {
     input %x: f32[8, 5, 37] user

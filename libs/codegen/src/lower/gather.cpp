@@ -107,7 +107,7 @@ Formula index_value(Lowering& l, const Index& index) {
 // Whether a size that varies can be 0: then index 0, which is read where nothing else is, is not
 // there.
 bool may_be_zero(const Lowering& l, const Expr& size) {
-  return !size.is_constant() && size.bounds(l.graph().symbols()).low < 1;
+  return !size.is_constant() && !l.is_positive(size);
 }
 
 // A part is read within its bounds only: elsewhere its index is 0 and the value is not used.

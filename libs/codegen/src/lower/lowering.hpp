@@ -83,10 +83,12 @@ class Lowering {
   [[nodiscard]] Formula constant(double value, ir::DType type) const;
   /// A size, or a product of some, as a number.
   [[nodiscard]] Formula extent(const ir::Expr& size, ir::DType type) const;
-  /// Whether `size` is above 0 whatever varies.
-  [[nodiscard]] bool is_positive(const ir::Expr& size) const {
-    return size.bounds(graph_.symbols()).low > 0;
+  /// Whether `size` is at least `least` whatever varies.
+  [[nodiscard]] bool always_at_least(const ir::Expr& size, std::int64_t least) const {
+    return program_.hint.always_at_least(size, least);
   }
+  /// Whether `size` is above 0 whatever varies.
+  [[nodiscard]] bool is_positive(const ir::Expr& size) const { return always_at_least(size, 1); }
   /// What `size` is to be expected to be.
   [[nodiscard]] std::int64_t hint(const ir::Expr& size) const { return program_.hint(size); }
   /// The type arguments `first` and `second` are promoted to, by ATen's rules.

@@ -44,9 +44,8 @@ bool define_product(Lowering& l,
     l.define(0, [&](Indices i) { return finish(product.term(l, i[0], Index(0), i[1]), i); });
     return true;
   }
-  const std::optional<std::int64_t> length = left[1].constant();
   const bool is_row = left[0] == Expr(1);
-  if ((!is_row && !(right[1] == Expr(1))) || !length || *length < kMinSumLength) {
+  if ((!is_row && !(right[1] == Expr(1))) || !l.always_at_least(left[1], kMinSumLength)) {
     return false;
   }
   const std::vector<Expr> domain = {is_row ? right[1] : left[0], left[1]};

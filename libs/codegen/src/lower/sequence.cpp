@@ -55,7 +55,7 @@ bool is_writable(const Lowering& l, Combination combination, std::size_t first, 
   const ir::TensorMeta& meta = l.meta(0);
   bool filled = true;
   for (std::size_t dim = first; dim < last; ++dim) {
-    filled = filled && meta.sizes[dim].constant().value_or(0) > 0;
+    filled = filled && l.is_positive(meta.sizes[dim]);
   }
   return combination && filled && is_dense(meta.sizes, meta.strides) &&
          (!*combination || meta.dtype != DType::kBool);

@@ -209,8 +209,8 @@ class Fuser {
     if (group.members.size() > 1 && group.outer * group.inner == Expr(0)) {
       return false;
     }
-    if (const auto row = group.inner.constant();
-        group.fixed && group.members.size() > 1 && row && *row > limits_.max_row_elements) {
+    if (group.fixed && group.members.size() > 1 &&
+        program_.hint.always_at_least(group.inner, limits_.max_row_elements + 1)) {
       return false;
     }
     Inliner inliner(

@@ -25,6 +25,7 @@
 #include "support/cubin.hpp"
 #include "support/cuda_device.hpp"
 #include "support/elements.hpp"
+#include "support/with_values.hpp"
 #include "toolchain/nvrtc.hpp"
 
 namespace kiln::codegen::testing {
@@ -34,14 +35,6 @@ using ir::DType;
 namespace {
 
 using Function = void (*)(void* const*, const long long*, void* stream, const char** error);
-
-std::vector<std::int64_t> constants(const std::vector<ir::Expr>& exprs) {
-  std::vector<std::int64_t> result;
-  for (const ir::Expr& expr : exprs) {
-    result.push_back(expr.constant().value());
-  }
-  return result;
-}
 
 // Calls `visit(offset)` for each element of a strided window, row-major.
 template <class Visit>
@@ -76,8 +69,8 @@ class Machine {
         out_of_range_(1, 0, memory()) {
     for (const Buffer& buffer : result_.schedule.buffers) {
       std::int64_t last = 0;
-      const std::vector<std::int64_t> sizes = constants(buffer.sizes);
-      const std::vector<std::int64_t> strides = constants(buffer.strides);
+      const std::vector<std::int64_t> sizes = numbers(buffer.sizes);
+      const std::vector<std::int64_t> strides = numbers(buffer.strides);
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         last += std::max<std::int64_t>(sizes[i] - 1, 0) * strides[i];
       }
@@ -114,6 +107,16 @@ class Machine {
  private:
   static constexpr std::int64_t kGuard = 16;
 
+  // What is planned for all sizes, at those of this run.
+  std::int64_t number(const ir::Expr& expr) const { return expr.evaluate(test_.values); }
+  std::vector<std::int64_t> numbers(const std::vector<ir::Expr>& exprs) const {
+    std::vector<std::int64_t> result;
+    for (const ir::Expr& expr : exprs) {
+      result.push_back(number(expr));
+    }
+    return result;
+  }
+
   const Location& location(ir::ValueId value) const {
     const std::optional<Location>& found = result_.schedule.locations[value.index()];
     if (!found) {
@@ -126,10 +129,10 @@ class Machine {
   void for_each_element(ir::ValueId value, const Visit& visit) {
     const Location& place = location(value);
     const DType dtype = result_.schedule.buffers[place.buffer.index()].dtype;
-    for_each_offset(constants(place.sizes),
-                    constants(place.strides),
+    for_each_offset(numbers(place.sizes),
+                    numbers(place.strides),
                     0,
-                    *place.offset.constant(),
+                    number(place.offset),
                     [&](std::int64_t offset) {
                       visit(dtype,
                             memory_[place.buffer.index()].data() + offset * ir::size_of(dtype));
@@ -137,8 +140,7 @@ class Machine {
   }
 
   Array read(ir::ValueId value) {
-    Array array{
-        result_.graph.tensor(value).dtype, constants(result_.graph.tensor(value).sizes), {}};
+    Array array{result_.graph.tensor(value).dtype, numbers(result_.graph.tensor(value).sizes), {}};
     for_each_element(value, [&](DType dtype, std::byte* at) {
       array.elements.push_back(read_element(dtype, at));
     });
@@ -200,11 +202,11 @@ class Machine {
     for (const KernelCall::Operand& operand : call.operands) {
       const DType dtype = result_.schedule.buffers[operand.buffer.index()].dtype;
       operands.push_back(memory_[operand.buffer.index()].data() +
-                         *operand.offset.constant() * ir::size_of(dtype));
+                         number(operand.offset) * ir::size_of(dtype));
     }
     std::vector<long long> sizes;
     for (const ir::Expr& size : use.sizes) {
-      sizes.push_back(size.constant().value());
+      sizes.push_back(number(size));
     }
     operands.push_back(out_of_range_.data());
     kernels_[use.kernel](operands.data(), sizes.data(), nullptr, nullptr);
@@ -339,6 +341,9 @@ std::vector<KernelResult> run_compiled(const std::vector<KernelCase>& cases,
       device += source;
       host += machinery.gpu == nullptr ? source : "";
       host += with_kernel_name(kernel.launcher, name_of(i, k)) + "\n";
+    }
+    if (!cases[i].values.empty()) {
+      graph = on_device(ir::parse(with_values(cases[i].text, cases[i].values)), backend.device());
     }
     results.push_back({std::move(plan), std::move(table), std::move(graph), {}});
   }

@@ -26,7 +26,8 @@ struct KernelCase {
   double low = -2,
          high = 2;  ///< The range of random floats; integers are from 0 to 3 below `integer_end`.
   std::int64_t integer_end = 4;
-  bool special = false;  ///< NaN, infinities and zeros are among the floats.
+  bool special = false;      ///< NaN, infinities and zeros are among the floats.
+  ir::Bindings values = {};  ///< Of its symbols, in this run. Kernels are planned without them.
 };
 
 /// A graph in `.kir`, from its lines.

@@ -167,7 +167,7 @@ void KernelEmitter::open_blocks(const std::vector<Expr>& extents,
 void KernelEmitter::emit_blocks() {
   open_blocks(kernel_.extents, tuning_.block, parallel_threshold());
   Block row(context_, nullptr, LoopDepth::kOuter);
-  emit_phase(0, row, block_range(mod(kernel_.extents[kInner], tuning_.block).constant()));
+  emit_phase(0, row, inner_blocks(tuning_.block));
   close_tasks();
 }
 

@@ -29,6 +29,19 @@ void KernelEmitter::emit_row(Block& outer) {
   }
 }
 
+KernelEmitter::InnerRange KernelEmitter::whole_range() const {
+  const Expr& length = kernel_.extents[kInner];
+  return length.is_constant()
+             ? InnerRange{"0", extent(kInner), length.constant()}
+             : InnerRange{"0", extent(kInner), mod(length, lanes_).constant(), true};
+}
+
+KernelEmitter::InnerRange KernelEmitter::inner_blocks(std::int64_t length) const {
+  // Where vectors divide a block, what is left after them in a row is what is left in its last one.
+  const std::int64_t divisor = length % lanes_ == 0 ? lanes_ : length;
+  return {"begin", "end", mod(kernel_.extents[kInner], divisor).constant(), true};
+}
+
 std::vector<ScalarId> KernelEmitter::roots(int phase) const {
   std::vector<ScalarId> result;
   for (const LoopNest::Reduce& reduce : kernel_.reduces) {

@@ -52,9 +52,7 @@ void KernelEmitter::emit_transpose_tiles() {
       for (const ScalarId value : roots(0)) {
         hoist(value, 0, LoopDepth::kMiddle, middle, seen_in_middle);
       }
-      emit_inner_loops(middle,
-                       block_range(mod(kernel_.extents[kInner], length).constant()),
-                       {.store = [&](Block& block) {
+      emit_inner_loops(middle, inner_blocks(length), {.store = [&](Block& block) {
                          for (std::size_t i = 0; i < kernel_.transposed_loads.size(); ++i) {
                            read_transposed(i, block);
                          }

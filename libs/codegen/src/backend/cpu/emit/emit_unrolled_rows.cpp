@@ -51,7 +51,6 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
       hoist(value, 0, LoopDepth::kOuter, block, seen);
     }
   }
-  const std::optional<std::int64_t> length = kernel_.extents[kInner].constant();
   const std::string vector = std::to_string(lanes_);
   body_.line("Index j = 0;");
   {
@@ -59,7 +58,7 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
         body_.scope("for (; j + $ <= $; j += $)", vector, extent(kInner), vector);
     emit_unrolled_vectors(blocks, "");
   }
-  if (!length || *length % lanes_ != 0) {
+  if (!divides(lanes_, kernel_.extents[kInner])) {
     const CodeWriter::Scope branch = body_.scope("if (j < $)", extent(kInner));
     body_.line("const int n = (int)($ - j);", extent(kInner));
     emit_unrolled_vectors(blocks, "n");
@@ -67,7 +66,7 @@ bool KernelEmitter::emit_unrolled_rows(const std::string& end) {
   for (Block& block : blocks) {
     emit_row_stores(0, block);
   }
-  return mod(kernel_.extents[kOuter], tuning_.unrolled_rows * kernel_.reduction_splits) == Expr(0);
+  return divides(tuning_.unrolled_rows * kernel_.reduction_splits, kernel_.extents[kOuter]);
 }
 
 void KernelEmitter::emit_unrolled_vectors(std::deque<Block>& rows, const std::string& count) {

@@ -83,15 +83,14 @@ class KernelEmitter {
     std::string begin;
     std::string end;
     std::optional<std::int64_t> length = {};
-    bool is_block = false;  // One of many; `length` is the remainder of the last, shorter one.
+    // One of many blocks, or of unknown length: `length` is what is left after whole vectors.
+    bool is_block = false;
   };
-  // The blocks into which `open_blocks` and tiles divide a row; `remainder` is that of the last.
-  static InnerRange block_range(std::optional<std::int64_t> remainder = {}) {
-    return {"begin", "end", remainder, true};
-  }
-  [[nodiscard]] InnerRange whole_range() const {
-    return {"0", extent(kInner), kernel_.extents[kInner].constant()};
-  }
+  // The blocks into which `open_blocks` and tiles divide a row.
+  static InnerRange block_range() { return {"begin", "end", {}, true}; }
+  // The same for the kernel's inner loop, in blocks of `length`.
+  [[nodiscard]] InnerRange inner_blocks(std::int64_t length) const;
+  [[nodiscard]] InnerRange whole_range() const;
   void emit_phase(int phase, Block& row, const InnerRange& range);
   // The body of an inner loop for a vector of elements. `copies` vectors are interleaved: `compute`
   // runs for each, by its number, and then `store`.

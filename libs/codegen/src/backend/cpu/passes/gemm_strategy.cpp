@@ -183,9 +183,9 @@ bool GemmStrategist::has_bias_for_a_kernel(const ir::Node& node) const {
   }
   const ir::TensorMeta& result = graph_.tensor(node.results[0]);
   const ir::TensorMeta& bias = graph_.tensor(operand(node, 0));
-  const auto rows = result.sizes[0].constant(), columns = result.sizes[1].constant();
-  return result.dtype == ir::DType::kFloat32 && bias.sizes.size() == 1 && rows && columns &&
-         *rows >= tuning_.bias.min_rows && 4 * *rows * *columns >= tuning_.bias.min_bytes &&
+  return result.dtype == ir::DType::kFloat32 && bias.sizes.size() == 1 &&
+         hint_.always_at_least(result.sizes[0], tuning_.bias.min_rows) &&
+         hint_.always_at_least(Expr(4) * ir::element_count(result.sizes), tuning_.bias.min_bytes) &&
          is_read_by_a_kernel(node.results[0]);
 }
 

@@ -168,8 +168,7 @@ void NestEmitter::emit_rows() {
                     extent(kOuter),
                     rows);
     body_.line("const Int o = first + threadIdx.y;");
-    const auto outer = nest_.extents[kOuter].constant();
-    body_.line(outer && *outer % block_.rows == 0
+    body_.line(divides(block_.rows, nest_.extents[kOuter])
                    ? "constexpr bool live = true;"
                    : "const bool live = o < " + extent(kOuter) + ";");
     choose_kept();

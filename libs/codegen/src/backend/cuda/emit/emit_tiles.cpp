@@ -37,8 +37,7 @@ void NestEmitter::for_each_tile_row(int side,
                                     const std::string& position,
                                     const std::function<void()>& body) {
   const auto is_whole = [&](int variable) {
-    const auto extent = nest_.extents[static_cast<std::size_t>(variable)].constant();
-    return extent && *extent % side == 0;
+    return divides(side, nest_.extents[static_cast<std::size_t>(variable)]);
   };
   body_.directive("#pragma unroll");
   const CodeWriter::Scope loop =

@@ -11,15 +11,14 @@ namespace kiln::codegen::cuda {
 int NestEmitter::choose_update_vector(const LoopNest::Update& update) {
   const ir::DType dtype = text_.dtype(update.operand);
   const std::int64_t size = ir::size_of(dtype);
-  const std::optional<std::int64_t> inner = update.extents[kInner].constant();
   const bool adds =
       update.reduction == Reduction::kSum && ir::is_floating_point(dtype) && size <= 4;
-  if (!inner || (update.reduction && !adds)) {
+  if (update.reduction && !adds) {
     return 1;
   }
   for (block_.vector = static_cast<int>(std::min<std::int64_t>(8, 16 / size)); block_.vector > 1;
        block_.vector /= 2) {
-    if (*inner % block_.vector == 0 && is_packed(update.address)) {
+    if (divides(block_.vector, update.extents[kInner]) && is_packed(update.address)) {
       break;
     }
   }

@@ -172,10 +172,7 @@ std::string NestEmitter::row_length() const {
 
 bool NestEmitter::is_packed(const Index& address) const {
   const int vector = is_flat_ ? 1 : block_.vector;
-  const auto is_multiple = [&](const Expr& expr) {
-    return expr.constant() && *expr.constant() % vector == 0;
-  };
-  if (vector == 1 || !is_multiple(address.constant())) {
+  if (vector == 1 || !divides(vector, address.constant())) {
     return false;
   }
   LoopDepths depths(program_.pool, nest_);
@@ -187,7 +184,8 @@ bool NestEmitter::is_packed(const Index& address) const {
       if (!along_inner) {
         return false;
       }
-    } else if (depths.of(Index::of(term.atom)) == LoopDepth::kInner || !is_multiple(term.factor)) {
+    } else if (depths.of(Index::of(term.atom)) == LoopDepth::kInner ||
+               !divides(vector, term.factor)) {
       return false;
     }
   }
@@ -204,12 +202,8 @@ std::int64_t NestEmitter::smallest_element() const {
 
 // As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.
 int NestEmitter::choose_vector() const {
-  const std::optional<std::int64_t> inner = nest_.extents[kInner].constant();
-  if (!inner) {
-    return 1;
-  }
   std::int64_t vector = std::min<std::int64_t>(8, 16 / smallest_element());
-  while (*inner % vector != 0) {
+  while (!divides(vector, nest_.extents[kInner])) {
     vector /= 2;
   }
   return static_cast<int>(vector);

@@ -9,6 +9,7 @@
 #include "graph/arguments.hpp"
 #include "graph/node_writer.hpp"
 #include "kiln/ir/rewrite.hpp"
+#include "kiln/ir/size_hints.hpp"
 
 namespace kiln::codegen::cuda {
 namespace {
@@ -19,15 +20,17 @@ using ir::ValueId;
 constexpr std::int64_t kAlignedBytes = 16;
 
 // How many leading columns of a product are aligned; nothing if a split does not pay.
-std::optional<std::int64_t> aligned_columns(const ir::Graph& graph, const ir::Node& node) {
+std::optional<std::int64_t> aligned_columns(const ir::Graph& graph,
+                                            const ir::SizeHints& hint,
+                                            const ir::Node& node) {
   if (node.target != "aten.mm.default" && node.target != "aten.addmm.default") {
     return std::nullopt;
   }
   const ir::TensorMeta& result = graph.tensor(node.results[0]);
-  const std::int64_t elements = ir::element_count(result.sizes).constant().value_or(0);
   const std::int64_t columns = result.sizes.back().constant().value_or(0);
   const std::int64_t step = kAlignedBytes / ir::size_of(result.dtype);
-  if (!ir::is_half(result.dtype) || elements < kTuning.products.min_elements ||
+  if (!ir::is_half(result.dtype) ||
+      !hint.always_at_least(ir::element_count(result.sizes), kTuning.products.min_elements) ||
       columns % step == 0 || columns < kTuning.products.min_columns * step) {
     return std::nullopt;
   }
@@ -80,9 +83,10 @@ void split(ir::Rewriter& rewriter, ir::NodeId id, std::int64_t first) {
 }  // namespace
 
 ir::Graph split_products(const ir::Graph& graph) {
+  const ir::SizeHints hint(graph);
   ir::Rewriter rewriter(graph);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (const auto first = aligned_columns(graph, graph.nodes()[i])) {
+    if (const auto first = aligned_columns(graph, hint, graph.nodes()[i])) {
       split(rewriter, ir::NodeId(i), *first);
     } else {
       rewriter.copy(ir::NodeId(i));
