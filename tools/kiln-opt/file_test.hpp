@@ -7,9 +7,9 @@
 //     graph before { … }
 //
 // or, in the place of the last part, "# error: some words of the message". Stages of code
-// generation (prepare, lower, schedule) want a line "# isa: neon", so that every machine plans
-// alike; what they print must come out to the letter. A line "# -----" divides a file into several
-// tests.
+// generation (prepare, lower, schedule) want a line "# isa: neon", or "# isa: sm_90" for a graph on
+// a GPU, so that every machine plans alike; what they print must come out to the letter. A line
+// "# -----" divides a file into several tests.
 
 #pragma once
 

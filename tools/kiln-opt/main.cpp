@@ -81,7 +81,10 @@ int run(int argc, char** argv) {
   bool update = false;
   app.add_option("file", paths, "What to read; - is standard input");
   app.add_option("-p,--passes", list, "Passes to run, separated by commas");
-  app.add_option("--isa", isa, "The instruction set that prepare, lower and schedule plan for")
+  app.add_option(
+         "--isa",
+         isa,
+         "The instruction set, or architecture of a GPU, that prepare, lower and schedule plan for")
       ->capture_default_str();
   app.add_option("-e,--emit", form, "What to write")
       ->check(CLI::IsMember({"text", "json", "dot", "digest"}));

@@ -49,8 +49,9 @@ const std::vector<Pass>& passes() {
 
 namespace {
 
+// A graph on a GPU is planned for the architecture that `isa` names.
 codegen::Options options_for(const std::string& isa) {
-  return {.isa = isa, .bind_constants = true};
+  return {.isa = isa, .arch = {isa}, .bind_constants = true};
 }
 
 std::vector<std::string> names_in(const std::string& list) {

@@ -148,21 +148,6 @@ std::string fused(const std::string& text) {
   return ir::print(graph);
 }
 
-TEST_CASE("bias, residual and ReLU are computed by cuDNN's convolutions", "[codegen][cuda]") {
-  const std::string text = fused(kBlocks);
-
-  CHECK_THAT(
-      text,
-      contains("%r1: bf16[2, 16, 6, 6]{576, 1, 96, 16} = aten.cudnn_convolution_relu.default(") &&
-          contains("%r2: bf16[2, 16, 6, 6]{576, 1, 96, 16} = "
-                   "aten.cudnn_convolution_add_relu.default(%r1, ") &&
-          // The residual's own bias is added with the other one.
-          contains("= aten.add.Tensor(%b2, %bd, 1)") &&
-          contains(", none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)") &&
-          contains("%r2, none, %b2, [1, 1], [1, 1], [1, 1], 1)"));
-  CHECK_THAT(text, !contains("aten.relu.default"));
-}
-
 TEST_CASE("other convolutions leave their bias to what reads them", "[codegen][cuda]") {
   SECTION("another activation") {
     const std::string text = fused(replaced(kBlocks, "aten.relu.default", "aten.silu.default"));

@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "backend/cuda/architectures.hpp"
-#include "backend/cuda/passes/split_products.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/codegen/compile.hpp"
 #include "kiln/codegen/target.hpp"
 #include "kiln/ir/parse.hpp"
-#include "kiln/ir/print.hpp"
 #include "kiln/ir/retarget.hpp"
 #include "kiln/testing/catch2.hpp"
 
@@ -130,33 +128,6 @@ TEST_CASE("architectures are named as NVRTC does", "[codegen][cuda]") {
                       contains("is not a GPU architecture"));
   }
   CHECK_THROWS_WITH(resolve_architectures({}), contains("such as arch=sm_90"));
-}
-
-TEST_CASE("large products of half types with odd columns are split", "[codegen][cuda]") {
-  const auto prepared = [](const std::string& type, const std::string& columns) {
-    return ir::print(cuda::split_products(
-        on_cuda("graph g {\n  input %x: " + type + "[1024, 64] user\n  input %w: " + type +
-                "[64, " + columns + "] user\n  %y: " + type + "[1024, " + columns +
-                "] = aten.mm.default(%x, %w)\n  output %y user\n}")));
-  };
-
-  CHECK_THAT(prepared("bf16", "5001"),
-             contains("bf16[1024, 5000]#0 cuda = aten.mm.default") &&
-                 contains("bf16[1024, 1]#1 cuda = aten.mm.default") &&
-                 contains("bf16[1024, 5001] cuda = aten.cat.default([%mm, %mm_1], 1)"));
-  CHECK_THAT(prepared("bf16", "5008"), !contains("cat"));
-  CHECK_THAT(prepared("bf16", "33"), !contains("cat"));
-  CHECK_THAT(prepared("f32", "5001"), !contains("cat"));
-
-  const auto varying = [](const std::string& range) {
-    return ir::print(cuda::split_products(
-        on_cuda("graph g {\n  symbol %s0 in " + range +
-                "\n  input %x: bf16[s0, 64] user\n  input %w: bf16[64, 5001] user\n"
-                "  %y: bf16[s0, 5001] = aten.mm.default(%x, %w)\n  output %y user\n}")));
-  };
-  CHECK_THAT(varying("[256, 4096]"),
-             contains("bf16[s0, 5001] cuda = aten.cat.default([%mm, %mm_1], 1)"));
-  CHECK_THAT(varying("[1, 4096]"), !contains("cat"));
 }
 
 TEST_CASE("what only CPUs have is refused by name", "[codegen][cuda]") {
