@@ -99,7 +99,8 @@ bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
         if (size < 0 || (size > 0 && elements > limit / size)) {
           return false;
         }
-        elements *= size;
+        // What is computed from an empty tensor need not be empty: a product of [n, 0] and [0, m].
+        elements *= std::max<std::int64_t>(size, 1);
       }
     } catch (const Error&) {
       return false;  // 2*n at the end of a range without one is no number of 64 bits.

@@ -357,6 +357,21 @@ TEST_CASE("DS-24 test_derived_dim_basic: a wrong relation suggests the right one
   CHECK_THAT(other, !contains("declare"));
 }
 
+TEST_CASE("an empty input is not traced at huge sizes", "[export][dynamic]") {
+  std::int64_t largest = 0;
+  const ExportedProgram program = export_program(
+      [&](const Tensors& in) {
+        largest = std::max(largest, in[0].size(1));
+        return Tensors{in[1].mm(in[0])};
+      },
+      {torch::empty({0, 5}), torch::empty({3, 0})},
+      {.dynamic_dims = {{.input = kFirst, .dim = 1, .name = "n", .min = 2}}});
+
+  CHECK(program.specialisations.empty());
+  CHECK(largest > 5);
+  CHECK(largest <= std::int64_t{1} << 22);
+}
+
 TEST_CASE("dynamic dimensions that make no sense are refused", "[export][dynamic]") {
   const auto refused = [](const DynamicDim& dim) {
     try {
