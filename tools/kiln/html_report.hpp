@@ -18,7 +18,7 @@ struct HtmlReport {
   ir::Graph program;  ///< As it was given to the code generator.
   ir::Graph graph;    ///< As it was scheduled.
   Plan plan;
-  ir::Bindings sizes;                                  ///< For which symbols the plan is shown.
+  ir::Bindings sizes;                                  ///< What the symbols are in the plan shown.
   std::filesystem::path source;                        ///< The folder of the generated source.
   std::vector<std::pair<std::string, double>> stages;  ///< Milliseconds, in order.
 };

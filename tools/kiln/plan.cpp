@@ -23,7 +23,7 @@ class PlanReader {
     if (sizes_.empty()) {
       throw Error(
           ErrorCode::kUnsupported,
-          "the plan has the symbolic size " + value.dump() + "; and no values for its symbols");
+          "the plan has the symbolic size " + value.dump() + " and no values for its symbols");
     }
     return ir::Expr::parse(value.get<std::string>()).evaluate(sizes_);
   }

@@ -33,9 +33,9 @@ class MappedFile {
   MappedFile(MappedFile&& other) noexcept;             ///< Leaves the other empty.
   MappedFile& operator=(MappedFile&& other) noexcept;  ///< The other unmaps what was here.
 
-  /// All of them, to be read.
+  /// The contents, read-only.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
-  /// How many there are.
+  /// How many bytes are mapped.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   /// Where the bytes are. Only with `kCopyOnWrite` may they be written.
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
