@@ -8,6 +8,7 @@ Needs torch. Every test is a function.
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -66,6 +67,24 @@ def test_a_package_without_inputs_runs_and_is_measured(folder):
 def npy(header, elements=b"", length=None):
     text = header.encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) if length is None else length) + text + elements
+
+
+def test_a_profile_is_that_of_the_sizes_of_the_call(folder):
+    archive, package = f"{folder}/in.pt2", f"{folder}/out.pt2"
+    rows = torch.export.Dim("rows", min=2, max=100_000)
+    program = torch.export.export(WithNone(), (torch.ones(3, 8),), dynamic_shapes=({0: rows},))
+    torch.export.save(program, archive)
+    kiln("compile", archive, "-o", package, "--option", "profile=true", folder=folder)
+
+    def bytes_of(*sizes):
+        done = json.loads(kiln("bench", package, "--profile", "--seconds", "0.1", "--json", *sizes, folder=folder))
+        return [kernel["bytes"] for kernel in done["kernels"]]
+
+    refused = attempt("bench", package, "--profile", "--size", "columns=4", folder=folder)
+    assert refused.returncode == 1 and "no size 'columns' that varies" in refused.stderr, refused.stderr
+    symbol = re.search(r"it has (\w+),", refused.stderr).group(1)
+    assert bytes_of() == [2 * 4 * 3 * 8], bytes_of()
+    assert bytes_of("--size", f"{symbol}=50000") == [2 * 4 * 50_000 * 8]
 
 
 def test_a_damaged_array_is_refused(folder):

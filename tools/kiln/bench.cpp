@@ -107,9 +107,9 @@ double throughput(const BenchArguments& arguments,
 }
 
 int run_profile(const BenchArguments& arguments, bool json) {
-  Plan plan = plan_in(arguments.package);
   const std::vector<at::Tensor> inputs =
       inputs_for(arguments.package, arguments.inputs, arguments.sizes);
+  Plan plan = plan_in(arguments.package, inputs);
   Model model = load(arguments.package, {.cuda_graphs = CudaGraphs::kOff});
   const Profile measured = profile(model, std::move(plan), inputs, arguments.seconds);
   if (!arguments.trace.empty()) {

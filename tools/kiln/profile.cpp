@@ -10,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/container_runtime/package.hpp"
+#include "sizes.hpp"
 
 namespace kiln::tool {
 namespace {
@@ -173,12 +174,12 @@ bool ProfiledKernel::is_bound_by_memory(const Roofline& roofline) const {
   return bytes / roofline.bytes_per_second >= operations / roofline.operations_per_second;
 }
 
-Plan plan_in(const std::string& package) {
+Plan plan_in(const std::string& package, const std::vector<at::Tensor>& inputs) {
   const std::string file = "extra/plan.json";
   if (package.ends_with(".pt2")) {
     const container_runtime::Package opened(package);
     if (std::ranges::find(opened.files(), file) != opened.files().end()) {
-      return read_plan(opened.read(file));
+      return read_plan(opened.read(file), symbols_of(package, inputs));
     }
   }
   throw Error(

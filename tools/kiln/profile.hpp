@@ -48,10 +48,11 @@ struct Profile {
   std::vector<Interval> timeline = {};       ///< Of the median call, by step.
 };
 
-/// The plan inside a package that was compiled with `CompileOptions::profile`.
+/// The plan inside a package that was compiled with `CompileOptions::profile`, for a call with
+/// `inputs`.
 ///
 /// Throws `Error` with `kInvalidArgument` for any other.
-[[nodiscard]] Plan plan_in(const std::string& package);
+[[nodiscard]] Plan plan_in(const std::string& package, const std::vector<at::Tensor>& inputs);
 
 /// Calls `model` for `seconds` while its ranges are listened to. It must not replay CUDA graphs,
 /// which have no ranges.

@@ -164,6 +164,18 @@ void require_dimensions(const DeclaredInput& declared, const at::Tensor& input) 
   }
 }
 
+// As many inputs as the package takes, each of its rank.
+void require_inputs(const DeclaredSizes& sizes, const std::vector<at::Tensor>& inputs) {
+  if (sizes.inputs.size() != inputs.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the package takes " + std::to_string(sizes.inputs.size()) + " inputs, and " +
+                    std::to_string(inputs.size()) + " are given");
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dimensions(sizes.inputs[i], inputs[i]);
+  }
+}
+
 // The size of a dimension, or the integer that the input is.
 std::int64_t size_of(const DeclaredInput& declared, const at::Tensor& input, std::size_t dim) {
   return declared.is_integer ? input.item().toLong() : input.size(static_cast<std::int64_t>(dim));
@@ -261,19 +273,23 @@ std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
   }
   const DeclaredSizes sizes = read_sizes(text);
   const ir::Bindings asked = parse_wanted(wanted, sizes);
-  if (sizes.inputs.size() != inputs.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the package takes " + std::to_string(sizes.inputs.size()) + " inputs, and " +
-                    std::to_string(inputs.size()) + " are given");
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require_dimensions(sizes.inputs[i], inputs[i]);
-  }
+  require_inputs(sizes, inputs);
   const ir::Bindings bindings = with_rest_bound(sizes, inputs, asked);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     inputs[i] = resized_input(inputs[i], sizes.inputs[i], asked, bindings);
   }
   return inputs;
+}
+
+ir::Bindings symbols_of(const std::filesystem::path& package,
+                        const std::vector<at::Tensor>& inputs) {
+  const std::string text = declared_by(package);
+  const DeclaredSizes sizes = text.empty() ? DeclaredSizes{} : read_sizes(text);
+  if (sizes.symbols.empty()) {
+    return {};
+  }
+  require_inputs(sizes, inputs);
+  return with_rest_bound(sizes, inputs, {});
 }
 
 std::vector<std::string> describe_sizes(const std::string& declared) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kiln/ir/expr.hpp"
+
 namespace kiln::tool {
 
 /// Where the metadata of a package has them.
@@ -27,6 +29,12 @@ inline constexpr const char* kSizeHelp =
 [[nodiscard]] std::vector<at::Tensor> resized(std::vector<at::Tensor> inputs,
                                               const std::filesystem::path& package,
                                               const std::vector<std::string>& wanted);
+
+/// What the symbols of a package are in a call with `inputs`; nothing if its sizes are fixed.
+///
+/// Throws `Error` with `kInvalidArgument` for another number of inputs, or other ranks.
+[[nodiscard]] ir::Bindings symbols_of(const std::filesystem::path& package,
+                                      const std::vector<at::Tensor>& inputs);
 
 /// Which inputs of a package are integers; empty if its metadata does not say.
 [[nodiscard]] std::vector<bool> integer_inputs(const std::filesystem::path& package);
