@@ -88,7 +88,7 @@ bool SampledProgram::keeps_guards(const ir::Bindings& sizes) const {
 
 bool SampledProgram::is_affordable(const ir::Bindings& sizes) const {
   const ir::Bindings all = completed(sizes);
-  for (std::size_t i = 0; i < shapes_.input_sizes.size(); ++i) {
+  for (std::size_t i = 0; i + shapes_.integers < shapes_.input_sizes.size(); ++i) {
     if (shapes_.input_sizes[i].empty()) {
       continue;
     }

@@ -136,6 +136,7 @@ DynamicShapes dynamic_shapes(const CompileOptions& options,
     }
   }
   shapes.trust_large_sizes = false;
+  shapes.integers = integers;
   return shapes;
 }
 

@@ -71,11 +71,13 @@ FunctionSampler::FunctionSampler(const autograd_dispatch::TensorFunction& functi
                                  Tensors captured,
                                  Plan plan,
                                  autograd_dispatch::TraceOptions options,
+                                 std::size_t integers,
                                  const IntegerHistory* history)
     : function_(function),
       captured_(std::move(captured)),
       plan_(std::move(plan)),
       options_(options),
+      integers_(integers),
       history_(history) {
   plan_.forward_backward = {};  // Which a trace does not know.
   plan_.symbols = {};
@@ -187,7 +189,8 @@ bool FunctionSampler::widen(ir::Graph& graph, const Tensors& inputs, SymbolicSiz
   if (!wider.holds(inputs)) {
     return false;
   }
-  DynamicShapes wanted{.symbols = {}, .input_sizes = {}, .trust_large_sizes = false};
+  DynamicShapes wanted{
+      .symbols = {}, .input_sizes = {}, .trust_large_sizes = false, .integers = integers_};
   wanted.input_sizes.resize(inputs.size());
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     if (sizes->mentions(plan_.inputs[i].argument)) {

@@ -21,14 +21,15 @@ namespace kiln {
 /// those of a call. Neither they nor what the function captures are changed by it.
 class FunctionSampler {
  public:
-  /// `captured` and `plan` are those of the trace of the call with `inputs`; `history` has the
-  /// integers that it may be traced with, null if there are none or any will do. Refers to
-  /// `function` and `history`.
+  /// `captured` and `plan` are those of the trace of the call with `inputs`, of which the last
+  /// `integers` stand for integers; `history` has those that it may be traced with, null if any
+  /// will do. Refers to `function` and `history`.
   FunctionSampler(const autograd_dispatch::TensorFunction& function,
                   const Tensors& inputs,
                   Tensors captured,
                   autograd_dispatch::Plan plan,
                   autograd_dispatch::TraceOptions options,
+                  std::size_t integers,
                   const IntegerHistory* history);
 
   /// Turns `graph`, the trace of a call with `inputs`, into one for sizes that `shapes` allow, and
@@ -66,6 +67,7 @@ class FunctionSampler {
   std::string plan_bytes_;  // Without windows.
   std::optional<OutputWindows> windows_;
   autograd_dispatch::TraceOptions options_;
+  std::size_t integers_;
   const IntegerHistory* history_;
   int traces_ = 0;
 };

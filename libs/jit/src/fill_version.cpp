@@ -118,6 +118,7 @@ bool Function::State::is_confirmed(const Version& version, const Tensors& inputs
                           version.captured,
                           version.function->plan(),
                           trace_options(),
+                          integers,
                           known_integers());
   ir::Graph graph = *version.graph;
   SymbolicSizes sizes = *version.sizes;
@@ -166,7 +167,7 @@ void Function::State::let_sizes_vary(Version& version, JointTrace& traced, const
   const Stopwatch watch;
   const SlowNotice notice("tracing a function at several sizes");
   FunctionSampler sampler(
-      function, inputs, traced.captured, traced.plan, trace_options(), known_integers());
+      function, inputs, traced.captured, traced.plan, trace_options(), integers, known_integers());
   version.sizes = sampler.generalize(traced.graph, inputs, shapes, &version.remarks);
   if (version.sizes) {
     version.graph = std::make_shared<const ir::Graph>(traced.graph);

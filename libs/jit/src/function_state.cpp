@@ -127,6 +127,7 @@ Function::State::VersionPtr Function::State::widen(const Tensors& inputs, const 
                             version->captured,
                             version->function->plan(),
                             trace_options(),
+                            integers,
                             known_integers());
     Version wider = *version;
     ir::Graph graph = *version->graph;

@@ -44,6 +44,9 @@ struct DynamicShapes {
   /// The end of a range whose inputs are too large to be traced belongs to it. Otherwise ranges end
   /// where traces have been.
   bool trust_large_sizes = true;
+  /// That many inputs, the last ones, are empty tensors with a size that stands for an integer.
+  /// What is computed does not grow with it, so that it may be as large as its range allows.
+  std::size_t integers = 0;
 };
 
 /// What `dims` say of inputs like `example`, which are called `names` where they have a name.
