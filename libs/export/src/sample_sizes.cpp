@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <set>
+#include <utility>
 
 namespace kiln::exporter {
 namespace {
@@ -61,6 +64,23 @@ std::vector<std::int64_t> sizes_between(std::int64_t low, std::int64_t high) {
   return sizes;
 }
 
+// Which of its `count` sizes a symbol has in sample `i`. The first symbols go through theirs with a
+// step each, so that no two go together. There are no more such steps: other symbols have an order
+// that is shuffled for each, and again each time they are through.
+std::size_t position_in(std::size_t count, std::size_t symbol, std::size_t i) {
+  constexpr std::size_t kSteps[] = {1, 5, 7, 11};
+  if (symbol < std::size(kSteps)) {
+    return (i * kSteps[symbol] + symbol * 3 + i / count) % count;
+  }
+  std::mt19937 random(static_cast<std::uint32_t>(symbol * kSamples + i / count));
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t last = count - 1; last > 0; --last) {
+    std::swap(order[last], order[random() % (last + 1)]);
+  }
+  return order[i % count];
+}
+
 }  // namespace
 
 std::vector<ir::Bindings> sample_sizes(
@@ -98,9 +118,7 @@ std::vector<ir::Bindings> sample_sizes(
     sizes[name] = sizes_between(std::max<std::int64_t>(range.low, 2), reach[name]);
     longest = std::max(longest, sizes[name].size());
   }
-  // Each symbol goes through its sizes with a step of its own, so that no two go together. Where
-  // there are several symbols more combinations are needed than there are sizes.
-  constexpr std::size_t kSteps[] = {1, 5, 7, 11};
+  // Where there are several symbols more combinations are needed than there are sizes.
   const std::size_t rounds = ranges.size() == 1 ? longest : kSamples + 2 * ranges.size();
   for (std::size_t i = 0; i < rounds; ++i) {
     ir::Bindings sample;
@@ -109,9 +127,7 @@ std::vector<ir::Bindings> sample_sizes(
       if (own.empty()) {
         return {};
       }
-      const std::size_t step = kSteps[symbol % std::size(kSteps)];
-      sample[name] = own[(i * step + symbol * 3 + i / own.size()) % own.size()];
-      ++symbol;
+      sample[name] = own[position_in(own.size(), symbol++, i)];
     }
     add(sample);
   }

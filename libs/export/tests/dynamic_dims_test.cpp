@@ -357,6 +357,29 @@ TEST_CASE("DS-24 test_derived_dim_basic: a wrong relation suggests the right one
   CHECK_THAT(other, !contains("declare"));
 }
 
+TEST_CASE("ten sizes vary on their own", "[export][dynamic]") {
+  Tensors inputs;
+  std::vector<DynamicDim> dims;
+  for (std::size_t i = 0; i < 10; ++i) {
+    inputs.push_back(torch::randn({5}));
+    dims.push_back({.input = i, .dim = 0, .name = std::string(1, static_cast<char>('a' + i))});
+  }
+
+  const ExportedProgram program = export_program(
+      [](const Tensors& in) {
+        Tensors sums;
+        for (const torch::Tensor& each : in) {
+          sums.push_back(each.sum());
+        }
+        return Tensors{torch::stack(sums).sum()};
+      },
+      inputs,
+      {.dynamic_dims = dims});
+
+  CHECK(program.specialisations.empty());
+  CHECK(program.graph.symbols().size() == inputs.size());
+}
+
 TEST_CASE("an empty input is not traced at huge sizes", "[export][dynamic]") {
   std::int64_t largest = 0;
   const ExportedProgram program = export_program(
