@@ -100,6 +100,27 @@ TEST_CASE("kernels write the parts of a concatenation where they belong", "[code
 )");
 }
 
+TEST_CASE("a window on memory whose size varies stays a view", "[codegen][schedule]") {
+  const std::string text = schedule_text(R"(graph g {
+    symbol %n in [8, 64]
+    input %x: f32[n]#0 user
+    input %z: f32[n, n]#1 user
+    %a: f32[2, 3]{1, 1}@2#0 = aten.as_strided.default(%x, [2, 3], [1, 1], 2) view(0:0)
+    %b: f32[2, 2]{1, 1}#1 = aten.as_strided.default(%z, [2, 2], [1, 1], 0) view(0:0)
+    output %a user
+    output %b user
+  })",
+                                         TextBackend());
+
+  CHECK(text == R"(schedule g {
+  input %x: f32[n]
+  input %z: f32[n, n]
+  view %a: [2, 3]{1, 1}@2 of %x
+  view %b: [2, 2]{1, 1} of %z
+}
+)");
+}
+
 TEST_CASE("a kernel of the backend's own has its arguments", "[codegen][schedule]") {
   const std::string text = schedule_text(R"(graph g {
     input %x: f32[4, 6] user

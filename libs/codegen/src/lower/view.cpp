@@ -208,6 +208,34 @@ bool lies_inside(const ir::TensorMeta& window,
   return first.bounds(symbols).low >= 0 && (elements - last).bounds(symbols).low > 0;
 }
 
+// Whether strides describe a view with elements at `positions` of a tensor with `strides`.
+bool is_affine(Indices positions, std::span<const Expr> strides, std::size_t rank) {
+  Index address;
+  for (std::size_t k = 0; k < positions.size(); ++k) {
+    address = address + positions[k] * strides[k];
+  }
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (!address.factor_of(static_cast<int>(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The dim that steps over all others; nothing where symbols leave open which one does.
+std::optional<std::size_t> outermost_dim(const ir::TensorMeta& base) {
+  for (std::size_t k = 0; k < base.sizes.size(); ++k) {
+    Expr elements = 1;
+    for (const Expr& size : base.sizes) {
+      elements = elements * size;
+    }
+    if (base.sizes[k] * base.strides[k] == elements) {
+      return k;
+    }
+  }
+  return std::nullopt;
+}
+
 // A window on the storage is a map onto the dense tensor that fills it.
 bool lower_as_strided(Lowering& l) {
   const TensorId source = l.tensor(0);
@@ -219,21 +247,29 @@ bool lower_as_strided(Lowering& l) {
   if (!lies_inside(window, base, l.graph().symbols())) {
     return false;
   }
-  l.define_view(0, source, [&](Indices i) {
+  const std::optional<std::size_t> outermost = outermost_dim(base);
+  const auto mapped = [&](Indices i) {
     Index address = window.offset - base.offset;
     for (std::size_t k = 0; k < i.size(); ++k) {
       address = address + i[k] * window.strides[k];
     }
     std::vector<Index> result;
     for (std::size_t k = 0; k < base.sizes.size(); ++k) {
-      result.push_back(base.sizes[k] == Expr(1)
-                           ? Index(0)
-                           : mod(floor_div(address, base.strides[k], window.sizes),
-                                 base.sizes[k],
-                                 window.sizes));
+      if (base.sizes[k] == Expr(1)) {
+        result.emplace_back(0);
+        continue;
+      }
+      const Index position = floor_div(address, base.strides[k], window.sizes);
+      result.push_back(k == outermost ? position : mod(position, base.sizes[k], window.sizes));
     }
     return result;
-  });
+  };
+  // What is a view in eager must not become a copy.
+  const std::size_t rank = window.sizes.size();
+  if (!is_affine(mapped(variables(rank)), base.strides, rank)) {
+    return false;
+  }
+  l.define_view(0, source, mapped);
   return true;
 }
 
