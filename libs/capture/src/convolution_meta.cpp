@@ -1,5 +1,6 @@
 #include "convolution_meta.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,7 +21,8 @@ struct Window {
 
 bool is_valid(const Window& window) {
   return window.stride >= 1 && window.padding >= 0 && window.dilation >= 1 &&
-         window.output_padding >= 0 && window.output_padding < window.stride;
+         window.output_padding >= 0 &&
+         window.output_padding < std::max(window.stride, window.dilation);
 }
 
 // Where a window fits nowhere, the operator has an error of its own.

@@ -279,6 +279,20 @@ TEST_CASE("a trace without values has the graph of one with them", "[capture][wi
   }
 }
 
+TEST_CASE("a transposed convolution is not computed for its graph", "[capture][without_values]") {
+  const auto function = [](const Tensors& in) {
+    return Tensors{torch::conv_transpose2d(in[0], in[1], {}, 1, 0, 1, 1, 2)};
+  };
+  // More memory than there is.
+  const Tensors inputs = {torch::empty({1, 1, 1024, 1024}), torch::empty({1, 1 << 20, 2, 2})};
+
+  const Recording recording = record(function, inputs, {.without_values = true});
+
+  REQUIRE(recording.graph.nodes().size() == 1);
+  CHECK(recording.graph.tensor(recording.graph.nodes()[0].results[0]).sizes[1] ==
+        ir::Expr(1 << 20));
+}
+
 TEST_CASE("a recurrent layer is not computed for its graph", "[capture][without_values]") {
   const torch::NoGradGuard no_grad;
   for (const bool both : {false, true}) {
