@@ -137,6 +137,28 @@ TEST_CASE("what cannot be written in its place is concatenated", "[codegen][sche
         torch::cat({all.slice(0, 5, 10), all.slice(0, 0, 5), all.slice(0, 10)});
     CHECK(torch::allclose(results[1], turned, 1e-5, 1e-5));
   }
+  SECTION("parts that are read after an update in place") {
+    const std::string update = R"(
+    input %i: i64[2] user
+    input %v: f32[2, 16] user
+    %updated: f32[9*n, 16] = aten.index_put.default(%all, [%i], %v, false)
+    %t: f32[16, n]{1, 16} = aten.t.default(%relu) view(0:0)
+    %w: f32[16, 16] = aten.mm.default(%t, %relu)
+    output %updated user
+    output %w user
+)";
+    const std::string program = program_of("16", update);
+    CHECK(concatenations(program) == 1);
+    LoadedModel model(graph_of(program, {{"aten.cat.default", "Tensor[],int->Tensor"}}),
+                      {},
+                      {},
+                      Scheduler::kReal);
+    const at::Tensor x = torch::randn({5, 16}), values = torch::full({2, 16}, 100.0);
+    const at::Tensor places = torch::tensor({0, 3});
+    const Tensors results = model({x, places, values});
+    CHECK(torch::allclose(results[0], expected_of(x).index_put({places}, values), 1e-5, 1e-5));
+    CHECK(torch::allclose(results[1], x.relu().t().mm(x.relu()), 1e-4, 1e-4));
+  }
   SECTION("columns") {
     const std::string columns = R"(
     %c: f32[n, 144] = aten.cat.default([%relu, %tanh, %sigmoid, %exp, %sin, %cos, %neg, %abs, %erf], 1)
