@@ -105,18 +105,23 @@ TEST_CASE("a window on memory whose size varies stays a view", "[codegen][schedu
     symbol %n in [8, 64]
     input %x: f32[n]#0 user
     input %z: f32[n, n]#1 user
+    input %r: f32[1, n]#2 user
     %a: f32[2, 3]{1, 1}@2#0 = aten.as_strided.default(%x, [2, 3], [1, 1], 2) view(0:0)
     %b: f32[2, 2]{1, 1}#1 = aten.as_strided.default(%z, [2, 2], [1, 1], 0) view(0:0)
+    %c: f32[3, 2]{1, 4}#2 = aten.as_strided.default(%r, [3, 2], [1, 4], 0) view(0:0)
     output %a user
     output %b user
+    output %c user
   })",
                                          TextBackend());
 
   CHECK(text == R"(schedule g {
   input %x: f32[n]
   input %z: f32[n, n]
+  input %r: f32[1, n]
   view %a: [2, 3]{1, 1}@2 of %x
   view %b: [2, 2]{1, 1} of %z
+  view %c: [3, 2]{1, 4} of %r
 }
 )");
 }

@@ -224,12 +224,9 @@ bool is_affine(Indices positions, std::span<const Expr> strides, std::size_t ran
 
 // The dim that steps over all others; nothing where symbols leave open which one does.
 std::optional<std::size_t> outermost_dim(const ir::TensorMeta& base) {
+  const Expr elements = ir::element_count(base.sizes);
   for (std::size_t k = 0; k < base.sizes.size(); ++k) {
-    Expr elements = 1;
-    for (const Expr& size : base.sizes) {
-      elements = elements * size;
-    }
-    if (base.sizes[k] * base.strides[k] == elements) {
+    if (base.sizes[k] != Expr(1) && base.sizes[k] * base.strides[k] == elements) {
       return k;
     }
   }
