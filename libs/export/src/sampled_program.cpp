@@ -21,6 +21,8 @@ namespace {
 
 // Of one input, unless the example is larger.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;
+// Of one value of a program that is run.
+constexpr std::int64_t kMaxComputedElements = std::int64_t{1} << 28;
 constexpr std::uint64_t kSeed = 1;
 
 // Whether all that is different is that one has views that show a tensor as it is at these sizes.
@@ -29,6 +31,25 @@ bool differs_in_views_alone(const ir::Graph& graph,
                             const ir::Graph& trace) {
   return !ir::find_difference(
       ir::drop_identity_views(ir::specialize(graph, sizes)), {}, ir::drop_identity_views(trace));
+}
+
+// Whether each value that `graph` computes fits in memory. Inputs that do may have an outer product
+// that does not.
+bool can_run(const ir::Graph& graph, const ir::Bindings& sizes) {
+  return std::ranges::all_of(graph.values(), [&](const ir::Value& value) {
+    if (!value.is_tensor() || !value.producer.valid()) {
+      return true;
+    }
+    std::int64_t elements = 1;
+    for (const ir::Expr& size : value.tensor().sizes) {
+      const std::int64_t count = size.evaluate(sizes);
+      if (count > 0 && elements > kMaxComputedElements / count) {
+        return false;
+      }
+      elements *= count;
+    }
+    return true;
+  });
 }
 
 bool is_close(const at::Tensor& a, const at::Tensor& b) {
@@ -173,6 +194,9 @@ bool SampledProgram::computes_the_same(const ir::Graph& graph, const ir::Binding
     return false;
   }
   try {
+    if (!can_run(graph, completed(sizes))) {
+      return false;
+    }
     const c10::AutoGradMode no_grad(false);
     Tensors inputs = inputs_at(sizes);
     // The program's own generator is not touched.
