@@ -25,6 +25,25 @@ bool is_valid(const Window& window) {
          window.output_padding < std::max(window.stride, window.dilation);
 }
 
+// In the order of rows, maybe with a step from one element to the next, as the real parts of
+// complex numbers have it. libtorch copies such an operand to a dense one.
+bool is_in_row_order(const at::Tensor& tensor) {
+  if (!is_plain(tensor) || tensor.suggest_memory_format() != at::MemoryFormat::Contiguous) {
+    return false;
+  }
+  std::int64_t expected = 0;
+  for (std::int64_t d = tensor.dim() - 1; d >= 0; --d) {
+    if (tensor.size(d) == 1) {
+      continue;
+    }
+    if (tensor.stride(d) < 1 || (expected != 0 && tensor.stride(d) != expected)) {
+      return false;
+    }
+    expected = tensor.stride(d) * tensor.size(d);
+  }
+  return true;
+}
+
 // Where a window fits nowhere, the operator has an error of its own.
 std::optional<std::int64_t> convolved_size(std::int64_t size, const Window& window) {
   const std::int64_t reach = window.dilation * (window.kernel - 1) + 1;
@@ -50,8 +69,8 @@ MetaResults convolution_meta(std::span<const c10::IValue> arguments) {
   if (rank < 3 || weight.dim() != input.dim() || groups < 1 || input.numel() == 0 ||
       weight.numel() == 0 || weight.size(0) % groups != 0 ||
       input.size(1) != (transposed ? weight.size(0) : weight.size(1) * groups) ||
-      input.scalar_type() != weight.scalar_type() || !is_row_major(input) ||
-      !is_row_major(weight)) {
+      input.scalar_type() != weight.scalar_type() || !is_in_row_order(input) ||
+      !is_in_row_order(weight)) {
     return std::nullopt;
   }
   const std::int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
