@@ -161,6 +161,25 @@ Results batch_norm(std::span<const c10::IValue> arguments) {
   return std::vector{dense_meta(input.sizes(), type), dense_meta({0}, type), dense_meta({0}, type)};
 }
 
+// Data, name, lengths, indices, offsets, axis, …. The kernel trusts what lengths and offsets say,
+// and reads outside of memory at sizes for which they were not made.
+Results segment_reduce(std::span<const c10::IValue> arguments) {
+  const at::Tensor& data = arguments[0].toTensor();
+  const std::int64_t axis = arguments[5].toInt();
+  const bool has_lengths = is_defined(arguments[2]);
+  if (!is_plain(data) || !data.is_floating_point() || axis < 0 || axis >= data.dim() ||
+      (!has_lengths && !is_defined(arguments[4]))) {
+    return std::nullopt;
+  }
+  const at::Tensor& segments = arguments[has_lengths ? 2 : 4].toTensor();
+  if (segments.dim() != axis + 1 || (!has_lengths && segments.size(axis) == 0)) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> sizes = data.sizes().vec();
+  sizes[static_cast<std::size_t>(axis)] = segments.size(axis) - (has_lengths ? 0 : 1);
+  return std::vector{dense_meta(sizes, data.scalar_type())};
+}
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
       {"aten.relu.default", relu},
@@ -171,6 +190,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"aten.convolution_backward.default", convolution_backward_meta},
       {"aten.embedding_dense_backward.default", embedding_backward},
       {"aten.mkldnn_rnn_layer.default", recurrent_layer},
+      {"aten.segment_reduce.default", segment_reduce},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention}};
   return table;
 }

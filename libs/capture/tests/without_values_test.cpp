@@ -305,6 +305,25 @@ TEST_CASE("a transposed convolution is not computed for its graph", "[capture][w
   }
 }
 
+TEST_CASE("segments are not read for a graph", "[capture][without_values]") {
+  const torch::NoGradGuard no_grad;
+  const auto by_lengths = [](const Tensors& in) {
+    return Tensors{torch::segment_reduce(in[0], "max", in[1], {}, {}, 1)};
+  };
+  const auto by_offsets = [](const Tensors& in) {
+    return Tensors{torch::segment_reduce(in[0], "sum", {}, {}, in[1], 1)};
+  };
+  const Tensor data = torch::randn({2, 5, 3});
+  check_same_graph({"lengths", by_lengths, {data, torch::tensor({{2, 3}, {1, 4}})}});
+  check_same_graph({"offsets", by_offsets, {data, torch::tensor({{0, 2, 5}, {0, 1, 5}})}});
+
+  // The kernel would read what is not there.
+  const Tensors wrong = {data, torch::full({2, 3}, std::int64_t{1} << 40)};
+  const Recording recording = record(by_offsets, wrong, {.without_values = true});
+
+  CHECK(recording.graph.tensor(recording.graph.outputs()[0].value).sizes[1] == ir::Expr(2));
+}
+
 TEST_CASE("a recurrent layer is not computed for its graph", "[capture][without_values]") {
   const torch::NoGradGuard no_grad;
   for (const bool both : {false, true}) {
