@@ -15,14 +15,24 @@ constexpr std::size_t kMaxDegree = 4;  // A batch of images has four sizes.
 constexpr std::size_t kMaxMonomialDegree = 3;
 constexpr std::size_t kMaxProducts = 4000;
 
+// Sums are looked for among the first of so many terms, which are the simplest: with ten symbols
+// there are millions of others.
+constexpr std::size_t kMaxTermsOfTwo = 600;
+constexpr std::size_t kMaxTermsOfThree = 100;
+
 // Coefficients are solved for modulo a prime, where nothing overflows, and are then taken for the
 // integer nearest to 0 that is congruent. Whether they are right is seen at the samples.
-constexpr std::int64_t kPrime = (std::int64_t{1} << 61) - 1;
+constexpr int kPrimeBits = 61;
+constexpr std::int64_t kPrime = (std::int64_t{1} << kPrimeBits) - 1;
 
-__extension__ typedef __int128 Wide;
+__extension__ typedef unsigned __int128 Wide;
 
+// Of residues. As 2^61 is 1 modulo the prime, the high part is added to the low one.
 std::int64_t multiply(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<Wide>(a) * b % kPrime);
+  const Wide product = static_cast<Wide>(a) * static_cast<Wide>(b);
+  const std::int64_t sum = static_cast<std::int64_t>(product & kPrime) +
+                           static_cast<std::int64_t>(product >> kPrimeBits);
+  return sum >= kPrime ? sum - kPrime : sum;
 }
 
 std::int64_t residue(std::int64_t value) {
@@ -44,15 +54,15 @@ std::int64_t inverse(std::int64_t value) {
 constexpr std::size_t kMaxUnknowns = 4;
 using Row = std::array<std::int64_t, kMaxUnknowns + 1>;
 
-// Solves for `unknowns` coefficients, the right side being the entry after them. Nothing if there
-// is no solution, or more than one.
-std::optional<Row> eliminate(std::vector<Row> rows, std::size_t unknowns) {
+// Solves for `unknowns` coefficients, the right side being the entry after them: afterwards each is
+// that of its row. Returns whether there is one solution at most.
+bool eliminate(std::vector<Row>& rows, std::size_t unknowns) {
   for (std::size_t column = 0; column < unknowns; ++column) {
     const auto pivot = std::find_if(rows.begin() + static_cast<std::ptrdiff_t>(column),
                                     rows.end(),
                                     [&](const Row& row) { return row[column] != 0; });
     if (pivot == rows.end()) {
-      return std::nullopt;
+      return false;
     }
     std::swap(rows[column], *pivot);
     const std::int64_t scale = inverse(rows[column][column]);
@@ -69,13 +79,30 @@ std::optional<Row> eliminate(std::vector<Row> rows, std::size_t unknowns) {
       }
     }
   }
+  return true;
+}
+
+// Whether rows after those of the unknowns, which have been eliminated, have no solution.
+bool has_rest(const std::vector<Row>& rows, std::size_t unknowns) {
+  return std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(unknowns),
+                     rows.end(),
+                     [&](const Row& row) { return row[unknowns] != 0; });
+}
+
+// Whether no coefficients solve these rows.
+bool contradict(std::vector<Row> rows, std::size_t unknowns) {
+  return eliminate(rows, unknowns) && has_rest(rows, unknowns);
+}
+
+// The coefficients, or nothing if there is no solution, or more than one.
+std::optional<Row> solution_of(std::vector<Row> rows, std::size_t unknowns) {
+  if (!eliminate(rows, unknowns) || has_rest(rows, unknowns)) {
+    return std::nullopt;
+  }
   Row solution{};
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (r < unknowns) {
-      solution[r] = rows[r][unknowns] > kPrime / 2 ? rows[r][unknowns] - kPrime : rows[r][unknowns];
-    } else if (rows[r][unknowns] != 0) {
-      return std::nullopt;
-    }
+  for (std::size_t r = 0; r < unknowns; ++r) {
+    const std::int64_t value = rows[r][unknowns];
+    solution[r] = value > kPrime / 2 ? value - kPrime : value;
   }
   return solution;
 }
@@ -173,11 +200,15 @@ std::optional<Expr> ExprFitter::solve(Chosen terms,
       row[unknowns] = residue(values[i]);
       rows.push_back(row);
     }
+    // Most terms are wrong, and the first samples show it.
+    if (rows.size() == unknowns + 1 && i + 1 < values.size() && contradict(rows, unknowns)) {
+      return std::nullopt;
+    }
   }
   if (rows.size() < unknowns + kConfirming) {
     return std::nullopt;
   }
-  const std::optional<Row> solution = eliminate(std::move(rows), unknowns);
+  const std::optional<Row> solution = solution_of(std::move(rows), unknowns);
   if (!solution) {
     return std::nullopt;
   }
@@ -228,17 +259,19 @@ std::optional<Expr> ExprFitter::search(std::span<const std::int64_t> values,
       return found;
     }
   }
-  for (std::size_t i = 0; i < monomials_.size(); ++i) {
-    for (std::size_t j = i + 1; j < monomials_.size(); ++j) {
+  const std::size_t of_two = std::min(monomials_.size(), kMaxTermsOfTwo);
+  for (std::size_t i = 0; i < of_two; ++i) {
+    for (std::size_t j = i + 1; j < of_two; ++j) {
       const Term* const two[] = {&monomials_[i], &monomials_[j]};
       if (std::optional<Expr> found = solve(two, values, matters)) {
         return found;
       }
     }
   }
-  for (std::size_t i = 0; i < monomials_.size(); ++i) {
-    for (std::size_t j = i + 1; j < monomials_.size(); ++j) {
-      for (std::size_t k = j + 1; k < monomials_.size(); ++k) {
+  const std::size_t of_three = std::min(monomials_.size(), kMaxTermsOfThree);
+  for (std::size_t i = 0; i < of_three; ++i) {
+    for (std::size_t j = i + 1; j < of_three; ++j) {
+      for (std::size_t k = j + 1; k < of_three; ++k) {
         const Term* const three[] = {&monomials_[i], &monomials_[j], &monomials_[k]};
         if (std::optional<Expr> found = solve(three, values, matters)) {
           return found;
