@@ -380,6 +380,22 @@ TEST_CASE("ten sizes vary on their own", "[export][dynamic]") {
   CHECK(program.graph.symbols().size() == inputs.size());
 }
 
+TEST_CASE("strides of a view may have many factors", "[export][dynamic]") {
+  std::vector<DynamicDim> dims;
+  for (std::int64_t d = 0; d < 6; ++d) {
+    const std::string name(1, static_cast<char>('a' + d));
+    dims.push_back({.input = kFirst, .dim = d, .name = name, .min = 2, .max = 11});
+  }
+
+  const ExportedProgram program =
+      export_program([](const Tensors& in) { return Tensors{in[0].select(5, 0).sin()}; },
+                     {torch::randn({2, 3, 4, 5, 2, 3})},
+                     {.dynamic_dims = dims});
+
+  CHECK(program.specialisations.empty());
+  CHECK(program.graph.symbols().size() == dims.size());
+}
+
 TEST_CASE("an empty input is not traced at huge sizes", "[export][dynamic]") {
   std::int64_t largest = 0;
   const ExportedProgram program = export_program(

@@ -147,6 +147,10 @@ class Generalizer {
     }
     if (!lay_out_densely(id, meta)) {
       for (std::size_t d = 0; d < meta.sizes.size(); ++d) {
+        if (std::optional<Expr> stride = stride_of_viewed(id, d)) {
+          meta.strides[d] = *std::move(stride);
+          continue;
+        }
         meta.strides[d] =
             fitted([&](const Graph& trace) { return trace.tensor(id).strides[d]; },
                    place + ", the stride of dimension " + std::to_string(d),
@@ -156,6 +160,39 @@ class Generalizer {
     meta.offset = fitted([&](const Graph& trace) { return trace.tensor(id).offset; },
                          place + ", its offset",
                          [&](const Graph& trace) { return !is_empty(trace.tensor(id)); });
+  }
+
+  // Most strides of a view are those of the tensor that it is a view of. They are products of more
+  // factors than are looked for where the tensor has many dimensions.
+  [[nodiscard]] std::optional<Expr> stride_of_viewed(ValueId id, std::size_t d) const {
+    const NodeId producer = graph_.value(id).producer;
+    if (!producer.valid()) {
+      return std::nullopt;
+    }
+    for (const Argument& argument : graph_.node(producer).arguments) {
+      const auto* viewed = std::get_if<ValueId>(&argument);
+      if (viewed == nullptr || !graph_.value(*viewed).is_tensor() ||
+          graph_.tensor(*viewed).storage != graph_.tensor(id).storage) {
+        continue;
+      }
+      for (const Expr& stride : graph_.tensor(*viewed).strides) {
+        if (is_stride(id, d, stride)) {
+          return stride;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_stride(ValueId id, std::size_t d, const Expr& stride) const {
+    for (std::size_t t = 0; t < traces_.size(); ++t) {
+      const TensorMeta& traced = traces_[t]->tensor(id);
+      if (stride_matters(traced, d) &&
+          stride.evaluate(fitter_.samples()[t]) != traced.strides[d].constant()) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // Strides that are products of the sizes of inner dimensions, in the order of the first trace.
@@ -172,13 +209,9 @@ class Generalizer {
       strides[*d] = next;
       next = next * meta.sizes[*d];
     }
-    for (std::size_t t = 0; t < traces_.size(); ++t) {
-      const TensorMeta& traced = traces_[t]->tensor(id);
-      for (std::size_t d = 0; d < strides.size(); ++d) {
-        if (stride_matters(traced, d) &&
-            strides[d].evaluate(fitter_.samples()[t]) != traced.strides[d].constant()) {
-          return false;
-        }
+    for (std::size_t d = 0; d < strides.size(); ++d) {
+      if (!is_stride(id, d, strides[d])) {
+        return false;
       }
     }
     meta.strides = std::move(strides);
