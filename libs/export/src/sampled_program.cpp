@@ -33,8 +33,8 @@ bool differs_in_views_alone(const ir::Graph& graph,
       ir::drop_identity_views(ir::specialize(graph, sizes)), {}, ir::drop_identity_views(trace));
 }
 
-// Whether each value that `graph` computes fits in memory. Inputs that do may have an outer product
-// that does not.
+// Whether each value that `graph` computes fits in memory. That of small inputs may not: an outer
+// product has the product of their sizes.
 bool can_run(const ir::Graph& graph, const ir::Bindings& sizes) {
   return std::ranges::all_of(graph.values(), [&](const ir::Value& value) {
     if (!value.is_tensor() || !value.producer.valid()) {

@@ -82,21 +82,21 @@ bool eliminate(std::vector<Row>& rows, std::size_t unknowns) {
   return true;
 }
 
-// Whether rows after those of the unknowns, which have been eliminated, have no solution.
-bool has_rest(const std::vector<Row>& rows, std::size_t unknowns) {
+// After `eliminate`: whether a row remains that says 0 = something else.
+bool is_inconsistent(const std::vector<Row>& rows, std::size_t unknowns) {
   return std::any_of(rows.begin() + static_cast<std::ptrdiff_t>(unknowns),
                      rows.end(),
                      [&](const Row& row) { return row[unknowns] != 0; });
 }
 
-// Whether no coefficients solve these rows.
-bool contradict(std::vector<Row> rows, std::size_t unknowns) {
-  return eliminate(rows, unknowns) && has_rest(rows, unknowns);
+// Whether no coefficients solve these rows; false where it takes more rows to know.
+bool has_no_solution(std::vector<Row> rows, std::size_t unknowns) {
+  return eliminate(rows, unknowns) && is_inconsistent(rows, unknowns);
 }
 
 // The coefficients, or nothing if there is no solution, or more than one.
 std::optional<Row> solution_of(std::vector<Row> rows, std::size_t unknowns) {
-  if (!eliminate(rows, unknowns) || has_rest(rows, unknowns)) {
+  if (!eliminate(rows, unknowns) || is_inconsistent(rows, unknowns)) {
     return std::nullopt;
   }
   Row solution{};
@@ -201,7 +201,7 @@ std::optional<Expr> ExprFitter::solve(Chosen terms,
       rows.push_back(row);
     }
     // Most terms are wrong, and the first samples show it.
-    if (rows.size() == unknowns + 1 && i + 1 < values.size() && contradict(rows, unknowns)) {
+    if (rows.size() == unknowns + 1 && i + 1 < values.size() && has_no_solution(rows, unknowns)) {
       return std::nullopt;
     }
   }
