@@ -12,12 +12,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 KILN, MODEL = sys.argv[1:3]
 
 
-def kiln(*arguments, folder):
-    environment = {**os.environ, "KILN_CACHE": "off", "TMPDIR": folder}
+def kiln(*arguments, folder, cache="off"):
+    environment = {**os.environ, "KILN_CACHE": cache, "KILN_CACHE_DIR": f"{folder}/cache", "TMPDIR": folder}
     return subprocess.run([KILN, *arguments], env=environment, capture_output=True, text=True)
 
 
@@ -62,6 +63,51 @@ def test_stages_are_shown_for_gpus_where_there_is_none(folder):
     assert " cuda = aten." in graph, graph
     assert schedule.startswith("schedule "), schedule
     assert "// kernels0.cu\n" in source and "__global__" in source, source
+
+
+def on_gpu(model):
+    """JSON with the devices that it names replaced."""
+    if isinstance(model, list):
+        return [on_gpu(item) for item in model]
+    if not isinstance(model, dict):
+        return model
+    if model.keys() == {"type", "index"} and model["type"] == "cpu":
+        return {"type": "cuda", "index": 0}
+    return {key: on_gpu(value) for key, value in model.items()}
+
+
+def of_gpu(archive, folder):
+    """A copy of `archive` as if it had been exported on a GPU."""
+    copy = pathlib.Path(folder) / "gpu_archive.pt2"
+    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(copy, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("models/model.json"):
+                content = json.dumps(on_gpu(json.loads(content)))
+            new.writestr(name, content)
+    return copy
+
+
+def device_of(package):
+    with zipfile.ZipFile(package) as records:
+        name, = (name for name in records.namelist() if name.endswith("_metadata.json"))
+        return json.loads(records.read(name))["AOTI_DEVICE_KEY"]
+
+
+def test_an_archive_of_a_gpu_is_compiled_for_one(folder):
+    archive = of_gpu(MODEL, folder)
+    assert " cuda = aten." in kiln("inspect", archive, folder=folder).stdout
+    options = ["--option", "arch=sm_90", "--json"]
+    first, second = (kiln("compile", archive, "-o", f"{folder}/{name}.pt2", *options, folder=folder,
+                          cache="write")
+                     for name in ("first", "second"))
+    assert first.returncode == 0 and second.returncode == 0, first.stderr + second.stderr
+    assert not json.loads(first.stdout)["cache_hit"] and json.loads(second.stdout)["cache_hit"]
+    assert device_of(f"{folder}/first.pt2") == device_of(f"{folder}/second.pt2") == "cuda"
+    # And for the CPU, if that is asked for.
+    other = kiln("compile", archive, "-o", f"{folder}/cpu.pt2", "--device", "cpu", folder=folder)
+    assert other.returncode == 0, other.stderr
+    assert device_of(f"{folder}/cpu.pt2") == "cpu"
 
 
 def test_only_an_archive_has_stages(folder):

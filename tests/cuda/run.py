@@ -39,6 +39,8 @@ EXPORTING = threading.Lock()  # torch.export is not for several threads.
 NOT_CAPTURED = {"solves", "counter"}
 # Atomics add up floats in another order each time.
 VARYING = {"scatters"}
+# They make tensors on the CPU, which do not go with those of a GPU.
+MAKE_TENSORS = {"constants", "scatters", "scatters_deterministic", "scatters_once"}
 # Compiled with `deterministic`, and run while libtorch is asked for deterministic algorithms.
 DETERMINISTIC = {"scatters_deterministic"}
 
@@ -78,6 +80,11 @@ def doubled(tree):
         lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf, tree)
 
 
+def on_gpu(tree):
+    return pytree.tree_map(
+        lambda leaf: leaf.cuda() if isinstance(leaf, (torch.Tensor, torch.nn.Module)) else leaf, copy.deepcopy(tree))
+
+
 def reference(module, arguments, keywords):
     """Two calls: the results and arguments after each, and for each result how far off it may be."""
     calls = []
@@ -114,8 +121,11 @@ def prepare(kiln, name, make, folder, arch):
         keywords = made[2] if len(made) > 2 else {}
         # `Flat` takes one tuple of arguments.
         dims = (tuple(made[1].dims),) if varies else None
-        torch.export.save(torch.export.export(copy.deepcopy(module), copy.deepcopy(arguments), copy.deepcopy(keywords),
-                                              dynamic_shapes=dims, strict=False), archive)
+        # Where there is a GPU, every other program is exported on it.
+        is_on_gpu = torch.cuda.is_available() and sum(map(ord, name)) % 2 and name not in MAKE_TENSORS
+        place = on_gpu if is_on_gpu else copy.deepcopy
+        torch.export.save(torch.export.export(place(module), place(arguments), place(keywords), dynamic_shapes=dims,
+                                              strict=False), archive)
         torch.manual_seed(1 + sum(map(ord, name)))
         drawn = [(made[1].inputs(size), {}) for size in (1, 7, 2, 40)] if varies else [
             pytree.tree_map(redrawn, (tuple(arguments), keywords))]
@@ -160,10 +170,6 @@ def compare(found, expected, allowed, what):
     error = (found.double() - expected.double())[~odd].abs()
     if error.numel() and not error.amax() <= allowed:
         raise Wrong(f"{what} is {error.amax():.3g} off, {allowed:.3g} are allowed")
-
-
-def on_gpu(tree):
-    return pytree.tree_map(lambda leaf: leaf.cuda() if isinstance(leaf, torch.Tensor) else leaf, copy.deepcopy(tree))
 
 
 def compare_call(found, inputs, call, what):

@@ -20,7 +20,7 @@ namespace kiln::tool {
 namespace {
 
 struct CompileArguments {
-  std::string input, output, device = "cpu";
+  std::string input, output, device;
   std::vector<std::string> options;
   std::string keep_source;
   std::size_t instances = 0;
@@ -140,7 +140,8 @@ void add_compile(CLI::App& app, Session& session) {
   command
       ->add_option("-o,--output", arguments->output, "The package (.pt2) or library (.so) to write")
       ->required();
-  command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
+  command->add_option(
+      "--device", arguments->device, "cpu or cuda (default: where the archive's tensors are)");
   command->add_option(
       "--instances",
       arguments->instances,

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "archive_file.hpp"
+#include "archived_device.hpp"
 #include "integer_inputs.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/export/archive.hpp"
 #include "sample_inputs.hpp"
 #include "serialized_arguments.hpp"
 #include "serialized_graph.hpp"
@@ -286,13 +288,21 @@ std::optional<ir::Expr> size_of_input(const ArchivedProgram& program,
              : std::nullopt;
 }
 
+std::string model_text(const ArchiveFile& archive, const std::string& name) {
+  return archive.text(std::string(kModels) + name + std::string(kJson));
+}
+
 ArchivedProgram read_model(const ArchiveFile& archive, const std::string& name) {
-  const Json model = Json::parse(archive.text(std::string(kModels) + name + std::string(kJson)));
+  const std::string text = model_text(archive, name);
+  Json model = Json::parse(text);
   check_version(model, archive.path());
+  ArchivedProgram program;
+  if (may_mention_gpu(text)) {
+    program.device = move_to_cpu(model.at("graph_module"));
+  }
   const Json& graph_module = model.at("graph_module");
   const Json& call = call_signature_of(graph_module);
 
-  ArchivedProgram program;
   program.graph = graph_module.at("graph");
   program.signature = graph_module.at("signature");
   program.in_spec = call.at("in_spec").get<std::string>();
@@ -390,10 +400,11 @@ Tensors ArchivedProgram::run(const Tensors& user_inputs) const {
   return outputs;
 }
 
-ArchivedProgram read_archive(const std::filesystem::path& path) {
-  const ArchiveFile archive(path);
+// What `read` returns; JSON and libtorch do not know which file they fail at.
+template <class Read>
+auto read_from(const std::filesystem::path& path, const Read& read) {
   try {
-    return read_model(archive, only_model_of(archive));
+    return read();
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " does not follow the schema: " + error.what());
@@ -403,6 +414,23 @@ ArchivedProgram read_archive(const std::filesystem::path& path) {
     throw Error(ErrorCode::kCorrupt,
                 path.string() + " has an invalid tensor: " + message.substr(0, message.find('\n')));
   }
+}
+
+ArchivedProgram read_archive(const std::filesystem::path& path) {
+  const ArchiveFile archive(path);
+  return read_from(path, [&] { return read_model(archive, only_model_of(archive)); });
+}
+
+ir::DeviceType device_of_archive(const std::filesystem::path& path) {
+  const ArchiveFile archive(path);
+  const std::string text = model_text(archive, only_model_of(archive));
+  if (!may_mention_gpu(text)) {
+    return ir::DeviceType::kCpu;
+  }
+  return read_from(path, [&] {
+    Json model = Json::parse(text);
+    return move_to_cpu(model.at("graph_module"));
+  });
 }
 
 }  // namespace kiln::exporter

@@ -27,10 +27,11 @@ struct SymbolicInteger {
   bool is_length = false;
 };
 
-/// A program in serialized form: JSON with its tensors.
+/// A program in serialized form: JSON with its tensors. All of it is on the CPU.
 struct ArchivedProgram {
-  Json graph;      ///< schema.py's `Graph`.
-  Json signature;  ///< schema.py's `GraphSignature`.
+  ir::DeviceType device = ir::DeviceType::kCpu;  ///< Where its tensors were.
+  Json graph;                                    ///< schema.py's `Graph`.
+  Json signature;                                ///< schema.py's `GraphSignature`.
   std::vector<OwnedTensor> owned;
   std::set<std::string> non_persistent_buffers;
   /// One per tensor that the user passes, and what stands in for each symbolic integer.

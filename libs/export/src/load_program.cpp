@@ -11,6 +11,7 @@
 #include "kiln/capture/record.hpp"
 #include "kiln/export/archive.hpp"
 #include "kiln/export/dynamic_trace.hpp"
+#include "kiln/ir/retarget.hpp"
 #include "kiln/ir/symbol_sources.hpp"
 #include "specialisations.hpp"
 
@@ -171,6 +172,9 @@ ExportedProgram load_program(const std::filesystem::path& path) {
   program.input_sizes = std::move(archived.input_sizes);
   for (const SymbolicInteger& integer : archived.input_integers) {
     program.input_sizes.at(integer.input).clear();
+  }
+  if (archived.device != ir::DeviceType::kCpu) {
+    program.graph = ir::retarget(program.graph, archived.device);
   }
   return program;
 }

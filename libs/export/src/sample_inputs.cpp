@@ -2,7 +2,6 @@
 
 #include <ATen/core/ivalue.h>
 #include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
 #include <exception>
@@ -11,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "kiln/base/log.hpp"
+#include "unpickle.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -111,7 +111,7 @@ std::optional<Leaves> read_sample_inputs(const ArchiveFile& archive,
     return std::nullopt;
   }
   try {
-    const c10::IValue value = torch::jit::pickle_load(archive.bytes(record));
+    const c10::IValue value = unpickle(archive.bytes(record));
     if (value.isNone()) {
       return std::nullopt;
     }

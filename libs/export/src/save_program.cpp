@@ -37,7 +37,11 @@ class PayloadWriter {
   PayloadWriter(PyTorchStreamWriter& writer, std::string directory, std::string prefix)
       : writer_(writer), directory_(std::move(directory)), prefix_(std::move(prefix)) {}
 
-  void add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
+  // `device` is where a reader of the archive puts it.
+  void add(const std::string& name,
+           const at::Tensor& tensor,
+           bool is_parameter,
+           c10::Device device) {
     if (!tensor.has_storage() || tensor.layout() != c10::Layout::Strided) {
       throw Error(ErrorCode::kUnsupported,
                   "the tensor " + name + " is not strided: it cannot be saved");
@@ -48,10 +52,12 @@ class PayloadWriter {
       const c10::Storage storage = tensor.is_cpu() ? tensor.storage() : on_cpu(tensor);
       writer_.writeRecord(directory_ + file->second, storage.data(), storage.nbytes());
     }
+    Json meta = write_tensor_meta(tensor);
+    meta["device"] = write_device(device);
     config_[name] = {{"path_name", file->second},
                      {"is_param", is_parameter},
                      {"use_pickle", false},
-                     {"tensor_meta", write_tensor_meta(tensor)}};
+                     {"tensor_meta", std::move(meta)}};
   }
 
   void write_index(const std::string& name) {
@@ -77,11 +83,18 @@ void write_weights(PyTorchStreamWriter& writer, const ExportedProgram& program) 
   PayloadWriter constants(writer, "data/constants/", "tensor_");
   for (const ir::Input& input : program.graph.inputs()) {
     const bool is_parameter = input.kind == ir::InputKind::kParameter;
+    const auto add_to = [&](PayloadWriter& payload) {
+      const ir::Device device = program.graph.tensor(input.value).device;
+      payload.add(input.name,
+                  program.weights.at(input.name),
+                  is_parameter,
+                  {static_cast<c10::DeviceType>(device.type), device.index});
+    };
     if (is_parameter || (input.kind == ir::InputKind::kBuffer &&
                          !program.non_persistent_buffers.contains(input.name))) {
-      weights.add(input.name, program.weights.at(input.name), is_parameter);
+      add_to(weights);
     } else if (input.kind == ir::InputKind::kBuffer || input.kind == ir::InputKind::kConstant) {
-      constants.add(input.name, program.weights.at(input.name), false);
+      add_to(constants);
     }
   }
   weights.write_index("model_weights_config.json");

@@ -3,7 +3,6 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
-#include <torch/csrc/jit/serialization/pickle.h>
 
 #include <exception>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "kiln/base/error.hpp"
 #include "serialized_types.hpp"
+#include "unpickle.hpp"
 
 namespace kiln::exporter {
 namespace {
@@ -55,12 +55,12 @@ at::Tensor view_of(const c10::Storage& storage,
   }
   at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(meta.dtype));
   tensor.set_(storage, meta.offset, meta.sizes, meta.strides);
-  return meta.device.is_cpu() ? tensor : tensor.to(meta.device);
+  return tensor;
 }
 
 at::Tensor unpickle_tensor(const ArchiveFile& archive, const std::string& record) {
   try {
-    const c10::IValue value = torch::jit::pickle_load(archive.bytes(record));
+    const c10::IValue value = unpickle(archive.bytes(record));
     if (value.isTensor()) {
       return value.toTensor();
     }

@@ -16,6 +16,7 @@
 #include "kiln/base/log.hpp"
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/generator_input.hpp"
+#include "kiln/export/archive.hpp"
 #include "kiln/ir/retarget.hpp"
 #include "kiln/jit/cache_use.hpp"
 #include "kiln/jit/dump.hpp"
@@ -90,7 +91,6 @@ void require_another_file(const fs::path& archive, const fs::path& out) {
   }
 }
 
-// For an archive whose own device is to be taken, the CPU: before it is read, nobody knows.
 ir::DeviceType device_of(const CompileOptions& options) {
   return options.device == "cuda" ? ir::DeviceType::kCuda : ir::DeviceType::kCpu;
 }
@@ -234,6 +234,9 @@ fs::path aot_compile(const fs::path& archive,
                      GraphReport* report) {
   require_supported(out, options);
   require_another_file(archive, out);
+  if (options.device.empty()) {
+    options.device = name_of(exporter::device_of_archive(archive));
+  }
   const std::shared_ptr<autograd_cache::Cache> cache = open_cache(options);
   const codegen::Options generator = generator_for(options, cache.get());
   GraphReport done;
@@ -254,11 +257,8 @@ fs::path aot_compile(const fs::path& archive,
     StreamingWeightsWriter ahead(out, weights.data);
     const Artifact artifact =
         compile_program(program, weights, options, cache.get(), scratch.path(), done);
-    // The key is that of code for another device where the archive itself is for a GPU.
-    const bool is_as_keyed = artifact.device == name_of(device_of(options));
-    const auto places = artifact.library.entry && is_as_keyed
-                            ? locate_weights(archive, artifact.constants)
-                            : std::nullopt;
+    const auto places =
+        artifact.library.entry ? locate_weights(archive, artifact.constants) : std::nullopt;
     if (places) {
       autograd_cache::Entry entry = *artifact.library.entry;
       entry.blobs.emplace("sample_inputs", artifact.sample_inputs);

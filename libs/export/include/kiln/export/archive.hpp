@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "kiln/export/exported_program.hpp"
+#include "kiln/ir/types.hpp"
 
 namespace kiln::exporter {
 
@@ -15,10 +16,16 @@ namespace kiln::exporter {
 /// graph is run once, on its sample inputs (or on tensors of the same geometry where they cannot be
 /// read), so that composite operators decompose; symbolic dimensions get their sample sizes.
 ///
+/// That happens on the CPU, also for an archive whose tensors are on a GPU: its graph is then one
+/// for `cuda` (`ir::retarget`), while weights and sample inputs stay on the CPU.
+///
 /// Throws `Error`: `kIo` if the file cannot be read, `kCorrupt` if it is damaged or no such
 /// archive, `kIncompatible` if its schema is newer, `kUnsupported` naming an operator that is not
-/// registered or a construct that cannot be traced.
+/// registered, a construct that cannot be traced, or tensors of several devices.
 [[nodiscard]] ExportedProgram load_program(const std::filesystem::path& path);
+
+/// The device that an archive's program is for, without tracing it. Throws as `load_program` does.
+[[nodiscard]] ir::DeviceType device_of_archive(const std::filesystem::path& path);
 
 /// Writes an archive that `torch.export.load` (PyTorch 2.13) and `load_program` read.
 ///
