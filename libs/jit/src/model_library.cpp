@@ -4,11 +4,14 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <sstream>
 
+#include "graph_device.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/base/file.hpp"
 #include "kiln/base/temporary_directory.hpp"
@@ -60,18 +63,8 @@ autograd_dispatch::CompiledGraph with_absent_outputs(const std::string& present,
   };
 }
 
-// "cuda:0", or empty for the CPU.
-std::string device_of_runner(const ir::Graph& graph) {
-  for (const ir::Value& value : graph.values()) {
-    if (value.is_tensor() && value.tensor().device.type == ir::DeviceType::kCuda) {
-      return to_string(value.tensor().device);
-    }
-  }
-  return {};
-}
-
 autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
-                                              const std::string& device,
+                                              const GraphDevice& device,
                                               const CompileOptions& options,
                                               GraphReport& report) {
   const Stopwatch watch;
@@ -81,11 +74,31 @@ autograd_dispatch::CompiledGraph load_library(const ModelLibrary& library,
   const auto runner = std::make_shared<container_runtime::Runner>(
       library.path,
       container_runtime::RunnerOptions{
-          .device = device,
-          .cuda_graphs = device.empty() ? CudaGraphs::kOff : options.cuda_graphs});
+          .device = device.name,
+          .cuda_graphs = device.name.empty() ? CudaGraphs::kOff : options.cuda_graphs});
   report.load_ms = watch.milliseconds();
-  return
-      [runner](autograd_dispatch::Tensors inputs) { return runner->run_boxed(std::move(inputs)); };
+  return [runner, device](autograd_dispatch::Tensors inputs) {
+    for (const std::uint32_t number : device.numbers) {
+      inputs.at(number) = inputs.at(number).to(c10::Device(device.name));
+    }
+    return runner->run_boxed(std::move(inputs));
+  };
+}
+
+// "3 7": positions of inputs, as a cache entry keeps them.
+std::string text_of(const std::vector<std::uint32_t>& positions) {
+  std::string text;
+  for (const std::uint32_t position : positions) {
+    text += (text.empty() ? "" : " ") + std::to_string(position);
+  }
+  return text;
+}
+
+GraphDevice device_in(const autograd_cache::Entry& entry) {
+  GraphDevice device{.name = entry.blobs.at("device"), .numbers = {}};
+  std::istringstream numbers(entry.blobs.at("numbers"));
+  device.numbers.assign(std::istream_iterator<std::uint32_t>(numbers), {});
+  return device;
 }
 
 autograd_cache::Entry entry_of(const ModelLibrary& library,
@@ -240,10 +253,10 @@ LoadedGraph compile_graph(const ir::Graph& graph,
                           const CompileOptions& options,
                           autograd_cache::Cache* cache,
                           GraphReport& report) {
-  const std::string device = device_of_runner(graph);
+  const GraphDevice device = device_of_graph(graph);
   // Neither a library nor its key is tied to one of several GPUs.
-  const ir::Graph complete =
-      without_absent_outputs(device.empty() ? graph : ir::retarget(graph, ir::DeviceType::kCuda));
+  const ir::Graph complete = without_absent_outputs(
+      device.name.empty() ? graph : ir::retarget(graph, ir::DeviceType::kCuda));
   codegen::Options generator = graph_options(options, cache);
   const std::optional<Dump> dump = Dump::begin(complete);
   if (dump) {
@@ -283,7 +296,8 @@ LoadedGraph compile_graph(const ir::Graph& graph,
   loaded.run = with_absent_outputs(present, std::move(loaded.run));
   if (loaded.entry) {
     loaded.entry->blobs.insert_or_assign("present", present);
-    loaded.entry->blobs.insert_or_assign("device", device);
+    loaded.entry->blobs.insert_or_assign("device", device.name);
+    loaded.entry->blobs.insert_or_assign("numbers", text_of(device.numbers));
   }
   return loaded;
 }
@@ -294,7 +308,7 @@ autograd_dispatch::CompiledGraph load_graph(const autograd_cache::Entry& entry,
   const TemporaryDirectory scratch("kiln-jit");
   read_report(entry, report);
   autograd_dispatch::CompiledGraph run =
-      load_library(library_of(entry, scratch.path()), entry.blobs.at("device"), options, report);
+      load_library(library_of(entry, scratch.path()), device_in(entry), options, report);
   return with_absent_outputs(entry.blobs.at("present"), std::move(run));
 }
 

@@ -234,6 +234,60 @@ TEST_CASE("a step of training on a GPU counts once", "[kiln][gpu]") {
   CHECK(norm->num_batches_tracked.item<int64_t>() == 1);
 }
 
+TEST_CASE("numbers on the host go with tensors of a GPU, as in eager", "[kiln][gpu]") {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor captured = torch::tensor(3.0, torch::kDouble);
+  const auto scaled = [&](const Tensors& in) -> Tensors {
+    return {in[0] * in[1] + captured, in[0] * torch::tensor(2.5)};
+  };
+  auto fast = compile(scaled, {.use_cache = false});
+
+  for (const float number : {1.5F, -2.0F, 0.25F}) {
+    const at::Tensor x = torch::randn({5, 64}, on_gpu());
+    const Tensors in = {x, torch::tensor(number)};
+    const Tensors found = fast(in), expected = scaled(in);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(found[i].dtype() == expected[i].dtype());
+      CHECK(torch::allclose(found[i], expected[i], 1e-5, 1e-6));
+    }
+  }
+  CHECK(fast.report().details.at(0).origin == Origin::kTraced);
+}
+
+TEST_CASE("what a GPU and the host compute together is refused, or runs eagerly", "[kiln][gpu]") {
+  const torch::NoGradGuard no_grad;
+  const auto both = [](const Tensors& in) -> Tensors {
+    return {in[0] + in[1].to(in[0].device()), in[1] * 2};
+  };
+  auto refusing = compile(both, {.use_cache = false});
+  auto fast = compile(both, {.fallback_to_eager = true, .use_cache = false});
+  const Tensors in = {torch::randn({64}, on_gpu()), torch::randn({64})};
+
+  CHECK_THROWS_WITH(refusing(in), contains("is on cuda:0 and") && contains("is on cpu"));
+  const Tensors found = fast(in), expected = both(in);
+
+  CHECK(torch::equal(found[0], expected[0]));
+  CHECK(found[1].is_cpu());
+  CHECK(torch::equal(found[1], expected[1]));
+  CHECK(fast.report().details.at(0).origin == Origin::kEager);
+}
+
+TEST_CASE("more than two to the 31 elements are addressed on a GPU", "[kiln][gpu]") {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t rows = (std::int64_t{1} << 20) + 3, columns = 2056;
+  const auto program = [](const Tensors& in) -> Tensors {
+    return {(in[0] + in[1]).relu(), in[0].sum(1)};
+  };
+  auto fast = compile(program, {.use_cache = false});
+  const at::Tensor x = torch::randint(-9, 9, {rows, columns}, on_gpu().dtype(torch::kBFloat16));
+  const Tensors in = {x, torch::randint(-9, 9, {columns}, on_gpu().dtype(torch::kBFloat16))};
+
+  const Tensors found = fast(in), expected = program(in);
+
+  CHECK(torch::equal(found[0], expected[0]));
+  CHECK(torch::equal(found[1], expected[1]));
+}
+
 TEST_CASE("an input on the host is refused by name", "[kiln][gpu]") {
   const TemporaryDirectory folder("kiln-test");
   const std::filesystem::path package = folder.path() / "model.pt2";
