@@ -42,6 +42,12 @@ void* Container::instance_for_capture() {
   if (idle != nullptr) {
     lock.unlock();
     const bool is_over = idle->finished.synchronize();
+    if (is_over && idle->self != nullptr && model_.pending_error != nullptr) {
+      // A capture that ended with one of them would tell nobody.
+      while (const char* const error = model_.pending_error(idle->self)) {
+        postponed_error_ = error;
+      }
+    }
     lock.lock();
     instance = is_over ? std::exchange(idle->self, nullptr) : nullptr;
     const InstancePool::Wakeup wakeup = pool_.give_back(idle);

@@ -56,7 +56,17 @@ Container::~Container() {
   }
 }
 
+void Container::throw_postponed_error() {
+  if (postponed_error_.load(std::memory_order_relaxed) == nullptr) [[likely]] {
+    return;
+  }
+  if (const char* const error = postponed_error_.exchange(nullptr); error != nullptr) {
+    throw Failure(error);
+  }
+}
+
 void Container::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, Stream stream) {
+  throw_postponed_error();
   if (device_.is_capturing(stream.stream)) [[unlikely]] {
     run_captured(inputs, outputs, stream);
     return;
@@ -74,6 +84,7 @@ void Container::run(AtenTensorHandle const* inputs, AtenTensorHandle* outputs, S
 void Container::run_single_threaded(AtenTensorHandle const* inputs,
                                     AtenTensorHandle* outputs,
                                     Stream stream) {
+  throw_postponed_error();
   if (device_.is_capturing(stream.stream)) [[unlikely]] {
     run_captured(inputs, outputs, stream);
     return;
@@ -85,6 +96,7 @@ void Container::run_single_threaded(AtenTensorHandle const* inputs,
 }
 
 void Container::check() {
+  throw_postponed_error();
   if (model_.pending_error == nullptr) {
     return;
   }

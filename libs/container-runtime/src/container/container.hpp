@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -120,6 +121,7 @@ class Container {
   void release_instance(Instance* instance) noexcept;
 
   void* instance_for_capture();
+  void throw_postponed_error();
   void execute(Instance& instance,
                const ConstantSet& constants,
                AtenTensorHandle const* inputs,
@@ -148,6 +150,8 @@ class Container {
   std::mutex mutex_;
   std::size_t made_ = 0;
   std::set<void*> captured_;  // instances that graphs use
+  // What a run found wrong whose instance a capture has taken over since.
+  std::atomic<const char*> postponed_error_ = nullptr;
   InstancePool pool_;
   std::unique_ptr<ConstantSet> active_;
   std::unique_ptr<ConstantSet> inactive_;
