@@ -112,13 +112,23 @@ Lower extreme(Reduction reduction, int dims, int keep) {
   };
 }
 
+// The type of places among `number` elements: vectors of it have as many elements as those of float
+// where it is 32 bits, and GPUs compute with no more at once.
+DType place_type(const Expr& number) {
+  constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+  return number.constant().value_or(kLast) < kLast ? DType::kInt32 : DType::kInt64;
+}
+
 // The first place of the extreme: the least index at which it is met. NaN meets NaN.
 TensorId extreme_index(Lowering& l,
                        TensorId source,
                        TensorId best,
                        const std::vector<std::size_t>& dims,
                        const std::function<Index(Indices)>& position) {
-  return l.reduce(Reduction::kMinimum, l.sizes(source), dims, DType::kInt64, [&](Indices i) {
+  const DType type = place_type(count(l.sizes(source), dims));
+  const std::int64_t none = type == DType::kInt32 ? std::numeric_limits<std::int32_t>::max()
+                                                  : std::numeric_limits<std::int64_t>::max();
+  return l.reduce(Reduction::kMinimum, l.sizes(source), dims, type, [&](Indices i) {
     const Formula x = l.broadcast(source, i);
     const Formula extreme_value = l.read(best, kept_indices(i, dims));
     Formula met = compare(ScalarOp::kEqual, x, extreme_value);
@@ -126,9 +136,8 @@ TensorId extreme_index(Lowering& l,
       met = binary(ScalarOp::kOr, met, unary(ScalarOp::kIsNan, x));
     }
     const Formula place{&l.pool(), l.pool().index(position(i))};
-    const Formula never{&l.pool(),
-                        l.pool().integer(std::numeric_limits<std::int64_t>::max(), DType::kInt64)};
-    return where(met, place, never);
+    const Formula never{&l.pool(), l.pool().integer(none, type)};
+    return where(met, place.to(type), never);
   });
 }
 
