@@ -4,28 +4,17 @@
 #include <vector>
 
 #include "kiln/testing/catch2.hpp"
-#include "support/kernel_cases.hpp"
+#include "support/check_kernels.hpp"
 
 namespace kiln::codegen {
 namespace {
 
 using kiln::testing::contains;
+using testing::check_cuda;
 using testing::graph;
 using testing::KernelCase;
 using testing::KernelResult;
 using testing::run_cuda_cases;
-
-std::vector<KernelResult> check(const std::vector<KernelCase>& cases) {
-  std::vector<KernelResult> results = run_cuda_cases(cases);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    INFO(cases[i].text);
-    for (const KernelSource& kernel : results[i].kernels()) {
-      UNSCOPED_INFO(kernel.source << kernel.launcher);
-    }
-    CHECK(results[i].mismatch == "");
-  }
-  return results;
-}
 
 TEST_CASE("rows of every length are reduced by warps and blocks", "[codegen][cuda]") {
   std::vector<KernelCase> cases;
@@ -39,7 +28,7 @@ TEST_CASE("rows of every length are reduced by warps and blocks", "[codegen][cud
            *dtype == 'f' ? 1e-5 : 1e-2});
     }
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("rows of several phases keep what they read, and compute once what a row has one of",
@@ -60,7 +49,7 @@ TEST_CASE("rows of several phases keep what they read, and compute once what a r
       }
     }
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("rows without whole vectors are written side by side", "[codegen][cuda]") {
@@ -79,7 +68,7 @@ TEST_CASE("rows without whole vectors are written side by side", "[codegen][cuda
                          "  %z: bf16[7, 41] = aten.cat.default([%x, %y], 1)\n",
                          "  output %z user\n"),
                    1e-2});
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("what a window has outside of an image is not read", "[codegen][cuda]") {
@@ -99,7 +88,7 @@ TEST_CASE("what a window has outside of an image is not read", "[codegen][cuda]"
            type == "bf16" ? 1e-2 : 1e-6});
     }
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("transposes go through tiles that need not fit", "[codegen][cuda]") {
@@ -113,7 +102,7 @@ TEST_CASE("transposes go through tiles that need not fit", "[codegen][cuda]") {
                "  output %z user\n"),
          type == "bf16" ? 1e-2 : 1e-5});
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("totals over rows and over everything are added up in chunks", "[codegen][cuda]") {
@@ -135,19 +124,19 @@ TEST_CASE("totals over rows and over everything are added up in chunks", "[codeg
                            "  output %a user\n  output %m user\n"),
                      1e-3});
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("operands that are not aligned are read and written element by element",
           "[codegen][cuda]") {
-  check({{graph("  input %x: f32[6, 64]{65, 1}@1 user\n",
-                "  %s: f32[6, 64] = aten.exp.default(%x)\n",
-                "  output %s user\n")},
-         {graph("  input %x: f32[5, 64] user\n",
-                "  %a: f32[4, 64]@64 = aten.slice.Tensor(%x, 0, 1, 5, 1) view(0:0)\n"
-                "  %b: f32[4, 63]{64, 1}@65 = aten.slice.Tensor(%a, 1, 1, 64, 1) view(0:0)\n"
-                "  %y: f32[4] = aten.sum.dim_IntList(%b, [1], false, none)\n",
-                "  output %y user\n")}});
+  check_cuda({{graph("  input %x: f32[6, 64]{65, 1}@1 user\n",
+                     "  %s: f32[6, 64] = aten.exp.default(%x)\n",
+                     "  output %s user\n")},
+              {graph("  input %x: f32[5, 64] user\n",
+                     "  %a: f32[4, 64]@64 = aten.slice.Tensor(%x, 0, 1, 5, 1) view(0:0)\n"
+                     "  %b: f32[4, 63]{64, 1}@65 = aten.slice.Tensor(%a, 1, 1, 64, 1) view(0:0)\n"
+                     "  %y: f32[4] = aten.sum.dim_IntList(%b, [1], false, none)\n",
+                     "  output %y user\n")}});
 }
 
 TEST_CASE("running totals of rows of every length, and of columns", "[codegen][cuda]") {
@@ -172,7 +161,7 @@ TEST_CASE("running totals of rows of every length, and of columns", "[codegen][c
   cases.push_back({graph("  input %x: f32[2, 50, 40] user\n",
                          "  %y: f32[2, 50, 40] = aten.cumsum.default(%x, 1, none)\n",
                          "  output %y user\n")});
-  check(cases);
+  check_cuda(cases);
 }
 
 // Rows of 64 are added, or written, as vectors; those of 37 element by element.
@@ -201,7 +190,7 @@ TEST_CASE("scatters add and write vectors, and elements where no vector fits", "
                        tolerance});
     }
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("scatters combine elements of every size atomically", "[codegen][cuda]") {
@@ -217,7 +206,7 @@ TEST_CASE("scatters combine elements of every size atomically", "[codegen][cuda]
            type == "bf16" ? 5e-2 : 1e-5});
     }
   }
-  check(cases);
+  check_cuda(cases);
 }
 
 TEST_CASE("a concatenation whose parts are whole vectors is loaded and stored as vectors",
@@ -236,9 +225,9 @@ TEST_CASE("a concatenation whose parts are whole vectors is loaded and stored as
   CHECK(results[0].mismatch == "");
   // None is loaded by itself.
   CHECK_THAT(results[0].kernels()[0].source, !contains("= value(in0["));
-  check({{graph("  input %x: f32[40, 30] user\n  input %z: f32[40, 34] user\n",
-                "  %y: f32[40, 64] = aten.cat.default([%x, %z], 1)\n",
-                "  output %y user\n")}});
+  check_cuda({{graph("  input %x: f32[40, 30] user\n  input %z: f32[40, 34] user\n",
+                     "  %y: f32[40, 64] = aten.cat.default([%x, %z], 1)\n",
+                     "  output %y user\n")}});
 }
 
 TEST_CASE("sizes that vary are read as vectors where those divide them", "[codegen][cuda]") {
@@ -266,7 +255,7 @@ TEST_CASE("sizes that vary are read as vectors where those divide them", "[codeg
         "  input %s: f32[9, 32*s0] user\n",
         "f32[4, 32*s0] = aten.index_add.default(%a, 0, %i, %s, 1)");
   }
-  for (const KernelResult& result : check(cases)) {
+  for (const KernelResult& result : check_cuda(cases)) {
     CHECK_THAT(result.kernels()[0].source, contains("copy_vector<4>("));
   }
   // Three elements are no vector, and what follows them is not aligned.
@@ -275,7 +264,7 @@ TEST_CASE("sizes that vary are read as vectors where those divide them", "[codeg
                     "  %y: f32[s0, 64*s0 + 3] = aten.exp.default(%x)\n",
                     "  output %y user\n"),
       .values = {{"s0", 2}}};
-  CHECK_THAT(check({uneven})[0].kernels()[0].source, !contains("copy_vector<"));
+  CHECK_THAT(check_cuda({uneven})[0].kernels()[0].source, !contains("copy_vector<"));
 }
 
 TEST_CASE("tiles that are whole and tiles that are not", "[codegen][cuda]") {
@@ -292,7 +281,7 @@ TEST_CASE("tiles that are whole and tiles that are not", "[codegen][cuda]") {
            type == "f32" ? 1e-5 : 1e-2});
     }
   }
-  for (const KernelResult& result : check(cases)) {
+  for (const KernelResult& result : check_cuda(cases)) {
     CHECK_THAT(result.kernels()[0].source, contains("tile0["));
   }
 }
@@ -302,7 +291,7 @@ TEST_CASE("a CUDA kernel that meets an index out of range says so", "[codegen][c
                           "  %e: f32[40, 64] = aten.embedding.default(%w, %i, -1, false, false)\n",
                           "  output %e user\n")};
   gather.integer_end = 3;
-  check({gather});
+  check_cuda({gather});
 
   gather.integer_end = 9;
   CHECK_THROWS_WITH(run_cuda_cases({gather}), contains("found an index out of range"));
@@ -329,18 +318,19 @@ TEST_CASE("an index out of range is noticed where a row, a column or a kernel is
                           "  output %y user\n"),
                     1e-4};
   gather.integer_end = 3;
-  check({gather});
+  check_cuda({gather});
 
   gather.integer_end = 1000;
   CHECK_THROWS_WITH(run_cuda_cases({gather}), contains("found an index out of range"));
 }
 
 TEST_CASE("numbers of an arange may be wider than indices", "[codegen][cuda]") {
-  check({{graph("  input %x: i64[300] user\n",
-                "  %a: i64[300] = aten.arange.start_step(0, 10066329600, 33554432, i64, strided, "
-                "cpu, false)\n"
-                "  %y: i64[300] = aten.add.Tensor(%x, %a, 1)\n",
-                "  output %y user\n")}});
+  check_cuda(
+      {{graph("  input %x: i64[300] user\n",
+              "  %a: i64[300] = aten.arange.start_step(0, 10066329600, 33554432, i64, strided, "
+              "cpu, false)\n"
+              "  %y: i64[300] = aten.add.Tensor(%x, %a, 1)\n",
+              "  output %y user\n")}});
 }
 
 std::string source_of(const std::string& nodes) {

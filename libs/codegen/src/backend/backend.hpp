@@ -87,6 +87,8 @@ struct LoopPolicy {
   Splits splits = {};
   Transposes transposes = {};
   RowBuffers row_buffers = {};
+  /// Segments of one length that read the same memory are visited together (merge_segments.hpp).
+  bool merges_segments = false;
 };
 
 /// A kernel as source text.

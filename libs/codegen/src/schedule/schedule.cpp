@@ -14,6 +14,7 @@
 #include "schedule/fusion.hpp"
 #include "schedule/inner_loop.hpp"
 #include "schedule/loop_cost.hpp"
+#include "schedule/merge_segments.hpp"
 #include "schedule/row_buffers.hpp"
 #include "schedule/update_in_place.hpp"
 
@@ -234,6 +235,9 @@ class Scheduler {
   void add_kernel(const FusionPlan& plan, const FusionGroup& group) {
     std::optional<LoopNest> kernel = shape_nest(program_, plan, group, policy_);
     ensure(kernel.has_value(), "a group that fits does not expand");
+    if (policy_.merges_segments) {
+      merge_segments(program_, *kernel);
+    }
     const bool empty =
         std::ranges::any_of(kernel->extents, [](const Expr& extent) { return extent == Expr(0); });
     if (kernel->stores.empty() || (empty && kernel->reduces.empty())) {

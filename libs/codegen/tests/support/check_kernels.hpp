@@ -12,12 +12,16 @@
 namespace kiln::codegen::testing {
 
 /// Checks `cases` as CUDA kernels, whose threads are played on the CPU.
-inline void check_cuda(const std::vector<KernelCase>& cases) {
-  const std::vector<KernelResult> results = run_cuda_cases(cases);
+inline std::vector<KernelResult> check_cuda(const std::vector<KernelCase>& cases) {
+  std::vector<KernelResult> results = run_cuda_cases(cases);
   for (std::size_t i = 0; i < results.size(); ++i) {
     INFO("CUDA: " << cases[i].text);
+    for (const KernelSource& kernel : results[i].kernels()) {
+      UNSCOPED_INFO(kernel.source << kernel.launcher);
+    }
     CHECK(results[i].mismatch == "");
   }
+  return results;
 }
 
 /// Checks `cases` on both devices; nothing is left to libtorch.

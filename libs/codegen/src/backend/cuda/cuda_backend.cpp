@@ -128,8 +128,7 @@ bool CudaBackend::wants_loops(const ir::Graph& graph, const ir::Node& node) cons
 }
 
 FusionLimits CudaBackend::fusion_limits() const {
-  return {
-      .max_operands = 24, .max_row_elements = 1 << 17, .max_loads = 24, .max_recompute_cost = 3};
+  return cuda::kTuning.fusion;
 }
 
 LoopPolicy CudaBackend::loop_policy() const {

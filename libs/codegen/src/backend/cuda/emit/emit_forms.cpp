@@ -30,7 +30,7 @@ bool NestEmitter::emits_flat() const {
 
 void NestEmitter::emit_flat() {
   is_flat_ = true;
-  block_ = {.vector = static_cast<int>(16 / smallest_element())};
+  block_ = {.vector = static_cast<int>(std::min(16 / smallest_element(), max_stored_vector()))};
   const std::string vector = std::to_string(block_.vector);
   const std::string count =
       text_.size(nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner]);
@@ -101,6 +101,22 @@ std::vector<ScalarId> NestEmitter::flat_loads() const {
   return loads;
 }
 
+// Whether one step of a thread has too few bytes in flight to saturate memory, in a kernel that is
+// large enough to do so.
+bool NestEmitter::takes_two_steps() {
+  const BlockTuning& tuning = kTuning.blocks;
+  const ir::Expr count = nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner];
+  if (nest_.has_epilogue() || !nest_.segments.empty() || !fetches_first() ||
+      program_.hint.at_scale(count) < tuning.elements_of_many) {
+    return false;
+  }
+  std::int64_t bytes = 0;
+  for (const ScalarId load : packed_loads(0)) {
+    bytes += kept_bytes(load, 1);
+  }
+  return bytes > 0 && bytes < tuning.bytes_in_flight;
+}
+
 void NestEmitter::emit_elements() {
   block_ = {.vector = choose_vector()};
   const std::string width = std::to_string(block_.width);
@@ -115,13 +131,17 @@ void NestEmitter::emit_elements() {
     body_.line("const Int q = i / $, j = i % $ * $;", row, row, vector);
     body_.line("const Int m = q % $, o = q / $;", extent(kMiddle), extent(kMiddle));
   };
-  const Walk blocks{.variable = "i",
-                    .first = "(Int)blockIdx.x * " + width + " + threadIdx.x",
-                    .step = "(Int)gridDim.x * " + width,
-                    .end = "(" + total_count + ")"};
+  Walk blocks{.variable = "i",
+              .first = "(Int)blockIdx.x * " + width + " + threadIdx.x",
+              .step = "(Int)gridDim.x * " + width,
+              .end = "(" + total_count + ")"};
+  const int steps = takes_two_steps() ? 2 : 1;
   if (nest_.has_epilogue()) {
     walk(blocks, "", set_variables);
-  } else {  // Threads take one step each.
+  } else if (steps > 1) {
+    blocks.ahead = steps;
+    walk(blocks, "", set_variables);
+  } else {
     body_.open("for (Int i = $; i < $; i += $)", blocks.first, blocks.end, blocks.step);
     set_variables();
     visit({}, "j");
@@ -134,8 +154,9 @@ void NestEmitter::emit_elements() {
   }
   body_.close();
   add_launch("elements",
-             nest_.has_epilogue() ? std::to_string(nest_.reduction_splits)
-                                  : divided_up("(" + total_count + ")", width),
+             nest_.has_epilogue()
+                 ? std::to_string(nest_.reduction_splits)
+                 : divided_up("(" + total_count + ")", std::to_string(block_.width * steps)),
              "1",
              block_.width,
              block_.rows);

@@ -113,8 +113,8 @@ void NestEmitter::fetch_kept(int phase) {
 void NestEmitter::walk(const Walk& walk,
                        const std::string& trip,
                        const std::function<void()>& set_variables) {
-  keep_ahead();
-  const std::string ahead = std::to_string(kept_.empty() ? 1 : kTuning.blocks.steps_ahead);
+  keep_ahead(walk.ahead);
+  const std::string ahead = std::to_string(kept_.empty() ? 1 : walk.ahead);
   const std::string& variable = walk.variable;
   {
     const CodeWriter::Scope loop = body_.scope("for (Int $0 = $; $0 < $; $0 += $ * $)",
@@ -135,7 +135,7 @@ void NestEmitter::walk(const Walk& walk,
     if (!kept_.empty()) {
       for (const ScalarId load : packed_loads(0)) {
         if (kept_.contains(load)) {
-          declare_kept(load, kTuning.blocks.steps_ahead);
+          declare_kept(load, walk.ahead);
         }
       }
       open_step();

@@ -200,9 +200,21 @@ std::int64_t NestEmitter::smallest_element() const {
   return smallest;
 }
 
+// Elements in one access: with more, the threads of a warp would leave gaps between what they
+// store, and each 32 bytes of memory would be written twice. What is loaded twice is in the cache.
+std::int64_t NestEmitter::max_stored_vector() const {
+  std::int64_t vector = 16;
+  for (const LoopNest::Store& store : nest_.stores) {
+    if (store.domain == IterationDomain::kFull) {
+      vector = std::min<std::int64_t>(vector, 16 / ir::size_of(text_.dtype(store.operand)));
+    }
+  }
+  return std::max<std::int64_t>(vector, 1);
+}
+
 // As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.
 int NestEmitter::choose_vector() const {
-  std::int64_t vector = std::min<std::int64_t>(8, 16 / smallest_element());
+  std::int64_t vector = std::min({std::int64_t{8}, 16 / smallest_element(), max_stored_vector()});
   while (!divides(vector, nest_.extents[kInner])) {
     vector /= 2;
   }

@@ -55,6 +55,7 @@ class NestEmitter {
   // Whether a load or store is contiguous along the inner loop.
   [[nodiscard]] bool is_packed(const Index& address) const;
   [[nodiscard]] std::int64_t smallest_element() const;  // Of the operands, in bytes.
+  [[nodiscard]] std::int64_t max_stored_vector() const;
   [[nodiscard]] bool fills_tiles() const;
   [[nodiscard]] int choose_vector() const;
   [[nodiscard]] int choose_update_vector(const LoopNest::Update& update);
@@ -97,6 +98,7 @@ class NestEmitter {
   // for (variable = first; variable < end; variable += step)
   struct Walk {
     std::string variable, first, step, end;
+    int ahead = kTuning.blocks.steps_ahead;  // Steps whose loads are in flight at once.
   };
   void walk(const Walk& walk, const std::string& trip, const std::function<void()>& set_variables);
   void open_trips();
@@ -124,7 +126,8 @@ class NestEmitter {
   void assign(ScalarWriter& writer, std::size_t store, ScalarId value);
   void set_position(const std::string& linear);
   void choose_kept();
-  void keep_ahead();
+  void keep_ahead(int steps);
+  [[nodiscard]] bool takes_two_steps();
   [[nodiscard]] std::int64_t kept_bytes(ScalarId load, int slots) const;
   void declare_kept(ScalarId load, int slots);
   void declare_totals(IterationDomain domain);

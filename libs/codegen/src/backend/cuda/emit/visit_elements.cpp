@@ -236,13 +236,13 @@ void NestEmitter::choose_kept() {
 }
 
 // A loop that adds up: packed loads of each step.
-void NestEmitter::keep_ahead() {
+void NestEmitter::keep_ahead(int steps) {
   if (!fetches_first()) {
     return;
   }
   std::int64_t bytes = 0;
   for (const ScalarId load : packed_loads(0)) {
-    bytes += kept_bytes(load, kTuning.blocks.steps_ahead);
+    bytes += kept_bytes(load, steps);
     if (bytes <= kTuning.blocks.kept_row_bytes) {
       kept_.insert(load);
     }

@@ -45,6 +45,11 @@ struct BlockTuning {
   std::int64_t kept_row_bytes = 256;  ///< That a thread may keep in registers between phases.
   int steps_ahead = 4;                ///< Steps of a loop whose loads are in flight at once.
 
+  // Kernels without reductions: a thread takes two vectors where one of each operand is less than
+  // this, and there are so many elements that threads enough remain.
+  std::int64_t bytes_in_flight = 32;
+  std::int64_t elements_of_many = 1 << 23;
+
   // Transposes in tiles:
   std::int64_t min_tiled_extent = 16;    ///< With less, most threads of a tile would be idle.
   std::int64_t shared_bytes = 48 << 10;  ///< That the tiles of all loads of a kernel share.
@@ -74,7 +79,8 @@ struct Tuning {
       .max_operands = 24, .max_row_elements = 1 << 17, .max_loads = 24, .max_recompute_cost = 3};
   /// 1056 parts are eight blocks for each multiprocessor of an H200.
   LoopPolicy loop_policy = {
-      .splits = {.max_parts = 1056, .max_accumulators = 1 << 18, .inside_rows = true}};
+      .splits = {.max_parts = 1056, .max_accumulators = 1 << 18, .inside_rows = true},
+      .merges_segments = true};
   /// Of source in a unit: NVRTC compiles as much in about a tenth of a second, and units are
   /// compiled in parallel.
   std::size_t unit_bytes = 12'000;
