@@ -55,8 +55,9 @@ FOLDERS = {
         "backend/cuda/target": {"backend"},
         "backend/cuda/passes": {"graph", "passes", "backend/cuda/target"},
         "backend/cuda/emit": {"loop", "text", "backend", "backend/cuda/target"},
+        "backend/cuda/library": {"graph", "loop", "backend", "backend/cuda/target"},
         "backend/cuda": {"graph", "text", "toolchain", "passes", "backend", "backend/cuda/target",
-                         "backend/cuda/passes", "backend/cuda/emit"},
+                         "backend/cuda/passes", "backend/cuda/emit", "backend/cuda/library"},
     },
 }
 FOLDERS["codegen"]["driver"] = set(FOLDERS["codegen"])

@@ -9,6 +9,7 @@
 
 #include "kiln/codegen/stages.hpp"
 #include "kiln/ir/parse.hpp"
+#include "kiln/ir/print.hpp"
 #include "kiln/ir/retarget.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "schedule/schedule.hpp"
@@ -40,6 +41,18 @@ const CudaOptions kDeterministic{.deterministic = true};
 constexpr const char* kIndexPut = "aten.index_put.default(%a, [%i], %s, true)";
 constexpr const char* kIndexAdd = "aten.index_add.default(%a, 0, %i, %s, 1)";
 constexpr const char* kEmbedding = "aten.embedding_dense_backward.default(%s, %i, 4, -1, false)";
+
+TEST_CASE("gradients of embeddings in half types are added up in float", "[codegen][cuda]") {
+  const ir::Graph graph = program("bf16", "[4, 16]", kEmbedding);
+  const auto prepared = [&](const CudaOptions& options) {
+    return CudaBackend({"sm_90"}, options).prepare(graph, false);
+  };
+
+  CHECK(extern_calls(prepared({})) == 0);
+  CHECK_THAT(ir::print(prepared({})),
+             contains("f32[4, 16]#1 cuda = aten.embedding_dense_backward"));
+  CHECK(extern_calls(prepared(kDeterministic), kDeterministic) == 1);
+}
 
 TEST_CASE("scatters are kernels, and libtorch's where they are to be deterministic",
           "[codegen][cuda]") {

@@ -52,4 +52,15 @@ std::optional<StridedView> find_strided_view(const LoopProgram& program, TensorI
   return view;
 }
 
+StridedView own_memory_of(const LoopProgram& program, ir::ValueId value) {
+  const TensorId tensor = *program.of_value[value.index()];
+  return {tensor, 0, program[tensor].strides};
+}
+
+StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
+  const std::optional<StridedView> view =
+      find_strided_view(program, *program.of_value[value.index()]);
+  return view ? *view : own_memory_of(program, value);
+}
+
 }  // namespace kiln::codegen

@@ -22,6 +22,12 @@ struct StridedView {
 [[nodiscard]] std::optional<StridedView> find_strided_view(const LoopProgram& program,
                                                            TensorId tensor);
 
+/// `value` in memory of its own, even if it is a view.
+[[nodiscard]] StridedView own_memory_of(const LoopProgram& program, ir::ValueId value);
+
+/// Where `value` lies: as it is seen through views, or in memory of its own.
+[[nodiscard]] StridedView strided_view_of(const LoopProgram& program, ir::ValueId value);
+
 /// Where element `indices` of `tensor` lies in its memory, in elements.
 [[nodiscard]] Index address_of(const Tensor& tensor, std::span<const Index> indices);
 

@@ -6,6 +6,8 @@
 
 #include "backend/cuda/emit/emit_nest.hpp"
 #include "backend/cuda/kernel_units.hpp"
+#include "backend/cuda/library/product.hpp"
+#include "backend/cuda/passes/accumulate_in_float.hpp"
 #include "backend/cuda/passes/convolution_epilogues.hpp"
 #include "backend/cuda/passes/product_epilogues.hpp"
 #include "backend/cuda/passes/space_to_depth.hpp"
@@ -108,12 +110,16 @@ ir::Graph CudaBackend::prepare(const ir::Graph& graph, bool bind_constants) cons
   }
   prepared = cuda::fuse_convolution_epilogues(prepared);
   prepared = cuda::fuse_product_epilogues(prepared);
+  if (!options_.deterministic) {
+    prepared = cuda::accumulate_in_float(prepared);
+  }
   return cuda::split_products(prepared);
 }
 
-std::optional<LibraryMatch> CudaBackend::match(const MatchContext& /*context*/,
-                                               const ir::Node& /*node*/) const {
-  return std::nullopt;  // Products, convolutions and attention are libtorch's.
+// Convolutions, attention and other products are libtorch's.
+std::optional<LibraryMatch> CudaBackend::match(const MatchContext& context,
+                                               const ir::Node& node) const {
+  return cuda::match_product(context, node);
 }
 
 bool CudaBackend::wants_loops(const ir::Graph& graph, const ir::Node& node) const {
@@ -142,8 +148,8 @@ KernelSource CudaBackend::emit(const LoopProgram& program,
   return cuda::emit_nest(program, nest, sizes);
 }
 
-KernelSource CudaBackend::emit(const LibraryCall& call, std::size_t /*target*/) const {
-  throw Error(ErrorCode::kInternal, "the CUDA backend has no kernel " + call.operation);
+KernelSource CudaBackend::emit(const LibraryCall& /*call*/, std::size_t /*target*/) const {
+  return {.source = {}, .launcher = cuda::product_launcher()};
 }
 
 DeviceOperations CudaBackend::operations() const {

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/architectures.hpp"
 #include "backend/cuda/emit/prelude.hpp"
+#include "backend/cuda/library/product.hpp"
 #include "backend/cuda/target/tuning.hpp"
 #include "kiln/base/digest.hpp"
 #include "text/source_text.hpp"
@@ -86,9 +87,14 @@ class UnitWriter {
     // Models that are loaded together do not see each other's names; units of one model do.
     const std::string name = "kiln_" + digest(device + group.host).hex().substr(0, 16);
     Unit unit{.name = "kernels" + std::to_string(result.units.size()),
-              .source = kLauncherPreamble,
+              .source = kLauncherPreamble + product_declarations(),
               .flags = program_compile_flags(),
               .machine = nvrtc_};
+    if (group.entries.empty()) {  // Only products.
+      unit.source += group.host;
+      result.units.push_back(std::move(unit));
+      return;
+    }
     std::string images;
     for (const std::string& architecture : architectures_) {
       const std::string file = name + "." + architecture;

@@ -1,8 +1,8 @@
 /* What libkiln-container-cuda.a has for the code of a model: kernels out of images that lie in the
  * library, memory on the device, and libtorch's functions for CUDA. Plain C; generated code repeats
  * these declarations, as it does those of model.h. It is not part of a host, and
- * libkiln-container.a does not have it. All but the launch are for `create` and `destroy`, and take
- * locks. */
+ * libkiln-container.a does not have it. All but launches and products are for `create` and
+ * `destroy`, and take locks. */
 
 #ifndef KILN_CONTAINER_RUNTIME_CUDA_KERNELS_H
 #define KILN_CONTAINER_RUNTIME_CUDA_KERNELS_H
@@ -45,6 +45,37 @@ KILN_CUDA_HIDDEN const char* kiln_cuda_launch(void* kernel,
                                               uint32_t shared_bytes,
                                               void* stream,
                                               void** arguments);
+
+/** What is done with the sums of a product. */
+typedef enum KilnCudaEpilogue {
+  KILN_CUDA_NO_EPILOGUE = 0,
+  KILN_CUDA_BIAS = 1,      /**< a number for each column is added */
+  KILN_CUDA_BIAS_RELU = 2, /**< and then no result is negative */
+  KILN_CUDA_BIAS_GELU = 3  /**< and then GELU in its tanh form is computed */
+} KilnCudaEpilogue;
+
+/** A product of matrices of a half type, lhs (m by k) times rhs (k by n), all in rows. A transposed
+ * operand lies in memory as columns. Strides are from one row, or column, to the next. */
+typedef struct KilnCudaProduct {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t lhs_stride;
+  int64_t rhs_stride;
+  int64_t result_stride;
+  int64_t lhs_transposed;
+  int64_t rhs_transposed;
+  int64_t type;            /**< as libtorch numbers types: 5 float16, 15 bfloat16 */
+  int64_t epilogue;        /**< one of KilnCudaEpilogue */
+  int64_t workspace_bytes; /**< of the last buffer */
+} KilnCudaProduct;
+
+/** Puts a product into `stream`, computed by the cuBLASLt that libtorch has loaded. `buffers` are
+ * lhs, rhs, the bias if there is one, the result, and the workspace. Null on success, else why not,
+ * until this thread's next call. How to compute it is found out once for each product. */
+KILN_CUDA_HIDDEN const char* kiln_cuda_multiply(const KilnCudaProduct* product,
+                                                void* const* buffers,
+                                                void* stream);
 
 /** The index of the device that this thread's `create` or `run` is to use. Takes no lock. */
 KILN_CUDA_HIDDEN int32_t kiln_cuda_device(void);

@@ -8,17 +8,6 @@
 
 namespace kiln::codegen {
 
-StridedView own_memory_of(const LoopProgram& program, ir::ValueId value) {
-  const TensorId tensor = *program.of_value[value.index()];
-  return {tensor, 0, program[tensor].strides};
-}
-
-StridedView strided_view_of(const LoopProgram& program, ir::ValueId value) {
-  const std::optional<StridedView> view =
-      find_strided_view(program, *program.of_value[value.index()]);
-  return view ? *view : own_memory_of(program, value);
-}
-
 std::optional<LibraryMatch> match_library_call(const MatchContext& context,
                                                const ir::Node& node,
                                                const Target& target,

@@ -16,10 +16,4 @@ namespace kiln::codegen {
                                                              const Target& target,
                                                              bool winograd);
 
-/// `value` in memory of its own, even if it is a view.
-[[nodiscard]] StridedView own_memory_of(const LoopProgram& program, ir::ValueId value);
-
-/// Where `value` lies: as it is seen through views, or in memory of its own.
-[[nodiscard]] StridedView strided_view_of(const LoopProgram& program, ir::ValueId value);
-
 }  // namespace kiln::codegen
