@@ -62,6 +62,16 @@ class Watch:
         self.thread.join()
 
 
+def settled(used, seconds=3):
+    """What is used once nothing was given back for some seconds: a process that has ended may leave compilers behind."""
+    least, since = used(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        time.sleep(0.1)
+        if (now := used()) < least:
+            least, since = now, time.monotonic()
+    return least
+
+
 def usage():
     """What tells how much is used, or None where there is no GPU."""
     try:

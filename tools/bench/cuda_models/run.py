@@ -70,7 +70,7 @@ def replay(kiln, step, seconds):
     if seconds <= 0:
         return {"failed": "no time was left"}
     graphs = "on" if step.device == "cuda" else "off"
-    before = step.used() if step.used else 0
+    before = device_memory.settled(step.used) if step.used else 0
     try:
         done = subprocess.run([kiln, "bench", step.folder / "kiln.pt2", "--cuda-graphs", graphs, "--instances", "1",
                                "--seconds", "0.5", "--json"], capture_output=True, text=True, timeout=seconds)
