@@ -57,14 +57,14 @@ typedef enum KilnCudaEpilogue {
 /** A product of matrices of a half type, lhs (m by k) times rhs (k by n), all in rows. A transposed
  * operand lies in memory as columns. Strides are from one row, or column, to the next. */
 typedef struct KilnCudaProduct {
-  int64_t m;
-  int64_t n;
-  int64_t k;
-  int64_t lhs_stride;
-  int64_t rhs_stride;
-  int64_t result_stride;
-  int64_t lhs_transposed;
-  int64_t rhs_transposed;
+  int64_t m;               /**< rows of the result */
+  int64_t n;               /**< columns of the result */
+  int64_t k;               /**< products in each sum */
+  int64_t lhs_stride;      /**< from one row of lhs, or column, to the next */
+  int64_t rhs_stride;      /**< likewise of rhs */
+  int64_t result_stride;   /**< from one row of the result to the next */
+  int64_t lhs_transposed;  /**< 1: lhs lies in columns */
+  int64_t rhs_transposed;  /**< likewise of rhs */
   int64_t type;            /**< as libtorch numbers types: 5 float16, 15 bfloat16 */
   int64_t epilogue;        /**< one of KilnCudaEpilogue */
   int64_t workspace_bytes; /**< of the last buffer */
