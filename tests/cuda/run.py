@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs compiled for CUDA, in PyTorch's own runner.
 
-`prepare` needs no GPU: each program is exported on the CPU, `kiln compile --device cuda` makes a package
-of it, and that goes to the folder with inputs the trace has not seen and what the module gives for them;
+`prepare` needs no GPU: each program is exported on the CPU (or, where there is a GPU, every other one on that),
+`kiln compile --device cuda` makes a package of it, and that goes to the folder with inputs the trace has not seen and what the module gives for them;
 where sizes vary, with inputs of other sizes. `check` runs every package of the folder on the GPU: results
 within three times the module's own error against float64, arguments as the module leaves them, twice, and
 the same bits both times, unless atomics add them up; then all of them again in a CUDA graph.

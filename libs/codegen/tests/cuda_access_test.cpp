@@ -14,7 +14,6 @@ using testing::check_cuda;
 using testing::graph;
 using testing::KernelCase;
 using testing::KernelResult;
-using testing::run_cuda_cases;
 
 TEST_CASE("segments that read the same memory are visited together", "[codegen][cuda]") {
   std::vector<KernelCase> cases;

@@ -148,7 +148,8 @@ KernelSource CudaBackend::emit(const LoopProgram& program,
   return cuda::emit_nest(program, nest, sizes);
 }
 
-KernelSource CudaBackend::emit(const LibraryCall& /*call*/, std::size_t /*target*/) const {
+KernelSource CudaBackend::emit(const LibraryCall& call, std::size_t /*target*/) const {
+  ensure(call.operation == cuda::kProduct, "the CUDA backend has no other library kernel");
   return {.source = {}, .launcher = cuda::product_launcher()};
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 
 #include "container/failure.hpp"
 
@@ -34,16 +35,16 @@ CublasLt load() {
   };
   find(lt.create, "cublasLtCreate");
   find(lt.destroy, "cublasLtDestroy");
-  find(lt.create_product, "cublasLtMatmulDescCreate");
-  find(lt.destroy_product, "cublasLtMatmulDescDestroy");
-  find(lt.set_product, "cublasLtMatmulDescSetAttribute");
+  find(lt.create_matmul_desc, "cublasLtMatmulDescCreate");
+  find(lt.destroy_matmul_desc, "cublasLtMatmulDescDestroy");
+  find(lt.set_matmul_desc, "cublasLtMatmulDescSetAttribute");
   find(lt.create_layout, "cublasLtMatrixLayoutCreate");
   find(lt.destroy_layout, "cublasLtMatrixLayoutDestroy");
   find(lt.create_preference, "cublasLtMatmulPreferenceCreate");
   find(lt.destroy_preference, "cublasLtMatmulPreferenceDestroy");
   find(lt.set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  find(lt.find_algorithms, "cublasLtMatmulAlgoGetHeuristic");
-  find(lt.multiply, "cublasLtMatmul");
+  find(lt.get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(lt.matmul, "cublasLtMatmul");
   return lt;
 }
 

@@ -34,7 +34,7 @@ inline constexpr std::uint32_t kLtGeluBias = 36;
 /// cublasLtMatmulPreferenceAttributes_t.
 inline constexpr int kLtMaxWorkspaceBytes = 1;
 inline constexpr int kLtReductionSchemeMask = 3;
-inline constexpr int kLtMinAlignmentA = 5;  ///< B, C and D follow.
+inline constexpr int kLtMinAlignmentA = 5;
 inline constexpr int kLtMinAlignmentB = 6;
 inline constexpr int kLtMinAlignmentC = 7;
 inline constexpr int kLtMinAlignmentD = 8;
@@ -59,41 +59,44 @@ struct LtHeuristic {
 struct CublasLt {
   LtStatus (*create)(Handle* lt) = nullptr;
   LtStatus (*destroy)(Handle lt) = nullptr;
-  LtStatus (*create_product)(Handle*, int compute_type, int scale_type) = nullptr;
-  LtStatus (*destroy_product)(Handle) = nullptr;
-  LtStatus (*set_product)(Handle, int attribute, const void* value, std::size_t bytes) = nullptr;
+  LtStatus (*create_matmul_desc)(Handle*, int compute_type, int scale_type) = nullptr;
+  LtStatus (*destroy_matmul_desc)(Handle) = nullptr;
+  LtStatus (*set_matmul_desc)(Handle,
+                              int attribute,
+                              const void* value,
+                              std::size_t bytes) = nullptr;
   LtStatus (*create_layout)(
       Handle*, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t stride) = nullptr;
   LtStatus (*destroy_layout)(Handle) = nullptr;
   LtStatus (*create_preference)(Handle*) = nullptr;
   LtStatus (*destroy_preference)(Handle) = nullptr;
   LtStatus (*set_preference)(Handle, int attribute, const void* value, std::size_t bytes) = nullptr;
-  LtStatus (*find_algorithms)(Handle lt,
-                              Handle product,
-                              Handle a,
-                              Handle b,
-                              Handle c,
-                              Handle d,
-                              Handle preference,
-                              int wanted,
-                              LtHeuristic* results,
-                              int* found) = nullptr;
-  LtStatus (*multiply)(Handle lt,
-                       Handle product,
-                       const void* alpha,
-                       const void* a,
-                       Handle a_layout,
-                       const void* b,
-                       Handle b_layout,
-                       const void* beta,
-                       const void* c,
-                       Handle c_layout,
-                       void* d,
-                       Handle d_layout,
-                       const LtAlgorithm* algorithm,
-                       void* workspace,
-                       std::size_t workspace_bytes,
-                       Handle stream) = nullptr;
+  LtStatus (*get_heuristic)(Handle lt,
+                            Handle matmul_desc,
+                            Handle a,
+                            Handle b,
+                            Handle c,
+                            Handle d,
+                            Handle preference,
+                            int wanted,
+                            LtHeuristic* results,
+                            int* found) = nullptr;
+  LtStatus (*matmul)(Handle lt,
+                     Handle matmul_desc,
+                     const void* alpha,
+                     const void* a,
+                     Handle a_layout,
+                     const void* b,
+                     Handle b_layout,
+                     const void* beta,
+                     const void* c,
+                     Handle c_layout,
+                     void* d,
+                     Handle d_layout,
+                     const LtAlgorithm* algorithm,
+                     void* workspace,
+                     std::size_t workspace_bytes,
+                     Handle stream) = nullptr;
 };
 
 /// Throws `Failure` if this process has no cuBLASLt.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace {
 
 void require_lt(LtStatus status) {
   if (status != 0) [[unlikely]] {
-    throw Failure("cuBLASLt failed: " + std::to_string(status));
+    throw Failure("cuBLASLt cannot compute a matrix product: status " + std::to_string(status));
   }
 }
 
@@ -131,18 +132,18 @@ class Plan {
     prefer(kLtMinAlignmentD, shape.alignments[3]);
     LtHeuristic result{};
     int found = 0;
-    require_lt(entries.find_algorithms(lt,
-                                       product_.get(),
-                                       a_.get(),
-                                       b_.get(),
-                                       d_.get(),
-                                       d_.get(),
-                                       preference.get(),
-                                       1,
-                                       &result,
-                                       &found));
+    require_lt(entries.get_heuristic(lt,
+                                     product_.get(),
+                                     a_.get(),
+                                     b_.get(),
+                                     d_.get(),
+                                     d_.get(),
+                                     preference.get(),
+                                     1,
+                                     &result,
+                                     &found));
     if (found == 0) {
-      throw Failure("cuBLASLt has no algorithm for a matrix product");
+      throw Failure("cuBLASLt knows no way to compute a matrix product of this shape");
     }
     return result.algorithm;
   }
@@ -156,29 +157,29 @@ class Plan {
       set(kLtBiasPointer, operands.bias);
     }
     const float one = 1, zero = 0;
-    require_lt(cublas_lt().multiply(lt,
-                                    product_.get(),
-                                    &one,
-                                    operands.rhs,
-                                    a_.get(),
-                                    operands.lhs,
-                                    b_.get(),
-                                    &zero,
-                                    operands.result,
-                                    d_.get(),
-                                    operands.result,
-                                    d_.get(),
-                                    &algorithm,
-                                    operands.workspace,
-                                    workspace_bytes,
-                                    stream));
+    require_lt(cublas_lt().matmul(lt,
+                                  product_.get(),
+                                  &one,
+                                  operands.rhs,
+                                  a_.get(),
+                                  operands.lhs,
+                                  b_.get(),
+                                  &zero,
+                                  operands.result,
+                                  d_.get(),
+                                  operands.result,
+                                  d_.get(),
+                                  &algorithm,
+                                  operands.workspace,
+                                  workspace_bytes,
+                                  stream));
   }
 
  private:
   static Descriptor product_descriptor() {
     Handle made = nullptr;
-    require_lt(cublas_lt().create_product(&made, kLtComputeFloat32, kLtFloat32));
-    return {made, cublas_lt().destroy_product};
+    require_lt(cublas_lt().create_matmul_desc(&made, kLtComputeFloat32, kLtFloat32));
+    return {made, cublas_lt().destroy_matmul_desc};
   }
 
   static Descriptor matrix(const KilnCudaProduct& product,
@@ -202,7 +203,7 @@ class Plan {
 
   template <class Value>
   void set(int attribute, const Value& value) {
-    require_lt(cublas_lt().set_product(product_.get(), attribute, &value, sizeof value));
+    require_lt(cublas_lt().set_matmul_desc(product_.get(), attribute, &value, sizeof value));
   }
 
   Descriptor product_, a_, b_, d_;

@@ -103,18 +103,18 @@ std::vector<ScalarId> NestEmitter::flat_loads() const {
 
 // Whether one step of a thread has too few bytes in flight to saturate memory, in a kernel that is
 // large enough to do so.
-bool NestEmitter::takes_two_steps() {
+bool NestEmitter::takes_two_steps() const {
   const BlockTuning& tuning = kTuning.blocks;
   const ir::Expr count = nest_.extents[kOuter] * nest_.extents[kMiddle] * nest_.extents[kInner];
   if (nest_.has_epilogue() || !nest_.segments.empty() || !fetches_first() ||
-      program_.hint.at_scale(count) < tuning.elements_of_many) {
+      program_.hint.at_scale(count) < tuning.min_two_step_elements) {
     return false;
   }
   std::int64_t bytes = 0;
   for (const ScalarId load : packed_loads(0)) {
     bytes += kept_bytes(load, 1);
   }
-  return bytes > 0 && bytes < tuning.bytes_in_flight;
+  return bytes > 0 && bytes < tuning.min_bytes_in_flight;
 }
 
 void NestEmitter::emit_elements() {
@@ -131,17 +131,15 @@ void NestEmitter::emit_elements() {
     body_.line("const Int q = i / $, j = i % $ * $;", row, row, vector);
     body_.line("const Int m = q % $, o = q / $;", extent(kMiddle), extent(kMiddle));
   };
-  Walk blocks{.variable = "i",
-              .first = "(Int)blockIdx.x * " + width + " + threadIdx.x",
-              .step = "(Int)gridDim.x * " + width,
-              .end = "(" + total_count + ")"};
   const int steps = takes_two_steps() ? 2 : 1;
-  if (nest_.has_epilogue()) {
+  const Walk blocks{.variable = "i",
+                    .first = "(Int)blockIdx.x * " + width + " + threadIdx.x",
+                    .step = "(Int)gridDim.x * " + width,
+                    .end = "(" + total_count + ")",
+                    .ahead = steps > 1 ? steps : kTuning.blocks.steps_ahead};
+  if (nest_.has_epilogue() || steps > 1) {
     walk(blocks, "", set_variables);
-  } else if (steps > 1) {
-    blocks.ahead = steps;
-    walk(blocks, "", set_variables);
-  } else {
+  } else {  // Threads take one step each.
     body_.open("for (Int i = $; i < $; i += $)", blocks.first, blocks.end, blocks.step);
     set_variables();
     visit({}, "j");

@@ -127,7 +127,7 @@ class NestEmitter {
   void set_position(const std::string& linear);
   void choose_kept();
   void keep_ahead(int steps);
-  [[nodiscard]] bool takes_two_steps();
+  [[nodiscard]] bool takes_two_steps() const;
   [[nodiscard]] std::int64_t kept_bytes(ScalarId load, int slots) const;
   void declare_kept(ScalarId load, int slots);
   void declare_totals(IterationDomain domain);

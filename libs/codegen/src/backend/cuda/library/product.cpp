@@ -99,8 +99,8 @@ std::optional<LibraryMatch> match_product(const MatchContext& context, const ir:
   }
   std::vector<StridedView> operands = {strided_view_of(program, product->lhs),
                                        strided_view_of(program, product->rhs)};
-  const std::optional<Layout> left = layout_of(graph, operands[0], lhs.sizes);
-  const std::optional<Layout> right = layout_of(graph, operands[1], rhs.sizes);
+  const std::optional<Layout> lhs_layout = layout_of(graph, operands[0], lhs.sizes);
+  const std::optional<Layout> rhs_layout = layout_of(graph, operands[1], rhs.sizes);
   if (product->bias.valid()) {
     operands.push_back(strided_view_of(program, product->bias));
     if (!is_bias(graph.tensor(product->bias), operands.back(), result)) {
@@ -108,19 +108,20 @@ std::optional<LibraryMatch> match_product(const MatchContext& context, const ir:
     }
   }
   operands.push_back(own_memory_of(program, node.results[0]));
-  if (!left || !right || operands.back().strides != ir::contiguous_strides(result.sizes)) {
+  if (!lhs_layout || !rhs_layout ||
+      operands.back().strides != ir::contiguous_strides(result.sizes)) {
     return std::nullopt;
   }
   const std::int64_t workspace = kTuning.products.workspace_bytes;
-  LibraryCall call{.operation = "product",
+  LibraryCall call{.operation = kProduct,
                    .parameters = {lhs.sizes[0],
                                   result.sizes[1],
                                   lhs.sizes[1],
-                                  left->stride,
-                                  right->stride,
+                                  lhs_layout->stride,
+                                  rhs_layout->stride,
                                   result.sizes[1],
-                                  Expr(left->transposed ? 1 : 0),
-                                  Expr(right->transposed ? 1 : 0),
+                                  Expr(lhs_layout->transposed ? 1 : 0),
+                                  Expr(rhs_layout->transposed ? 1 : 0),
                                   Expr(static_cast<std::int64_t>(result.dtype)),
                                   Expr(static_cast<std::int64_t>(product->epilogue)),
                                   Expr(workspace)},

@@ -9,6 +9,9 @@
 
 namespace kiln::codegen::cuda {
 
+/// `LibraryCall::operation` of a product.
+inline constexpr const char* kProduct = "product";
+
 /// `node` as a product with what follows it in its epilogue: `mm`, `addmm` with a bias for each
 /// column, `_addmm_activation`. Nothing for other operators and types, and where the operands do
 /// not lie in rows or columns; those are libtorch's.

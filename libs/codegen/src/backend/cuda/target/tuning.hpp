@@ -47,10 +47,10 @@ struct BlockTuning {
   std::int64_t kept_row_bytes = 256;  ///< That a thread may keep in registers between phases.
   int steps_ahead = 4;                ///< Steps of a loop whose loads are in flight at once.
 
-  // Kernels without reductions: a thread takes two vectors where one of each operand is less than
-  // this, and there are so many elements that threads enough remain.
-  std::int64_t bytes_in_flight = 32;
-  std::int64_t elements_of_many = 1 << 23;
+  // Kernels without reductions: a thread takes two vectors of each operand where one of each is
+  // fewer bytes than this, and there are elements enough for all multiprocessors nevertheless.
+  std::int64_t min_bytes_in_flight = 32;
+  std::int64_t min_two_step_elements = 1 << 23;
 
   // Transposes in tiles:
   std::int64_t min_tiled_extent = 16;    ///< With less, most threads of a tile would be idle.
