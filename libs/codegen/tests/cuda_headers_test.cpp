@@ -59,13 +59,13 @@ void reduce_columns(Arguments<1, 1> arguments) {
   threads.results[thread] = reduce_column<Maximum, width, rows>(threads.values[thread]);
 }
 
-template <int width>
+template <int width, int rows>
 void scan(Arguments<1, 1> arguments) {
   auto& threads = *static_cast<Threads*>(arguments.buffers[0]);
   const int thread = thread_number(width);
   long long carry = 1000;
-  const long long before = scan_block<Sum, width>(threads.values[thread], 0LL, carry);
-  // Every thread has what the next block begins with.
+  const long long before = scan_row<Sum, width, rows>(threads.values[thread], 0LL, carry);
+  // Every thread has what the next trip begins with.
   threads.results[thread] = before ^ carry;
 }
 
@@ -94,16 +94,19 @@ void check_reductions(std::uint32_t seed) {
   }
 }
 
-template <int width>
-void check_scan(std::uint32_t seed) {
-  INFO("width " << width << ", seed " << seed);
+template <int width, int rows>
+void check_scans(std::uint32_t seed) {
+  INFO("width " << width << ", rows " << rows << ", seed " << seed);
   Threads threads = random_threads(seed);
-  run(scan<width>, width, 1, threads);
-  const long long all = std::accumulate(threads.values, threads.values + width, 1000LL);
-  long long before = 1000;
-  for (int i = 0; i < width; ++i) {
-    CHECK((threads.results[i] ^ all) == before);
-    before += threads.values[i];
+  run(scan<width, rows>, width, rows, threads);
+  for (int row = 0; row < rows; ++row) {
+    const long long* const values = threads.values + row * width;
+    const long long all = std::accumulate(values, values + width, 1000LL);
+    long long before = 1000;
+    for (int i = 0; i < width; ++i) {
+      CHECK((threads.results[row * width + i] ^ all) == before);
+      before += values[i];
+    }
   }
 }
 
@@ -132,11 +135,13 @@ TEST_CASE("threads of a block reduce rows and columns", "[codegen][cuda]") {
   check_reductions<256, 1>(seed);
 }
 
-TEST_CASE("a block scans its threads' sums behind what was carried", "[codegen][cuda]") {
+TEST_CASE("threads of a block scan the sums of their row behind what was carried",
+          "[codegen][cuda]") {
   const std::uint32_t seed = std::random_device()();
-  check_scan<32>(seed);
-  check_scan<64>(seed);
-  check_scan<256>(seed);
+  check_scans<32, 1>(seed);
+  check_scans<32, 8>(seed);
+  check_scans<64, 4>(seed);
+  check_scans<256, 1>(seed);
 }
 
 TEST_CASE("integers wrap, and extrema keep NaN", "[codegen][cuda]") {

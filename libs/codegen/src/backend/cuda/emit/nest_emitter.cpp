@@ -172,24 +172,24 @@ std::string NestEmitter::row_length() const {
 
 bool NestEmitter::is_packed(const Index& address) const {
   const int vector = is_flat_ ? 1 : block_.vector;
-  if (vector == 1 || !divides(vector, address.constant())) {
+  if (vector == 1 || !along_ || !divides(vector, address.constant())) {
     return false;
   }
+  const LoopDepth depth = along_ == kInner ? LoopDepth::kInner : LoopDepth::kMiddle;
   LoopDepths depths(program_.pool, nest_);
-  bool along_inner = false;
+  bool is_contiguous = false;
   for (const Index::Term& term : address.terms()) {
     const Atom& atom = *term.atom;
-    if (atom.kind == Atom::Kind::kVariable && atom.variable == kInner) {
-      along_inner = term.factor == Expr(1);
-      if (!along_inner) {
+    if (atom.kind == Atom::Kind::kVariable && atom.variable == *along_) {
+      is_contiguous = term.factor == Expr(1);
+      if (!is_contiguous) {
         return false;
       }
-    } else if (depths.of(Index::of(term.atom)) == LoopDepth::kInner ||
-               !divides(vector, term.factor)) {
+    } else if (depths.of(Index::of(term.atom)) >= depth || !divides(vector, term.factor)) {
       return false;
     }
   }
-  return along_inner;
+  return is_contiguous;
 }
 
 std::int64_t NestEmitter::smallest_element() const {
@@ -215,7 +215,7 @@ std::int64_t NestEmitter::max_stored_vector() const {
 // As many elements as fill 16 bytes of the smallest type, if whole vectors fill a row.
 int NestEmitter::choose_vector() const {
   std::int64_t vector = std::min({std::int64_t{8}, 16 / smallest_element(), max_stored_vector()});
-  while (!divides(vector, nest_.extents[kInner])) {
+  while (!divides(vector, nest_.extents[along_.value_or(kInner)])) {
     vector /= 2;
   }
   return static_cast<int>(vector);

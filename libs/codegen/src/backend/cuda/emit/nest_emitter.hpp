@@ -7,7 +7,7 @@
 //   columns    a block takes a strip of columns, and every n-th row of it
 //   tiles      a block takes a square tile of the middle and the inner loop; operands that are
 //              contiguous along the middle loop are transposed in shared memory
-//   scan       a block computes the running totals of a row, or a thread those of a column
+//   scan       threads share a row and compute its running totals, or a thread those of a column
 //   update     a thread per vector of a scatter; updates that may collide are atomic
 //
 // Reductions over the rows or over everything write a partial result per chunk of rows to scratch
@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,7 +53,7 @@ class NestEmitter {
   KernelSource run();
 
  private:
-  // Whether a load or store is contiguous along the inner loop.
+  // Whether a load or store is contiguous along the loop that vectors are along.
   [[nodiscard]] bool is_packed(const Index& address) const;
   [[nodiscard]] std::int64_t smallest_element() const;  // Of the operands, in bytes.
   [[nodiscard]] std::int64_t max_stored_vector() const;
@@ -75,7 +76,14 @@ class NestEmitter {
   [[nodiscard]] int choose_side() const;
   void for_each_tile_row(int side, const std::string& position, const std::function<void()>& body);
   void emit_scan(const LoopNest::Scan& scan);
+  [[nodiscard]] BlockShape choose_scan();
   void emit_row_scan(const LoopNest::Scan& scan);
+  void for_each_scan_trip(const std::function<void()>& body);
+  void for_each_of_vector(const std::function<void()>& body);
+  [[nodiscard]] std::string if_in_row() const;
+  void fetch_row(const LoopNest::Scan& scan);
+  void scan_elements(const LoopNest::Scan& scan);
+  void store_scanned(const std::string& combine);
   void emit_serial_scan(const LoopNest::Scan& scan);
   void emit_update(const LoopNest::Update& update);
   void emit_totals();
@@ -155,6 +163,8 @@ class NestEmitter {
   std::string trip_;                   // Of the visit that is being written.
   std::unordered_set<ScalarId> kept_;  // Packed loads with registers for every visit of a row.
   bool is_flat_ = false;
+  std::optional<LoopVariable> along_ =
+      kInner;  // The loop that vectors are along, if there are any.
 };
 
 }  // namespace kiln::codegen::cuda

@@ -58,10 +58,10 @@ static __device__ T reduce_column(T x) {
   return x;
 }
 
-// What stands before a thread's `sum` in a block of `width` threads, `carry` before all of them;
-// and then `carry` with the block's own.
-template <class Combine, int width, class T>
-static __device__ T scan_block(T sum, T neutral, T& carry) {
+// What stands before a thread's `sum` among the `width` threads of a row, `carry` before all of
+// them; and then `carry` with the row's own.
+template <class Combine, int width, int rows, class T>
+static __device__ T scan_row(T sum, T neutral, T& carry) {
   constexpr int warps = width / 32;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   T before = neutral;
@@ -74,16 +74,21 @@ static __device__ T scan_block(T sum, T neutral, T& carry) {
       sum = Combine::of(sum, other);
     }
   }
-  __shared__ T parts[warps];
+  if (warps == 1) {
+    const T own = Combine::of(carry, before);
+    carry = Combine::of(carry, sum);
+    return own;
+  }
+  __shared__ T parts[rows][warps];
   __syncthreads();
   if (lane == 0)
-    parts[warp] = sum;
+    parts[threadIdx.y][warp] = sum;
   __syncthreads();
   T own = carry;
   for (int i = 0; i < warps; ++i) {
     if (i == warp)
       own = Combine::of(carry, before);
-    carry = Combine::of(carry, parts[i]);
+    carry = Combine::of(carry, parts[threadIdx.y][i]);
   }
   return own;
 }

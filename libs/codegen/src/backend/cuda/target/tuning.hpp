@@ -67,7 +67,10 @@ struct ScanTuning {
   std::int64_t min_totals = 1 << 15;
   /// A thread computes the running totals of a row that is no longer than this, a block others.
   std::int64_t max_serial_row = 32;
-  int elements_of_thread = 4;        ///< Of a block that scans a row.
+  // Rows that several threads scan: many rows take as few threads each as keep them in registers,
+  // few rows one vector for each thread. Where no vector divides a row, elements count as one.
+  std::int64_t elements_of_thread = 32;
+  int elements_of_step = 4;
   std::int64_t usual_row = 1 << 10;  ///< What a length that varies counts as.
 };
 
