@@ -96,9 +96,9 @@ EXPECTED = {
         "products": {"addmm": 12}, "calls": {"convolution": 1, "scaled_dot_product_attention": 2},
         "kernels": 10, "copies": 0, "strided": [],
     },
-    # The values of each group of heads are repeated for its heads.
+    # Residuals are added by products. The values of each group of heads are repeated for its heads.
     "llama": {
-        "products": {"mm": 15}, "calls": {"scaled_dot_product_attention": 2},
+        "products": {"addmm": 4, "mm": 11}, "calls": {"scaled_dot_product_attention": 2},
         "kernels": 14, "copies": 2, "strided": [],
     },
     "resnet": {

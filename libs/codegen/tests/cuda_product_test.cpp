@@ -116,11 +116,54 @@ TEST_CASE("operands of products lie in rows or columns, or the product is libtor
   CHECK(layout_of("  %a: bf16[40, 32]{64, 2} = aten.slice.Tensor(%x, 1, 0, 64, 2) view(0:0)\n"
                   "  %b: bf16[32, 64] = aten.slice.Tensor(%x, 0, 0, 32, 1) view(0:0)\n"
                   "  %y: bf16[40, 64] = aten.mm.default(%a, %b)\n") == "libtorch");
-  // A matrix that is added, another factor, another type.
-  CHECK(layout_of(columns + "  %y: bf16[40, 40] = aten.addmm.default(%c, %x, %t, 1, 1)\n") ==
+  // Another factor, another type.
+  CHECK(layout_of(columns + "  %y: bf16[40, 40] = aten.addmm.default(%c, %x, %t, 2, 1)\n") ==
         "libtorch");
   CHECK(layout_of("  %t: f32[64, 40]{1, 64} = aten.t.default(%f) view(0:0)\n"
                   "  %y: f32[40, 40] = aten.mm.default(%f, %t)\n") == "libtorch");
+}
+
+TEST_CASE("a matrix is added by the product, if it lies in rows", "[codegen][cuda]") {
+  const auto addend_of = [](const std::string& addend, const std::string& view) {
+    const auto product =
+        product_in(kInputs + "  input %m: bf16[96, 40] user\n",
+                   kTransposed + view + "  %y: bf16[40, 96] = aten.addmm.default(" + addend +
+                       ", %x, %t, 1, 1)\n");
+    if (!product) {
+      return std::string("libtorch");
+    }
+    const auto& call = std::get<LibraryCall>(product->computation);
+    CHECK(member(call, offsetof(KilnCudaProduct, epilogue)) == Expr(KILN_CUDA_NO_EPILOGUE));
+    // lhs, rhs, addend, result and workspace.
+    CHECK(product->operands.size() == 5);
+    return member(call, offsetof(KilnCudaProduct, addend_stride)).to_string();
+  };
+
+  CHECK(addend_of("%c", "") == "96");
+  CHECK(addend_of("%n", "  %n: bf16[40, 96]{1, 40} = aten.t.default(%m) view(0:0)\n") ==
+        "libtorch");
+  CHECK(
+      addend_of("%n", "  %n: bf16[40, 96]{0, 1} = aten.expand.default(%b, [40, 96]) view(0:0)\n") ==
+      "libtorch");
+}
+
+TEST_CASE("a product has the workspace that parts of its sums may need", "[codegen][cuda]") {
+  const auto workspace_of = [](const std::string& rows, const std::string& symbols) {
+    const auto product = product_in(
+        symbols + "  input %x: bf16[" + rows + ", 64] user\n  input %w: bf16[64, 96] user\n",
+        "  %y: bf16[" + rows + ", 96] = aten.mm.default(%x, %w)\n");
+    REQUIRE(product);
+    return *member(std::get<LibraryCall>(product->computation),
+                   offsetof(KilnCudaProduct, workspace_bytes))
+                .constant() >>
+           20;
+  };
+
+  CHECK(workspace_of("8", "") == 1);
+  CHECK(workspace_of("512", "") == 3);
+  CHECK(workspace_of("s0", "  symbol %s0 in [1, 512]\n") == 3);
+  CHECK(workspace_of("100000", "") == 32);
+  CHECK(workspace_of("s0", "  symbol %s0 in [1, 9223372036854775807]\n") == 32);
 }
 
 }  // namespace

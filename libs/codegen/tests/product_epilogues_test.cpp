@@ -94,5 +94,31 @@ TEST_CASE("what is no GELU, or is read elsewhere, stays as it is", "[codegen][cu
   CHECK_THAT(fused(text), !contains("_addmm_activation"));
 }
 
+TEST_CASE("a residual is added by the product before it", "[codegen][cuda]") {
+  const auto added = [](const std::string& type, const std::string& nodes) {
+    return fused("graph g {\n  input %x: " + type + "[6, 16] user\n  input %w: " + type +
+                 "[16, 24] user\n  input %r: " + type + "[2, 3, 24] user\n  input %row: " + type +
+                 "[24] user\n  %p: " + type + "[6, 24] = aten.mm.default(%x, %w)\n  %v: " + type +
+                 "[2, 3, 24] = aten.view.default(%p, [2, 3, 24]) view(0:0)\n" + nodes +
+                 "  output %y user\n}\n");
+  };
+  const std::string sum = "  %y: bf16[2, 3, 24] = aten.add.Tensor(%r, %v, 1)\n";
+
+  CHECK_THAT(added("bf16", sum), contains("aten.addmm.default(%view, %x, %w, 1, 1)"));
+  CHECK_THAT(added("bf16", "  %y: bf16[2, 3, 24] = aten.add.Tensor(%v, %r, 1)\n"),
+             contains("aten.addmm.default(%view, %x, %w, 1, 1)"));
+  // Float32, a row instead of a matrix, another factor, the product itself, a second reader.
+  CHECK_THAT(added("f32", "  %y: f32[2, 3, 24] = aten.add.Tensor(%r, %v, 1)\n"),
+             !contains("addmm"));
+  CHECK_THAT(added("bf16", "  %y: bf16[2, 3, 24] = aten.add.Tensor(%row, %v, 1)\n"),
+             !contains("addmm"));
+  CHECK_THAT(added("bf16", "  %y: bf16[2, 3, 24] = aten.add.Tensor(%r, %v, 2)\n"),
+             !contains("addmm"));
+  CHECK_THAT(added("bf16", "  %y: bf16[2, 3, 24] = aten.add.Tensor(%v, %v, 1)\n"),
+             !contains("addmm"));
+  CHECK_THAT(added("bf16", sum + "  %z: bf16[2, 3, 24] = aten.exp.default(%v)\n  output %z user\n"),
+             !contains("addmm"));
+}
+
 }  // namespace
 }  // namespace kiln::codegen

@@ -54,7 +54,8 @@ typedef enum KilnCudaEpilogue {
   KILN_CUDA_BIAS_GELU = 3  /**< and then GELU in its tanh form is computed */
 } KilnCudaEpilogue;
 
-/** A product of matrices of a half type, lhs (m by k) times rhs (k by n), all in rows. A transposed
+/** A product of matrices of a half type, lhs (m by k) times rhs (k by n), all in rows, to which a
+ * matrix (m by n) may be added before the epilogue. A transposed
  * operand lies in memory as columns. Strides are from one row, or column, to the next. */
 typedef struct KilnCudaProduct {
   int64_t m;               /**< rows of the result */
@@ -62,6 +63,7 @@ typedef struct KilnCudaProduct {
   int64_t k;               /**< products in each sum */
   int64_t lhs_stride;      /**< from one row of lhs, or column, to the next */
   int64_t rhs_stride;      /**< likewise of rhs */
+  int64_t addend_stride;   /**< likewise of a matrix that is added; 0: none is */
   int64_t result_stride;   /**< from one row of the result to the next */
   int64_t lhs_transposed;  /**< 1: lhs lies in columns */
   int64_t rhs_transposed;  /**< likewise of rhs */
@@ -71,8 +73,9 @@ typedef struct KilnCudaProduct {
 } KilnCudaProduct;
 
 /** Puts a product into `stream`, computed by the cuBLASLt that libtorch has loaded. `buffers` are
- * lhs, rhs, the bias if there is one, the result, and the workspace. Null on success, else why not,
- * until this thread's next call. How to compute it is found out once for each product. */
+ * lhs, rhs, the bias if there is one, the matrix that is added if there is one, the result, and the
+ * workspace. Null on success, else why not, until this thread's next call. How to compute it is
+ * found out once for each product. */
 KILN_CUDA_HIDDEN const char* kiln_cuda_multiply(const KilnCudaProduct* product,
                                                 void* const* buffers,
                                                 void* stream);

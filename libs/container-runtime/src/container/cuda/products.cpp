@@ -42,21 +42,28 @@ class Descriptor {
 
 // Where a product's operands lie.
 struct Operands {
-  const void* lhs;
-  const void* rhs;
-  const void* bias;  // Null if there is none.
-  void* result;
-  void* workspace;
+  const void* lhs = nullptr;
+  const void* rhs = nullptr;
+  const void* bias = nullptr;    // Null if there is none.
+  const void* addend = nullptr;  // The result if there is none, which is then not read.
+  void* result = nullptr;
+  void* workspace = nullptr;
 };
 
 Operands operands_of(const KilnCudaProduct& product, void* const* buffers) {
-  const bool has_bias = product.epilogue != KILN_CUDA_NO_EPILOGUE;
-  const std::size_t result = has_bias ? 3 : 2;
-  return {buffers[0],
-          buffers[1],
-          has_bias ? buffers[2] : nullptr,
-          buffers[result],
-          buffers[result + 1]};
+  Operands operands{.lhs = *buffers++, .rhs = *buffers++};
+  if (product.epilogue != KILN_CUDA_NO_EPILOGUE) {
+    operands.bias = *buffers++;
+  }
+  if (product.addend_stride != 0) {
+    operands.addend = *buffers++;
+  }
+  operands.result = *buffers++;
+  operands.workspace = *buffers;
+  if (operands.addend == nullptr) {
+    operands.addend = operands.result;
+  }
+  return operands;
 }
 
 // The largest power of two up to 256 that divides an address.
@@ -69,7 +76,7 @@ std::uint32_t alignment_of(const void* address) {
 // What an algorithm depends on.
 struct Shape {
   std::array<std::int64_t, sizeof(KilnCudaProduct) / sizeof(std::int64_t)> product;
-  std::array<std::uint32_t, 4> alignments;  // Of lhs, rhs, bias and result.
+  std::array<std::uint32_t, 5> alignments;  // Of lhs, rhs, bias, addend and result.
   std::int32_t device;
 
   auto operator<=>(const Shape&) const = default;
@@ -81,6 +88,7 @@ Shape shape_of(const KilnCudaProduct& product, const Operands& operands) {
   shape.alignments = {alignment_of(operands.lhs),
                       alignment_of(operands.rhs),
                       alignment_of(operands.bias),
+                      alignment_of(operands.addend),
                       alignment_of(operands.result)};
   shape.device = current_device();
   return shape;
@@ -103,7 +111,9 @@ class Plan {
       : product_(product_descriptor()),
         a_(matrix(product, product.n, product.k, product.rhs_stride, product.rhs_transposed)),
         b_(matrix(product, product.k, product.m, product.lhs_stride, product.lhs_transposed)),
-        d_(matrix(product, product.n, product.m, product.result_stride, 0)) {
+        c_(matrix(product, product.n, product.m, addend_stride(product), 0)),
+        d_(matrix(product, product.n, product.m, product.result_stride, 0)),
+        adds_(product.addend_stride != 0) {
     const std::int32_t transposed = kLtTransposed;
     if (product.rhs_transposed != 0) {
       set(kLtTransA, transposed);
@@ -129,14 +139,14 @@ class Plan {
     prefer(kLtMinAlignmentA, shape.alignments[1]);
     prefer(kLtMinAlignmentB, shape.alignments[0]);
     prefer(kLtMinAlignmentC, shape.alignments[3]);
-    prefer(kLtMinAlignmentD, shape.alignments[3]);
+    prefer(kLtMinAlignmentD, shape.alignments[4]);
     LtHeuristic result{};
     int found = 0;
     require_lt(entries.get_heuristic(lt,
                                      product_.get(),
                                      a_.get(),
                                      b_.get(),
-                                     d_.get(),
+                                     c_.get(),
                                      d_.get(),
                                      preference.get(),
                                      1,
@@ -164,9 +174,9 @@ class Plan {
                                   a_.get(),
                                   operands.lhs,
                                   b_.get(),
-                                  &zero,
-                                  operands.result,
-                                  d_.get(),
+                                  adds_ ? &one : &zero,
+                                  operands.addend,
+                                  c_.get(),
                                   operands.result,
                                   d_.get(),
                                   &algorithm,
@@ -180,6 +190,10 @@ class Plan {
     Handle made = nullptr;
     require_lt(cublas_lt().create_matmul_desc(&made, kLtComputeFloat32, kLtFloat32));
     return {made, cublas_lt().destroy_matmul_desc};
+  }
+
+  static std::int64_t addend_stride(const KilnCudaProduct& product) {
+    return product.addend_stride != 0 ? product.addend_stride : product.result_stride;
   }
 
   static Descriptor matrix(const KilnCudaProduct& product,
@@ -206,7 +220,8 @@ class Plan {
     require_lt(cublas_lt().set_matmul_desc(product_.get(), attribute, &value, sizeof value));
   }
 
-  Descriptor product_, a_, b_, d_;
+  Descriptor product_, a_, b_, c_, d_;
+  bool adds_ = false;  // c.
 };
 
 // Every product that was computed so far.

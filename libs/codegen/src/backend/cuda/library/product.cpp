@@ -1,5 +1,6 @@
 #include "backend/cuda/library/product.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -15,11 +16,12 @@ using ir::Expr;
 using ir::ValueId;
 
 // The members of KilnCudaProduct (kiln/container_runtime/cuda_kernels.h).
-const std::array<LibraryField, 11> kFields = {{{"m"},
+const std::array<LibraryField, 12> kFields = {{{"m"},
                                                {"n"},
                                                {"k"},
                                                {"lhs_stride"},
                                                {"rhs_stride"},
+                                               {"addend_stride"},
                                                {"result_stride"},
                                                {"lhs_transposed"},
                                                {"rhs_transposed"},
@@ -32,11 +34,12 @@ enum class ProductEpilogue { kNone, kBias, kBiasRelu, kBiasGelu };
 
 struct Product {
   ValueId lhs, rhs;
-  ValueId bias = {};  // Invalid: there is none.
+  ValueId bias = {};    // Invalid: there is none.
+  ValueId addend = {};  // Likewise.
   ProductEpilogue epilogue = ProductEpilogue::kNone;
 };
 
-std::optional<Product> find_product(const ir::Node& node) {
+std::optional<Product> find_product(const ir::Graph& graph, const ir::Node& node) {
   if (node.target == "aten.mm.default") {
     return Product{operand(node, 0), operand(node, 1)};
   }
@@ -45,7 +48,14 @@ std::optional<Product> find_product(const ir::Node& node) {
       !is_one(node.arguments[4])) {
     return std::nullopt;
   }
-  Product product{operand(node, 1), operand(node, 2), operand(node, 0), ProductEpilogue::kBias};
+  Product product{operand(node, 1), operand(node, 2)};
+  const ValueId added = operand(node, 0);
+  if (graph.tensor(added).sizes.size() == 2 && !has_activation) {
+    product.addend = added;
+    return product;
+  }
+  product.bias = added;
+  product.epilogue = ProductEpilogue::kBias;
   if (has_activation) {
     const bool* const is_gelu = std::get_if<bool>(&node.arguments[5]);
     product.epilogue =
@@ -78,6 +88,15 @@ bool is_bias(const ir::TensorMeta& bias, const StridedView& view, const ir::Tens
          bias.sizes[0] == result.sizes[1];
 }
 
+// Enough for as many parts of sums as are useful; a large result needs none.
+std::int64_t workspace_bytes(const ir::Graph& graph, const ir::TensorMeta& result) {
+  const ProductTuning& tuning = kTuning.products;
+  const std::int64_t elements = ir::element_count(result.sizes).bounds(graph.symbols()).high;
+  return std::clamp(std::min(elements, tuning.max_workspace_bytes) * tuning.workspace_of_element,
+                    tuning.min_workspace_bytes,
+                    tuning.max_workspace_bytes);
+}
+
 bool is_positive(const ir::Graph& graph, const Expr& size) {
   return size.bounds(graph.symbols()).low > 0;
 }
@@ -86,7 +105,7 @@ bool is_positive(const ir::Graph& graph, const Expr& size) {
 
 std::optional<LibraryMatch> match_product(const MatchContext& context, const ir::Node& node) {
   const auto& [graph, uses, program] = context;
-  const std::optional<Product> product = find_product(node);
+  const std::optional<Product> product = find_product(graph, node);
   if (!product) {
     return std::nullopt;
   }
@@ -107,18 +126,30 @@ std::optional<LibraryMatch> match_product(const MatchContext& context, const ir:
       return std::nullopt;
     }
   }
+  Expr addend_stride = 0;
+  if (product->addend.valid()) {
+    operands.push_back(strided_view_of(program, product->addend));
+    const ir::TensorMeta& addend = graph.tensor(product->addend);
+    const std::optional<Layout> layout = layout_of(graph, operands.back(), addend.sizes);
+    if (addend.dtype != result.dtype || addend.sizes != result.sizes || !layout ||
+        layout->transposed) {
+      return std::nullopt;
+    }
+    addend_stride = layout->stride;
+  }
   operands.push_back(own_memory_of(program, node.results[0]));
   if (!lhs_layout || !rhs_layout ||
       operands.back().strides != ir::contiguous_strides(result.sizes)) {
     return std::nullopt;
   }
-  const std::int64_t workspace = kTuning.products.workspace_bytes;
+  const std::int64_t workspace = workspace_bytes(graph, result);
   LibraryCall call{.operation = kProduct,
                    .parameters = {lhs.sizes[0],
                                   result.sizes[1],
                                   lhs.sizes[1],
                                   lhs_layout->stride,
                                   rhs_layout->stride,
+                                  addend_stride,
                                   result.sizes[1],
                                   Expr(lhs_layout->transposed ? 1 : 0),
                                   Expr(rhs_layout->transposed ? 1 : 0),

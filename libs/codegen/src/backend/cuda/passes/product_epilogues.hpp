@@ -6,8 +6,9 @@
 
 namespace kiln::codegen::cuda {
 
-/// `graph` with a ReLU or a GELU (by tanh) behind a product with bias of half types computed by the
-/// product itself (`_addmm_activation`). In float32 it gains nothing and costs a digit.
+/// `graph` with what is done to a product of half types computed by the product itself: a ReLU or a
+/// GELU (by tanh) behind one with bias (`_addmm_activation`), a residual that is added to one
+/// without (`addmm` with a matrix). In float32 it gains nothing and costs a digit.
 [[nodiscard]] ir::Graph fuse_product_epilogues(const ir::Graph& graph);
 
 }  // namespace kiln::codegen::cuda

@@ -17,8 +17,11 @@ struct ProductTuning {
   /// Elements of the result: a smaller product finishes before its parts could be concatenated.
   std::int64_t min_elements = 1 << 20;
   std::int64_t min_columns = 16;  ///< In the units of 16 bytes that cuBLAS is fast at.
-  /// What an algorithm may use for parts of sums. libtorch gives cuBLAS as much on Hopper.
-  std::int64_t workspace_bytes = std::int64_t{32} << 20;
+  /// What an algorithm may use for parts of sums: sixteen parts in float32. libtorch gives cuBLAS
+  /// at most as much on Hopper.
+  std::int64_t workspace_of_element = 64;
+  std::int64_t min_workspace_bytes = std::int64_t{1} << 20;
+  std::int64_t max_workspace_bytes = std::int64_t{32} << 20;
 };
 
 /// Convolutions, which are cuDNN's (passes/space_to_depth.hpp, passes/convolution_epilogues.hpp).
