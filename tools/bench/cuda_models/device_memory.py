@@ -11,7 +11,10 @@ INTERVAL = 0.005
 
 
 class Memory(ctypes.Structure):
-    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+    """nvmlMemory_v2_t. Unlike the first version, `used` does not count what the driver reserves for itself, which is
+    hundreds of megabytes, and which cudaMemGetInfo does not count either."""
+    _fields_ = [("version", ctypes.c_uint),
+                *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used"))]
 
 
 class Gpu:
@@ -29,8 +32,8 @@ class Gpu:
             raise OSError(f"NVML says {status}")
 
     def used(self):
-        memory = Memory()
-        self.require(self.nvml.nvmlDeviceGetMemoryInfo(self.device, ctypes.byref(memory)))
+        memory = Memory(version=ctypes.sizeof(Memory) | 2 << 24)
+        self.require(self.nvml.nvmlDeviceGetMemoryInfo_v2(self.device, ctypes.byref(memory)))
         return memory.used
 
 

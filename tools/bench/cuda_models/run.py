@@ -1,6 +1,7 @@
 """./dev bench cuda models: whole models in bfloat16 on a GPU, packages of Kiln beside what PyTorch makes of them.
 
-usage: run.py KILN [NAME...] [--check] [--minutes M] [--prepare] [--folder DIRECTORY] [--json FILE] [--svg FILE]
+usage: run.py KILN [NAME...] [--check] [--peers A,B] [--minutes M] [--prepare] [--folder DIRECTORY] [--json FILE]
+              [--svg FILE]
 
 Each is exported on the CPU and compiled by `kiln compile --device cuda`. "plain" is the package in PyTorch's
 own aoti_load_package, beside AOTInductor's package there and beside torch.compile's default mode; "graphs" is
@@ -36,6 +37,7 @@ from processes import Deadline, Step, reason_in, run  # noqa: E402
 # What one step may take, in seconds. AOTInductor's compile has an option of its own.
 MOST = 150
 CORES_FOR_A_COMPILE = 3
+PEERS = ["torch.compile", "reduce-overhead", "AOTInductor"]
 
 
 def prepare(steps, options, deadline):
@@ -43,7 +45,8 @@ def prepare(steps, options, deadline):
     if options.device == "cuda":
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(CORES_FOR_A_COMPILE))
     work = [(step, "export", "archive.pt2", MOST) for step in steps]
-    work += [(step, "compile AOTInductor", "aotinductor.pt2", options.compile_seconds) for step in steps]
+    if "AOTInductor" in options.peers:
+        work += [(step, "compile AOTInductor", "aotinductor.pt2", options.compile_seconds) for step in steps]
 
     def do(job):
         step, what, made, seconds = job
@@ -86,7 +89,7 @@ def replay(kiln, step, seconds):
     return {"ms": measured["p50_us"] / 1e3} | memory
 
 
-def measure(kiln, step, deadline, written):
+def measure(kiln, step, peers, deadline, written):
     """One model, a step after the other; `written` is told of each."""
     found = {}
     left = lambda: min(MOST, deadline.left())
@@ -101,9 +104,8 @@ def measure(kiln, step, deadline, written):
         return found
     note("kiln graphs", replay(kiln, step, left()))
     note("kiln", step.run("kiln", left()) | compiled)
-    note("torch.compile", step.run("torch.compile", left()))
-    note("reduce-overhead", step.run("reduce-overhead", left()))
-    note("AOTInductor", aotinductor(step, left()))
+    for peer in peers:
+        note(peer, aotinductor(step, left()) if peer == "AOTInductor" else step.run(peer, left()))
     return found
 
 
@@ -126,6 +128,7 @@ def parse():
     parser.add_argument("kiln", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(EXAMPLES))
     parser.add_argument("--check", action="store_true", help="fail where a target of docs/cuda.md is missed")
+    parser.add_argument("--peers", default=",".join(PEERS), help="which of %(default)s; none with an empty one")
     parser.add_argument("--minutes", type=float, default=30, help="all of it is over by then")
     parser.add_argument("--prepare", action="store_true", help="only export, and compile AOTInductor's packages")
     parser.add_argument("--compile-seconds", type=float, default=300, help="for AOTInductor's compile of one model")
@@ -137,6 +140,10 @@ def parse():
     for name in options.names:
         if name not in EXAMPLES:
             parser.error(f"there is no {name}; known are {', '.join(EXAMPLES)}")
+    options.peers = [peer for peer in options.peers.split(",") if peer]
+    for peer in options.peers:
+        if peer not in PEERS:
+            parser.error(f"there is no {peer}; known are {', '.join(PEERS)}")
     return options
 
 
@@ -157,7 +164,7 @@ def main():
                 results["models"][name] = found
                 options.json.parent.mkdir(parents=True, exist_ok=True)
                 options.json.write_text(json.dumps(results, indent=2) + "\n")
-            print(targets.described(step.name, measure(options.kiln, step, deadline, write)), flush=True)
+            print(targets.described(step.name, measure(options.kiln, step, options.peers, deadline, write)), flush=True)
     models = results["models"]
     if rows := targets.drawn(models):
         options.svg.write_text(ratio_bars(rows))
