@@ -155,7 +155,7 @@ TEST_CASE("the example's size decides whether rows are packed, and every size is
     const Tensors results = model({x, w, b});
     const at::Tensor y = torch::linear(x, w, b);
     CHECK(torch::allclose(results[0], y, 1e-4, 1e-4));
-    CHECK(torch::allclose(results[1], y.sum({0, 1}), 1e-3, 1e-2));
+    CHECK(torch::allclose(results[1], y.sum(at::IntArrayRef{0, 1}), 1e-3, 1e-2));
     CHECK(torch::allclose(results[2], y.mean(1), 1e-4, 1e-4));
   }
 }
