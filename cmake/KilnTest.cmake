@@ -1,9 +1,11 @@
 # kiln_test(LIBRARY <name> SOURCES <file>... [DEPENDS <target>...] [LABELS <label>...] [TORCH]
-#           [FOLDER <folder>])
+#           [FOLDER <folder>] [ALONE <file>...])
 #
 # Builds kiln-<name>-tests from <folder>/<file> (tests/ by default) and registers one CTest entry for
 # each file. There is not one for each TEST_CASE, because a process linked to libtorch takes half a
 # second to start.
+# Several files are compiled together, so names in unnamed namespaces must be unique within a suite; those
+# that are listed behind ALONE (also) are compiled by themselves.
 # TORCH precompiles <torch/torch.h>, which costs half a minute in every file otherwise; all suites
 # share one precompiled header, so their compile options must not differ.
 
@@ -21,7 +23,7 @@ target_include_directories(kiln-testing INTERFACE "${KILN_ROOT_DIR}/tests/suppor
 target_link_libraries(kiln-testing INTERFACE Catch2::Catch2WithMain)
 
 function (kiln_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "LIBRARY;FOLDER" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "LIBRARY;FOLDER" "SOURCES;DEPENDS;LABELS;ALONE")
   set(target "kiln-${arg_LIBRARY}-tests")
   if (NOT arg_FOLDER)
     set(arg_FOLDER tests)
@@ -34,6 +36,9 @@ function (kiln_test)
   endif ()
   target_link_libraries(${target} PRIVATE kiln::testing ${arg_DEPENDS})
   _kiln_test_options(${target})
+  kiln_compile_together(${target} 4)
+  list(TRANSFORM arg_ALONE PREPEND "${arg_FOLDER}/")
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if (arg_TORCH)
     _kiln_precompile_torch()
     target_precompile_headers(${target} REUSE_FROM kiln-testing-torch)

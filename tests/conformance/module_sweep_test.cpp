@@ -14,14 +14,14 @@ const char* const kModulesOfTorch =
 #include "torch_modules.inc"
     ;
 
-struct Outcome {
+struct ModuleOutcome {
   Tensors outputs, gradients, buffers;
 };
 
 using CompileForward = std::function<TensorFunction(const TensorFunction&)>;
 
 // Several modules as one function: one compilation for all of them.
-Outcome run(std::span<const ModuleCase> cases, bool train, const CompileForward& compiled) {
+ModuleOutcome run(std::span<const ModuleCase> cases, bool train, const CompileForward& compiled) {
   torch::manual_seed(1);
   std::vector<std::shared_ptr<torch::nn::Module>> modules;
   std::vector<std::size_t> counts;
@@ -46,7 +46,7 @@ Outcome run(std::span<const ModuleCase> cases, bool train, const CompileForward&
   };
 
   torch::manual_seed(2);
-  Outcome outcome;
+  ModuleOutcome outcome;
   outcome.outputs = compiled(forward)(arguments);
   torch::manual_seed(3);
   Tensors differentiable, tangents;
@@ -86,7 +86,7 @@ void check_modules(std::span<const ModuleCase> cases, const CompileForward& comp
   }
   for (const bool train : {true, false}) {
     INFO(names << (train ? "train" : "eval"));
-    Outcome expected, found;
+    ModuleOutcome expected, found;
     const auto error = detail::error_of([&] {
       expected = run(cases, train, [](const TensorFunction& forward) { return forward; });
       found = run(cases, train, compiled);

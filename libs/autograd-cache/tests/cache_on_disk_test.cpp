@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 TEST_CASE("an entry that the limit has no room for keeps the files it was made of",
           "[autograd-cache][cache]") {
   const TemporaryDirectory directory;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Key key_of(const std::string& graph, const std::string& inputs = "f32[2]") {
+Key key_for(const std::string& graph, const std::string& inputs = "f32[2]") {
   return KeyBuilder().add("graph", graph).add("inputs", inputs).add("isa", "neon").build();
 }
 
@@ -44,11 +44,11 @@ TEST_CASE("CA-02 an inference entry comes back as it was saved", "[autograd-cach
   const Entry entry{.guards = "",
                     .blobs = {{"metadata", "m"}},
                     .files = {{"forward", directory.path() / "forward.so"}}};
-  CHECK(Cache(options_for(directory)).put(key_of("g"), entry));
+  CHECK(Cache(options_for(directory)).put(key_for("g"), entry));
   fs::remove(directory.path() / "forward.so");
 
   Cache cache(options_for(directory));
-  const auto found = cache.find(key_of("g"));
+  const auto found = cache.find(key_for("g"));
 
   REQUIRE(found.has_value());
   CHECK(found->blobs == entry.blobs);
@@ -64,12 +64,12 @@ TEST_CASE("CA-03 forward and backward share one file if they are equal",
   write_file_atomically(directory.path() / "b.so", "same");
   Cache cache(options_for(directory));
   cache.put(
-      key_of("g"),
+      key_for("g"),
       {.guards = "",
        .blobs = {},
        .files = {{"forward", directory.path() / "a.so"}, {"backward", directory.path() / "b.so"}}});
   CHECK(cache.stats().files == 1);
-  const auto found = cache.find(key_of("g"));
+  const auto found = cache.find(key_for("g"));
   REQUIRE(found.has_value());
   CHECK(found->files.at("forward") == found->files.at("backward"));
 }
@@ -77,10 +77,10 @@ TEST_CASE("CA-03 forward and backward share one file if they are equal",
 TEST_CASE("CA-05 another key is a miss", "[autograd-cache][cache]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
-  cache.put(key_of("g"), {});
-  CHECK(cache.find(key_of("g")).has_value());
-  CHECK_FALSE(cache.find(key_of("h")).has_value());
-  CHECK_FALSE(cache.find(key_of("g", "f32[3]")).has_value());
+  cache.put(key_for("g"), {});
+  CHECK(cache.find(key_for("g")).has_value());
+  CHECK_FALSE(cache.find(key_for("h")).has_value());
+  CHECK_FALSE(cache.find(key_for("g", "f32[3]")).has_value());
 }
 
 TEST_CASE("CA-07 an entry whose file is gone is a miss and is dropped", "[autograd-cache][cache]") {
@@ -89,10 +89,10 @@ TEST_CASE("CA-07 an entry whose file is gone is a miss and is dropped", "[autogr
   const Entry entry{
       .guards = "", .blobs = {}, .files = {{"forward", directory.path() / "forward.so"}}};
   Cache cache(options_for(directory));
-  cache.put(key_of("g"), entry);
-  fs::remove(cache.find(key_of("g"))->files.at("forward"));
+  cache.put(key_for("g"), entry);
+  fs::remove(cache.find(key_for("g"))->files.at("forward"));
 
-  CHECK_FALSE(cache.find(key_of("g")).has_value());
+  CHECK_FALSE(cache.find(key_for("g")).has_value());
 
   CHECK(cache.counters().miss == 1);
   CHECK(cache.counters().guard_miss == 0);
@@ -106,24 +106,24 @@ TEST_CASE("CA-07 CA-10 an entry that its user cannot use is a miss and is droppe
   CacheOptions options = options_for(directory);
   options.memory_bytes = static_cast<std::uint64_t>(GENERATE(0, 1 << 20));
   Cache cache(options);
-  cache.put(key_of("g"), {.guards = "4", .blobs = {{"for", "4"}}, .files = {}});
-  cache.put(key_of("g"), {.guards = "5", .blobs = {{"for", "5"}}, .files = {}});
+  cache.put(key_for("g"), {.guards = "4", .blobs = {{"for", "4"}}, .files = {}});
+  cache.put(key_for("g"), {.guards = "5", .blobs = {{"for", "5"}}, .files = {}});
   std::string used;
   CHECK(cache.find_and_use(
-      key_of("g"), equals("4"), [&](const Entry& entry) { used += entry.blobs.at("for"); }));
+      key_for("g"), equals("4"), [&](const Entry& entry) { used += entry.blobs.at("for"); }));
   CHECK(used == "4");
-  CHECK_FALSE(cache.find_and_use(key_of("h"), {}, [&](const Entry&) { used += "h"; }));
+  CHECK_FALSE(cache.find_and_use(key_for("h"), {}, [&](const Entry&) { used += "h"; }));
   CHECK(used == "4");
 
   const auto fail = [](const Entry&) { throw std::runtime_error("not a library"); };
-  CHECK_FALSE(cache.find_and_use(key_of("g"), equals("4"), fail));
+  CHECK_FALSE(cache.find_and_use(key_for("g"), equals("4"), fail));
 
   CHECK(cache.counters().hit == 1);
   CHECK(cache.counters().miss == 2);
   CHECK(cache.stats().variants == 1);
-  CHECK_FALSE(cache.find(key_of("g"), equals("4")).has_value());
+  CHECK_FALSE(cache.find(key_for("g"), equals("4")).has_value());
   Cache strict(options_for(directory, Mode::kStrict));
-  CHECK(code_of([&] { strict.find_and_use(key_of("g"), equals("5"), fail); }) ==
+  CHECK(code_of([&] { strict.find_and_use(key_for("g"), equals("5"), fail); }) ==
         ErrorCode::kCorrupt);
 }
 
@@ -131,11 +131,11 @@ TEST_CASE("CA-08 CA-11 everything is counted, bypasses by their reason",
           "[autograd-cache][cache]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
-  static_cast<void>(cache.find(key_of("g")));
-  cache.put(key_of("g"), {.guards = "4", .blobs = {}, .files = {}});
-  static_cast<void>(cache.find(key_of("g"), equals("4")));
-  static_cast<void>(cache.find(key_of("g"), equals("4")));
-  static_cast<void>(cache.find(key_of("g"), equals("5")));
+  static_cast<void>(cache.find(key_for("g")));
+  cache.put(key_for("g"), {.guards = "4", .blobs = {}, .files = {}});
+  static_cast<void>(cache.find(key_for("g"), equals("4")));
+  static_cast<void>(cache.find(key_for("g"), equals("4")));
+  static_cast<void>(cache.find(key_for("g"), equals("5")));
   cache.bypass("custom function");
   cache.bypass("custom function");
   cache.bypass("opaque closure");
@@ -155,16 +155,16 @@ TEST_CASE("CA-10 strict mode throws what is otherwise only counted", "[autograd-
   const TemporaryDirectory directory;
   write_file_atomically(directory.path() / "forward.so", "machine code");
   Cache cache(options_for(directory, Mode::kStrict));
-  CHECK_FALSE(cache.find(key_of("g")).has_value());  // A plain miss is no fault.
+  CHECK_FALSE(cache.find(key_for("g")).has_value());  // A plain miss is no fault.
   CHECK(code_of([&] { cache.bypass("why"); }) == ErrorCode::kUnsupported);
   CHECK(code_of([&] {
-          cache.put(key_of("g"), {.guards = "", .blobs = {}, .files = {{"forward", "/none"}}});
+          cache.put(key_for("g"), {.guards = "", .blobs = {}, .files = {{"forward", "/none"}}});
         }) == ErrorCode::kIo);
 
-  cache.put(key_of("g"),
+  cache.put(key_for("g"),
             {.guards = "", .blobs = {}, .files = {{"forward", directory.path() / "forward.so"}}});
-  fs::remove(cache.find(key_of("g"))->files.at("forward"));
-  CHECK(code_of([&] { static_cast<void>(cache.find(key_of("g"))); }) == ErrorCode::kCorrupt);
+  fs::remove(cache.find(key_for("g"))->files.at("forward"));
+  CHECK(code_of([&] { static_cast<void>(cache.find(key_for("g"))); }) == ErrorCode::kCorrupt);
 
   CHECK_THROWS_AS(
       Cache({.directory = directory.path() / "forward.so", .max_bytes = 1, .mode = Mode::kStrict}),
@@ -175,37 +175,37 @@ TEST_CASE("CA-14 entries under one key are told apart by their guards", "[autogr
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
   for (const char* size : {"4", "8", "16"}) {
-    cache.put(key_of("g"), {.guards = size, .blobs = {{"for", size}}, .files = {}});
+    cache.put(key_for("g"), {.guards = size, .blobs = {{"for", size}}, .files = {}});
   }
   for (const char* size : {"4", "8", "16"}) {
-    const auto found = cache.find(key_of("g"), equals(size));
+    const auto found = cache.find(key_for("g"), equals(size));
     REQUIRE(found.has_value());
     CHECK(found->guards == size);
     CHECK(found->blobs.at("for") == size);
   }
-  CHECK_FALSE(cache.find(key_of("g"), equals("32")).has_value());
-  CHECK(cache.find(key_of("g")).has_value());
+  CHECK_FALSE(cache.find(key_for("g"), equals("32")).has_value());
+  CHECK(cache.find(key_for("g")).has_value());
 }
 
 TEST_CASE("CA-14 guards that cannot be checked do not hold", "[autograd-cache][cache]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
-  cache.put(key_of("g"), {});
+  cache.put(key_for("g"), {});
   const auto failing = [](std::string_view) -> bool { throw std::runtime_error("unreadable"); };
-  CHECK_FALSE(cache.find(key_of("g"), failing).has_value());
+  CHECK_FALSE(cache.find(key_for("g"), failing).has_value());
   CHECK(cache.counters().guard_miss == 1);
-  CHECK_THROWS_AS(Cache(options_for(directory, Mode::kStrict)).find(key_of("g"), failing),
+  CHECK_THROWS_AS(Cache(options_for(directory, Mode::kStrict)).find(key_for("g"), failing),
                   std::runtime_error);
 }
 
 TEST_CASE("CA-12 clear empties the cache", "[autograd-cache][cache]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
-  cache.put(key_of("g"), {});
+  cache.put(key_for("g"), {});
   cache.clear();
-  CHECK_FALSE(cache.find(key_of("g")).has_value());
+  CHECK_FALSE(cache.find(key_for("g")).has_value());
   CHECK(cache.list().empty());
-  CHECK(cache.put(key_of("g"), {}));
+  CHECK(cache.put(key_for("g"), {}));
 }
 
 TEST_CASE("CA-17 a cache that is off keeps nothing, one for reading writes nothing",
@@ -213,37 +213,37 @@ TEST_CASE("CA-17 a cache that is off keeps nothing, one for reading writes nothi
   const TemporaryDirectory directory;
   Cache off(options_for(directory, Mode::kOff));
   CHECK_FALSE(off.enabled());
-  CHECK_FALSE(off.put(key_of("g"), {}));
-  CHECK_FALSE(off.find(key_of("g")).has_value());
+  CHECK_FALSE(off.put(key_for("g"), {}));
+  CHECK_FALSE(off.find(key_for("g")).has_value());
   CHECK(off.store() == nullptr);
-  CHECK_FALSE(off.explain(key_of("g")).has_value());
+  CHECK_FALSE(off.explain(key_for("g")).has_value());
   CHECK_FALSE(fs::exists(off.directory()));
 
-  Cache(options_for(directory)).put(key_of("g"), {});
+  Cache(options_for(directory)).put(key_for("g"), {});
   Cache reading(options_for(directory, Mode::kRead));
-  CHECK(reading.find(key_of("g")).has_value());
-  CHECK_FALSE(reading.put(key_of("h"), {}));
-  CHECK_FALSE(reading.find(key_of("h")).has_value());
+  CHECK(reading.find(key_for("g")).has_value());
+  CHECK_FALSE(reading.put(key_for("h"), {}));
+  CHECK_FALSE(reading.find(key_for("h")).has_value());
 }
 
 TEST_CASE("the nearest entry explains a miss", "[autograd-cache][cache]") {
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
-  CHECK_FALSE(cache.explain(key_of("g")).has_value());
-  cache.put(key_of("far", "f64[9]"), {});
-  cache.put(key_of("g", "f32[2]"), {});
+  CHECK_FALSE(cache.explain(key_for("g")).has_value());
+  cache.put(key_for("far", "f64[9]"), {});
+  cache.put(key_for("g", "f32[2]"), {});
 
-  const auto explanation = cache.explain(key_of("g", "f32[3]"));
+  const auto explanation = cache.explain(key_for("g", "f32[3]"));
   REQUIRE(explanation.has_value());
-  CHECK(explanation->nearest == key_of("g", "f32[2]").digest());
+  CHECK(explanation->nearest == key_for("g", "f32[2]").digest());
   CHECK(explanation->differences == std::vector<Difference>{{"inputs", "f32[3]", "f32[2]"}});
-  const auto quick = cache.explain_quickly(key_of("g", "f32[3]"));
+  const auto quick = cache.explain_quickly(key_for("g", "f32[3]"));
   REQUIRE(quick.has_value());
   CHECK(quick->nearest == explanation->nearest);
   CHECK(quick->differences == explanation->differences);
 
   // A stored key is compared with the others: why was it not one of them?
-  const auto stored = cache.stored_key(key_of("g").digest());
+  const auto stored = cache.stored_key(key_for("g").digest());
   REQUIRE(stored.has_value());
   CHECK(cache.explain(*stored)->differences ==
         std::vector<Difference>{{"graph", "g", "far"}, {"inputs", "f32[2]", "f64[9]"}});
@@ -254,18 +254,18 @@ TEST_CASE("the list names every entry and what is in it", "[autograd-cache][cach
   const TemporaryDirectory directory;
   write_file_atomically(directory.path() / "forward.so", "machine code");
   Cache cache(options_for(directory));
-  cache.put(key_of("g"), {.guards = "4", .blobs = {{"metadata", "m"}}, .files = {}});
-  cache.put(key_of("h"),
+  cache.put(key_for("g"), {.guards = "4", .blobs = {{"metadata", "m"}}, .files = {}});
+  cache.put(key_for("h"),
             {.guards = "", .blobs = {}, .files = {{"forward", directory.path() / "forward.so"}}});
 
   std::vector<EntrySummary> entries = cache.list();
   REQUIRE(entries.size() == 2);
-  if (entries[0].key != key_of("g").digest()) {
+  if (entries[0].key != key_for("g").digest()) {
     std::swap(entries[0], entries[1]);
   }
-  CHECK(entries[0].key == key_of("g").digest());
+  CHECK(entries[0].key == key_for("g").digest());
   CHECK(entries[0].blobs == std::vector<std::string>{"metadata"});
-  CHECK(entries[1].key == key_of("h").digest());
+  CHECK(entries[1].key == key_for("h").digest());
   CHECK(entries[1].files == std::vector<std::string>{"forward"});
   CHECK(entries[0].bytes_on_disk > 64);
 }
@@ -274,7 +274,7 @@ TEST_CASE("evict brings the cache down to the size asked for", "[autograd-cache]
   const TemporaryDirectory directory;
   Cache cache(options_for(directory));
   for (int i = 0; i < 10; ++i) {
-    cache.put(key_of(std::to_string(i)),
+    cache.put(key_for(std::to_string(i)),
               {.guards = "", .blobs = {{"x", noise(1'000)}}, .files = {}});
   }
   const std::uint64_t before = cache.stats().bytes;

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 TEST_CASE("CA-18 a flipped bit in any byte is a miss, and the file is removed",
           "[autograd-cache][fault]") {
   const TemporaryDirectory directory;

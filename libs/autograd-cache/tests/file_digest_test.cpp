@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 Digest content_of(const std::string& text) {
   return content_digest(std::as_bytes(std::span(text)));
 }

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
 constexpr const char* kLibrary = "machine code";
 constexpr const char* kObject = "object code";
 constexpr int kMost = 500;  // System calls of one compile: a loop that passes it is broken.
@@ -31,13 +30,13 @@ CacheOptions flushing(const fs::path& directory) {
 }
 
 // Past the calls that fail: the libraries under test do not use streams.
-std::string content_of(const fs::path& path) {
+std::string file_content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 bool is_right(const Entry& entry) {
-  return entry.blobs.at("metadata") == "m" && content_of(entry.files.at("library")) == kLibrary;
+  return entry.blobs.at("metadata") == "m" && file_content(entry.files.at("library")) == kLibrary;
 }
 
 // A compiler that uses the cache for all it can. Returns whether it got the right things.

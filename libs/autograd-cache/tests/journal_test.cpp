@@ -15,7 +15,7 @@
 namespace kiln::autograd_cache {
 namespace {
 
-Key key_of(const std::string& graph) {
+Key journal_key(const std::string& graph) {
   return KeyBuilder().add("graph", graph).add("isa", "neon").build();
 }
 
@@ -24,12 +24,12 @@ TEST_CASE("the last miss is remembered across processes", "[autograd-cache][jour
   {
     Cache cache(options_for(directory.path()));
     CHECK_FALSE(cache.last_miss().has_value());
-    static_cast<void>(cache.find(key_of("a long name that is overwritten by a shorter one")));
-    static_cast<void>(cache.find(key_of("g")));
+    static_cast<void>(cache.find(journal_key("a long name that is overwritten by a shorter one")));
+    static_cast<void>(cache.find(journal_key("g")));
   }
   const auto missed = Cache(options_for(directory.path())).last_miss();
   REQUIRE(missed.has_value());
-  CHECK(*missed == key_of("g"));
+  CHECK(*missed == journal_key("g"));
   CHECK(missed->find("graph")->summary == "g");
 }
 
@@ -38,21 +38,21 @@ TEST_CASE("the journal stays small and keeps the latest", "[autograd-cache][jour
   const Journal journal(directory.path());
   constexpr int kSaves = 3'000;
   for (int i = 0; i < kSaves; ++i) {
-    journal.remember_saved(key_of(std::to_string(i)));
+    journal.remember_saved(journal_key(std::to_string(i)));
   }
   CHECK(std::filesystem::file_size(directory.path() / "recent-keys") < 70'000);
   const auto keys = journal.recently_saved();
   REQUIRE(keys.size() > 100);
   CHECK(keys.size() < kSaves);
-  CHECK(Key(keys.back()) == key_of(std::to_string(kSaves - 1)));
+  CHECK(Key(keys.back()) == journal_key(std::to_string(kSaves - 1)));
 }
 
 TEST_CASE("CA-18 a torn journal explains less and breaks nothing", "[autograd-cache][journal]") {
   const TemporaryDirectory directory;
   const Journal journal(directory.path());
-  journal.remember_saved(key_of("1"));
+  journal.remember_saved(journal_key("1"));
   const auto size = std::filesystem::file_size(directory.path() / "recent-keys");
-  journal.remember_saved(key_of("2"));
+  journal.remember_saved(journal_key("2"));
   const std::string good = read_file(directory.path() / "recent-keys");
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
@@ -70,7 +70,7 @@ TEST_CASE("CA-11 a cache that lives as long as its program counts too",
   const pid_t child = ::fork();
   if (child == 0) {
     static Cache cache(options_for(directory.path()));
-    static_cast<void>(cache.find(key_of("g")));
+    static_cast<void>(cache.find(journal_key("g")));
     std::exit(0);
   }
   int status = 0;
@@ -83,8 +83,8 @@ TEST_CASE("CA-11 totals are those of all processes", "[autograd-cache][journal]"
   const TemporaryDirectory directory;
   const int good = count_successful_processes(4, [&](int number) {
     Cache cache(options_for(directory.path()));
-    static_cast<void>(cache.find(key_of(std::to_string(number))));
-    cache.put(key_of(std::to_string(number)), {});
+    static_cast<void>(cache.find(journal_key(std::to_string(number))));
+    cache.put(journal_key(std::to_string(number)), {});
     cache.bypass("opaque closure");
     return cache.counters().saved == 1;
   });

@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 CacheOptions with_memory(const fs::path& directory) {
   CacheOptions options = options_for(directory);
   options.memory_bytes = 1 << 20;

@@ -28,8 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 // A port that nobody uses: one that was just given to a server that is gone again.
 std::uint16_t free_port() {
   return ScriptedServer([](const std::string&) { return std::string(); }).options().port;

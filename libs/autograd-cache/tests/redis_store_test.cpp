@@ -16,8 +16,6 @@
 namespace kiln::autograd_cache {
 namespace {
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 template <class Work>
 std::chrono::milliseconds time_of(const Work& work) {
   const auto start = std::chrono::steady_clock::now();

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Key kKey = KeyBuilder().add("graph", "g").build();
-
 // The other machine, in memory.
 class MapStore : public RemoteStore {
  public:

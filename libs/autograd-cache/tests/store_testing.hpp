@@ -23,6 +23,9 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+/// Of the entry, where a test needs only one.
+inline const Key kKey = KeyBuilder().add("graph", "g").build();
+
 /// A cache on the disk alone, so that what is on the disk is what is seen.
 inline CacheOptions options_for(const std::filesystem::path& directory, Mode mode = Mode::kWrite) {
   return {.directory = directory,

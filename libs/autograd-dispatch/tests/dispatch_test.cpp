@@ -8,7 +8,6 @@
 #include "interpreted.hpp"
 #include "kiln/base/error.hpp"
 #include "kiln/ir/verify.hpp"
-#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
 
@@ -17,11 +16,6 @@ namespace {
 
 using kiln::testing::check_like_eager;
 using kiln::testing::contains;
-
-std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition parts = partitioner::min_cut_partition(joint);
-  return {std::move(parts.forward), std::move(parts.backward)};
-}
 
 TEST_CASE("AD-13 single and several outputs train like eager", "[autograd-dispatch][dispatch]") {
   const auto make = [] {

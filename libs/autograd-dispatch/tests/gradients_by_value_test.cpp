@@ -8,9 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "interpreted.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
-#include "kiln/partitioner/min_cut.hpp"
-#include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
 
@@ -107,11 +106,6 @@ void check_same(const TensorFunction& eager, const TensorFunction& compiled, con
   CHECK(close(found.result, expected.result, {1e-9, 1e-9}));
   CAPTURE(expected.gradient, found.gradient);
   CHECK(close(found.gradient, expected.gradient, {1e-6, 1e-9}));
-}
-
-std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition parts = partitioner::min_cut_partition(joint);
-  return {std::move(parts.forward), std::move(parts.backward)};
 }
 
 // Traced on `seen` alone, and run by the interpreter.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kiln/autograd_dispatch/dispatch.hpp"
+#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/partitioner/partition.hpp"
 
 namespace kiln::autograd_dispatch {
@@ -12,6 +13,12 @@ namespace kiln::autograd_dispatch {
 /// Everything that the backward needs is saved.
 inline std::pair<ir::Graph, ir::Graph> split(const ir::Graph& joint) {
   partitioner::Partition parts = partitioner::default_partition(joint);
+  return {std::move(parts.forward), std::move(parts.backward)};
+}
+
+/// Saves what is cheaper to save than to compute again.
+inline std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
+  partitioner::Partition parts = partitioner::min_cut_partition(joint);
   return {std::move(parts.forward), std::move(parts.backward)};
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "interpreted.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/base/error.hpp"
-#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
@@ -19,17 +19,6 @@ namespace {
 
 using kiln::testing::check_like_eager;
 using kiln::testing::contains;
-
-std::pair<ir::Graph, ir::Graph> cut(const ir::Graph& joint) {
-  partitioner::Partition parts = partitioner::min_cut_partition(joint);
-  return {std::move(parts.forward), std::move(parts.backward)};
-}
-
-TensorFunction compiled(const TensorFunction& function) {
-  return [=](const Tensors& inputs) {
-    return dispatch(trace_joint(function, inputs), {.partition = cut})(inputs);
-  };
-}
 
 // Interprets, and notes when it compiles and when it runs.
 Compiler noting(std::vector<std::string>& events) {
@@ -156,7 +145,7 @@ TEST_CASE("AD-05 duplicates go first, then what overlaps is one base, and all is
   CHECK(plan.inputs[0].base.has_value());
   CHECK(plan.aliases[1].same_as == 0);
   CHECK(plan.aliases[2].first == 0);
-  check_like_eager(function, compiled(function), make);
+  check_like_eager(function, compiled(function, cut), make);
 }
 
 TEST_CASE("AD-06 a function without gradients is compiled once, before it runs",
@@ -241,10 +230,10 @@ TEST_CASE(
     return Tensors{torch::randn({2, 3}, torch::requires_grad()),
                    torch::randn({2, 3}, torch::requires_grad())};
   };
-  check_like_eager(function, compiled(function), make);
+  check_like_eager(function, compiled(function, cut), make);
 
   const Tensors in = make();
-  const Tensors outputs = compiled(function)(in);
+  const Tensors outputs = compiled(function, cut)(in);
   CHECK_FALSE(outputs[0].is_leaf());
   CHECK(outputs[1]._base().is_same(outputs[0]));
   CHECK(outputs[2]._base().is_same(in[0]));

@@ -12,13 +12,13 @@
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
+using kiln::testing::contains;
 using torch::Tensor;
 
 using Pair = std::function<std::pair<Tensor, Tensor>(const Tensor&)>;
 
 // A program that takes one of two ways, by whether two tensors that it computed are equal.
-TensorFunction branching(const Pair& pair) {
+TensorFunction branching_on(const Pair& pair) {
   return [pair](const Tensors& in) {
     const auto [a, b] = pair(in[0] * 2);
     return Tensors{torch::equal(a, b) ? in[0].sin() : in[0].cos()};
@@ -48,8 +48,8 @@ TEST_CASE("a tensor equals itself, and no tensor of other sizes, whatever their 
       {[](const Tensor& y) { return std::pair(y, y.unsqueeze(0)); }, false}};
   for (const Case& each : cases) {
     for (const bool without_values : {false, true}) {
-      const Recording recording =
-          record(branching(each.pair), {torch::randn({3, 3})}, {.without_values = without_values});
+      const Recording recording = record(
+          branching_on(each.pair), {torch::randn({3, 3})}, {.without_values = without_values});
       CHECK(has_node(recording, "aten.sin.default") == each.equal);
       CHECK(has_node(recording, "aten.cos.default") != each.equal);
       CHECK_FALSE(has_node(recording, "aten._assert_async.msg"));
@@ -64,9 +64,9 @@ TEST_CASE("other elements of the same memory are compared by their values", "[ca
       [](const Tensor& y) { return std::pair(y, y.view(torch::kInt)); },
       [](const Tensor& y) { return std::pair(y, y.clone()); }};
   for (const Pair& pair : pairs) {
-    CHECK_THROWS_AS(record(branching(pair), {torch::randn({3, 3})}, {.without_values = true}),
+    CHECK_THROWS_AS(record(branching_on(pair), {torch::randn({3, 3})}, {.without_values = true}),
                     Error);
-    CHECK(has_node(record(branching(pair), {torch::randn({3, 3})}), "aten._assert_async.msg"));
+    CHECK(has_node(record(branching_on(pair), {torch::randn({3, 3})}), "aten._assert_async.msg"));
   }
 }
 

@@ -9,20 +9,23 @@
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/dead_code.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "targets.hpp"
 
 namespace kiln::capture {
 namespace {
 
-int calls = 0;
+using testing::targets_of;
+
+int bell_calls = 0;
 
 void tick() {
-  ++calls;
+  ++bell_calls;
 }
 void log(const at::Tensor& /*tensor*/) {
-  ++calls;
+  ++bell_calls;
 }
 at::Tensor count(const at::Tensor& tensor) {
-  ++calls;
+  ++bell_calls;
   return tensor.clone();
 }
 
@@ -52,14 +55,6 @@ at::Tensor call(const char* name, const at::Tensor& tensor) {
       .call(tensor);
 }
 
-std::vector<std::string> targets_of(const ir::Graph& graph) {
-  std::vector<std::string> targets;
-  for (const ir::Node& node : graph.nodes()) {
-    targets.push_back(node.target);
-  }
-  return targets;
-}
-
 TEST_CASE("EX-51 operators that return nothing stay in the graph, in order", "[capture][effects]") {
   const auto program = [](const Tensors& in) {
     call_log(in[0]);
@@ -68,11 +63,11 @@ TEST_CASE("EX-51 operators that return nothing stay in the graph, in order", "[c
     call_log(twice);
     return Tensors{in[0] + 1};
   };
-  calls = 0;
+  bell_calls = 0;
 
   const Recording recording = record(program, {torch::ones({3})});
 
-  CHECK(calls == 0);
+  CHECK(bell_calls == 0);
   CHECK(recording.deferred_effects);
   const ir::Graph live = ir::remove_dead_code(recording.graph);
   CHECK(targets_of(live) == std::vector<std::string>{"kiln_effects_test.log.default",
@@ -81,7 +76,7 @@ TEST_CASE("EX-51 operators that return nothing stay in the graph, in order", "[c
                                                      "kiln_effects_test.log.default",
                                                      "aten.add.Scalar"});
   CHECK(Interpreter(live).run({torch::ones({3})}).size() == 1);
-  CHECK(calls == 3);
+  CHECK(bell_calls == 3);
 }
 
 TEST_CASE("EX-51 an operator that was declared to have an effect stays though nobody uses it",
@@ -145,15 +140,15 @@ TEST_CASE("an operator without arguments is recorded", "[capture][effects]") {
         .call();
     return Tensors{in[0] + 1};
   };
-  calls = 0;
+  bell_calls = 0;
 
   const Recording recording = record(program, {torch::ones({3})});
 
-  CHECK(calls == 0);
+  CHECK(bell_calls == 0);
   CHECK(targets_of(recording.graph) ==
         std::vector<std::string>{"kiln_effects_test.tick.default", "aten.add.Scalar"});
   CHECK(Interpreter(recording.graph).run({torch::ones({3})}).size() == 1);
-  CHECK(calls == 1);
+  CHECK(bell_calls == 1);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
+using kiln::testing::contains;
 
 const RecordOptions kChecked{.check_hidden_reads = true};
 

@@ -9,9 +9,9 @@
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
+using kiln::testing::contains;
 
-Tensors replay(const Recording& recording, Tensors inputs) {
+Tensors run_again(const Recording& recording, Tensors inputs) {
   inputs.insert(inputs.end(), recording.captured.begin(), recording.captured.end());
   return Interpreter(recording.graph).run(std::move(inputs));
 }
@@ -34,7 +34,7 @@ TEST_CASE("a composite operator that computes through raw pointers is recorded w
   const Recording recording = record(pool, {torch::randn({2, 3, 17})});
   const torch::Tensor x = torch::randn({2, 3, 17});
 
-  const Tensors outputs = replay(recording, {x});
+  const Tensors outputs = run_again(recording, {x});
 
   CHECK(torch::equal(outputs[0], pool({x})[0]));
   const ir::Graph live = ir::remove_dead_code(recording.graph);
@@ -94,7 +94,7 @@ TEST_CASE("memory that operators write part by part is initialised", "[capture][
   for (const TensorFunction& program :
        {TensorFunction(columns), TensorFunction(blocks), TensorFunction(resized)}) {
     const Recording recording = record(program, {torch::randn({4})});
-    CHECK(torch::equal(replay(recording, {x})[0], program({x})[0]));
+    CHECK(torch::equal(run_again(recording, {x})[0], program({x})[0]));
   }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("what memory has grown by is uninitialised, and what was there is not"
   CHECK_THAT(message_of(grown, {x}), contains("aten.add.Scalar reads memory that aten.resize_"));
   for (const TensorFunction& program : {TensorFunction(filled), TensorFunction(same)}) {
     const Recording recording = record(program, {torch::randn({4})});
-    CHECK(torch::equal(replay(recording, {x})[0], program({x})[0]));
+    CHECK(torch::equal(run_again(recording, {x})[0], program({x})[0]));
   }
 }
 
@@ -148,8 +148,8 @@ TEST_CASE("the values of torch::tensor are a constant of the program, and its me
   const Recording recording = record(scale, {torch::ones({3})});
   const torch::Tensor x = torch::randn({3});
 
-  const torch::Tensor first = replay(recording, {x})[0];
-  const torch::Tensor second = replay(recording, {x})[0];
+  const torch::Tensor first = run_again(recording, {x})[0];
+  const torch::Tensor second = run_again(recording, {x})[0];
 
   CHECK(torch::equal(first, scale({x})[0]));
   CHECK(torch::equal(second, first));
@@ -175,7 +175,7 @@ TEST_CASE("what is written may be read where the rest of its memory is not",
   CHECK_THAT(message_of(half(3), {x}), contains("reads memory that aten.empty"));
   for (const TensorFunction& program : {TensorFunction(half(4)), TensorFunction(before_growth)}) {
     const Recording recording = record(program, {torch::randn({4})});
-    CHECK(torch::equal(replay(recording, {x})[0], program({x})[0]));
+    CHECK(torch::equal(run_again(recording, {x})[0], program({x})[0]));
   }
 }
 

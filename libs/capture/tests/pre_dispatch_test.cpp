@@ -14,20 +14,15 @@
 #include "kiln/ir/parse.hpp"
 #include "kiln/ir/print.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "targets.hpp"
 
 namespace kiln::capture {
 namespace {
 
+using testing::targets_of;
+
 Recording record_whole(const TensorFunction& function, const Tensors& inputs) {
   return record(function, inputs, {.pre_dispatch = true});
-}
-
-std::vector<std::string> targets_of(const ir::Graph& graph) {
-  std::vector<std::string> targets;
-  for (const ir::Node& node : graph.nodes()) {
-    targets.push_back(node.target);
-  }
-  return targets;
 }
 
 // The arguments of the nodes that set grad mode, in order.

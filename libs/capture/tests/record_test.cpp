@@ -12,19 +12,13 @@
 #include "kiln/capture/replay.hpp"
 #include "kiln/ir/verify.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "targets.hpp"
 
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
-
-std::vector<std::string> targets_of(const ir::Graph& graph) {
-  std::vector<std::string> targets;
-  for (const ir::Node& node : graph.nodes()) {
-    targets.push_back(node.target);
-  }
-  return targets;
-}
+using kiln::testing::contains;
+using testing::targets_of;
 
 bool has(const ir::Graph& graph, const std::string& target) {
   const std::vector<std::string> targets = targets_of(graph);

@@ -11,7 +11,7 @@
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
+using kiln::testing::contains;
 
 TEST_CASE("lists, optional lists and several results are replayed", "[capture][replay]") {
   const auto function = [](const Tensors& in) {

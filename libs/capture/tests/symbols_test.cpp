@@ -11,7 +11,7 @@
 namespace kiln::capture {
 namespace {
 
-using testing::contains;
+using kiln::testing::contains;
 using torch::Tensor;
 
 // `y` says what the symbols are, and the others must agree.

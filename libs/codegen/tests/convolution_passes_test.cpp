@@ -16,7 +16,7 @@ namespace kiln::codegen {
 namespace {
 
 using kiln::testing::contains;
-using testing::count;
+using testing::count_nodes;
 
 constexpr const char* kResidual = R"(graph g {
     input %x: f32[2, 3, 8, 8] user
@@ -41,8 +41,8 @@ TEST_CASE("a batch norm goes into the convolution before it", "[codegen][prepare
   const ir::Graph folded = fold_batch_norms(graph);
 
   ir::verify(folded);
-  CHECK(count(folded, "aten.native_batch_norm.default") == 0);
-  CHECK(count(folded, "aten.convolution.default") == 2);
+  CHECK(count_nodes(folded, "aten.native_batch_norm.default") == 0);
+  CHECK(count_nodes(folded, "aten.convolution.default") == 2);
   CHECK(split_constants(folded).folded() == 2);
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("a batch norm stays where its statistics are new or its input is used 
   SECTION("a weight is an input of the program") {
     text.replace(text.find("parameter \"conv1.weight\""), 24, "user");
   }
-  CHECK(count(fold_batch_norms(ir::parse(text)), "aten.native_batch_norm.default") == 1);
+  CHECK(count_nodes(fold_batch_norms(ir::parse(text)), "aten.native_batch_norm.default") == 1);
 }
 
 TEST_CASE("convolutions and what lies between them are laid out channels last",
@@ -71,7 +71,7 @@ TEST_CASE("convolutions and what lies between them are laid out channels last",
   const std::string text = ir::print(laid);
   CHECK_THAT(text, contains("%r: f32[2, 4, 8, 8]{256, 1, 32, 4}"));
   // The input and two weights are converted, the output is converted back.
-  CHECK(count(laid, "aten.clone.default") == 4);
+  CHECK(count_nodes(laid, "aten.clone.default") == 4);
   const ir::TensorMeta& output = laid.tensor(laid.outputs()[0].value);
   CHECK(output.strides == ir::contiguous_strides(output.sizes));
 }
@@ -145,7 +145,7 @@ TEST_CASE("the packed weight of a convolution is folded", "[codegen][prepare]") 
   CHECK_THAT(
       ir::print(split.run),
       contains("kiln.packed_convolution.default(%x, %folded_clone, none, [1, 1], [0, 0], [1, 1])"));
-  CHECK(count(packed, "aten.convolution.default") == 0);
+  CHECK(count_nodes(packed, "aten.convolution.default") == 0);
 }
 
 TEST_CASE("a weight of two convolutions is packed once", "[codegen][prepare]") {
@@ -161,8 +161,8 @@ TEST_CASE("a weight of two convolutions is packed once", "[codegen][prepare]") {
   const ir::Graph packed = pack_convolutions(graph, 8);
 
   ir::verify(packed);
-  CHECK(count(packed, "kiln.packed_convolution.default") == 2);
-  CHECK(count(packed, "aten.clone.default") == 1);
+  CHECK(count_nodes(packed, "kiln.packed_convolution.default") == 2);
+  CHECK(count_nodes(packed, "aten.clone.default") == 1);
 }
 
 // How many are packed of a convolution of images that are as large as its `side` x `side` taps.
@@ -176,7 +176,7 @@ std::size_t packed_with_taps(int side) {
                 "] parameter \"w\"\n  %y: f32[2, 16, 1, 1]{16, 1, 16, 16} = "
                 "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
                 "  output %y user\n}\n");
-  return count(pack_convolutions(graph, 8), "kiln.packed_convolution.default");
+  return count_nodes(pack_convolutions(graph, 8), "kiln.packed_convolution.default");
 }
 
 TEST_CASE("a convolution of more taps than fit the stack is left as it is", "[codegen][prepare]") {
@@ -195,7 +195,7 @@ TEST_CASE("a convolution of constants alone is left as it is", "[codegen][prepar
   })");
 
   CHECK(ir::print(pack_convolutions(graph, 8)) == ir::print(graph));
-  CHECK(count(split_constants(graph).fold, "aten.convolution.default") == 1);
+  CHECK(count_nodes(split_constants(graph).fold, "aten.convolution.default") == 1);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ const std::string kBlocks = R"(graph g {
     output %r3 user
   })";
 
-std::string fused(const std::string& text) {
+std::string fused_convolutions(const std::string& text) {
   const ir::Graph graph =
       cuda::fuse_convolution_epilogues(lay_out_channels_last(ir::parse(text), true));
   ir::verify(graph);
@@ -150,19 +150,21 @@ std::string fused(const std::string& text) {
 
 TEST_CASE("other convolutions leave their bias to what reads them", "[codegen][cuda]") {
   SECTION("another activation") {
-    const std::string text = fused(replaced(kBlocks, "aten.relu.default", "aten.silu.default"));
+    const std::string text =
+        fused_convolutions(replaced(kBlocks, "aten.relu.default", "aten.silu.default"));
     CHECK_THAT(text, !contains("cudnn") && contains("aten.add.Tensor(%convolution, %view, 1)"));
   }
   SECTION("a type that is computed in full") {
-    CHECK_THAT(fused(replaced(kBlocks, "bf16", "f32")), !contains("cudnn") && contains("%view"));
+    CHECK_THAT(fused_convolutions(replaced(kBlocks, "bf16", "f32")),
+               !contains("cudnn") && contains("%view"));
   }
   SECTION("a result that is read twice") {
-    const std::string text =
-        fused(replaced(kBlocks, "output %r3 user", "output %r3 user\n    output %c1 user"));
+    const std::string text = fused_convolutions(
+        replaced(kBlocks, "output %r3 user", "output %r3 user\n    output %c1 user"));
     CHECK_THAT(text, !contains("%r1: bf16[2, 16, 6, 6]{576, 1, 96, 16} = aten.cudnn"));
   }
   SECTION("a residual that is scaled") {
-    CHECK_THAT(fused(replaced(kBlocks, "%d, 1)", "%d, 2)")),
+    CHECK_THAT(fused_convolutions(replaced(kBlocks, "%d, 1)", "%d, 2)")),
                !contains("%r2: bf16[2, 16, 6, 6]{576, 1, 96, 16} = aten.cudnn"));
   }
 }

@@ -84,8 +84,8 @@ TEST_CASE("a shared kernel is a unit that says nothing of its model", "[codegen]
   REQUIRE(units.units.size() == 2);
   const auto found = std::ranges::find_if(units.units, &Unit::shared);
   REQUIRE(found != units.units.end());
-  CHECK_THAT(found->source, !testing::contains("convolution"));
-  CHECK_THAT(found->source, testing::contains(units.names[1]));
+  CHECK_THAT(found->source, !kiln::testing::contains("convolution"));
+  CHECK_THAT(found->source, kiln::testing::contains(units.names[1]));
 }
 
 TEST_CASE("what is compiled beforehand is found by all that makes it", "[codegen][library]") {

@@ -61,7 +61,7 @@ class GoldInPath {
   std::string path_;
 };
 
-ir::Graph small_graph() {
+ir::Graph relu_graph() {
   return ir::parse(R"(graph g {
     input %x: f32[4, 4] user
     %a: f32[4, 4] = aten.relu.default(%x)
@@ -75,8 +75,8 @@ TEST_CASE("a compiler that gold does not work with links models with its default
   const GoldInPath gold;
   const Options options = with_moved_compiler(directory.path());
 
-  (void)compile(small_graph(), directory.path() / "a.so", options);
-  (void)compile(small_graph(), directory.path() / "b.so", options);
+  (void)compile(relu_graph(), directory.path() / "a.so", options);
+  (void)compile(relu_graph(), directory.path() / "b.so", options);
 
   CHECK_THAT(read_file(directory.path() / "b.so"), contains("libtorch_cpu.so"));
   CHECK_THAT(linker_name(options), contains("the compiler's default"));
@@ -98,7 +98,7 @@ TEST_CASE("a linker that works is tried once, and links models", "[codegen][link
   Options options;
   options.runtime_archive = KILN_BARE_CONTAINER;
 
-  (void)compile(small_graph(), directory.path() / "model.so", options);
+  (void)compile(relu_graph(), directory.path() / "model.so", options);
 
   const Compiler compiler = find_compiler({}, std::chrono::minutes(1));
   const Linker& linker = find_linker(compiler, std::chrono::minutes(1));
@@ -122,7 +122,7 @@ TEST_CASE("a compiler that cannot link says so", "[codegen][linker]") {
   options.runtime_archive = KILN_BARE_CONTAINER;
   options.compiler = path.string();
 
-  CHECK_THROWS_WITH(compile(small_graph(), directory.path() / "model.so", options),
+  CHECK_THROWS_WITH(compile(relu_graph(), directory.path() / "model.so", options),
                     contains("the trial link failed") && contains("no linker here"));
 }
 

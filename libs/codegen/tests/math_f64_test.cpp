@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Function {
+struct FunctionF64 {
   const char* name;
   long double (*reference)(long double);
   /// Below this argument the function vanishes: errors are counted in the last place of 1/8 there.
@@ -25,20 +25,20 @@ struct Function {
   const char* call = nullptr;  ///< Of a vector x; by default the function of it.
 };
 
-long double sigmoid(long double x) {
+long double exact_sigmoid(long double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-long double silu(long double x) {
+long double exact_silu(long double x) {
   return x / (1 + std::exp(-x));
 }
 
-long double gelu(long double x) {
+long double exact_gelu(long double x) {
   // Minus infinity times nothing is NaN in ATen.
   return x / 2 * std::erfc(-x * std::numbers::sqrt2_v<long double> / 2);
 }
 
-const Function kFunctions[] = {
+const FunctionF64 kFunctionsF64[] = {
     {"exp", std::exp},
     {"exp2", std::exp2},
     {"expm1", std::expm1},
@@ -48,9 +48,9 @@ const Function kFunctions[] = {
     {"log1p", std::log1p},
     {"tanh", std::tanh},
     {"erf", std::erf},
-    {"gelu", gelu, -1},
-    {"sigmoid", sigmoid},
-    {"divide_by_one_plus_exp", silu, -709, "divide_by_one_plus_exp(x, -x)"},
+    {"gelu", exact_gelu, -1},
+    {"sigmoid", exact_sigmoid},
+    {"divide_by_one_plus_exp", exact_silu, -709, "divide_by_one_plus_exp(x, -x)"},
     {"sin", std::sin},
     {"cos", std::cos},
     {"sqrt", std::sqrt},
@@ -86,14 +86,14 @@ std::vector<double> arguments() {
 
 TEST_CASE("math functions of doubles are within 4 units in the last place", "[codegen][math]") {
   std::vector<MathLibrary::Function> calls;
-  for (const Function& function : kFunctions) {
+  for (const FunctionF64& function : kFunctionsF64) {
     const std::string name = function.name;
     calls.push_back({name, function.call != nullptr ? function.call : name + "(x)"});
   }
   const bool fused = GENERATE(true, false);
   const MathLibrary library(ir::DType::kFloat64, calls, fused);
   const std::vector<double> input = arguments();
-  for (const Function& function : kFunctions) {
+  for (const FunctionF64& function : kFunctionsF64) {
     const std::vector<double> output = library.values(function.name, input, input);
     const Worst worst = worst_of(
         output,

@@ -25,7 +25,7 @@ using testing::Tensors;
 using testing::typed;
 using testing::with_constants;
 
-struct Case {
+struct ConvolutionCase {
   std::vector<std::int64_t> image;   // Images, channels, rows, columns.
   std::vector<std::int64_t> weight;  // Channels of the result, channels, rows, columns.
   std::vector<std::int64_t> stride = {1, 1};
@@ -34,7 +34,9 @@ struct Case {
   bool bias = true;
 };
 
-std::string graph_text(const Case& given, const at::Tensor& input, const at::Tensor& expected) {
+std::string graph_text(const ConvolutionCase& given,
+                       const at::Tensor& input,
+                       const at::Tensor& expected) {
   return "graph g {\n  input " + typed("x", input) + " user\n  input %w: f32[" +
          list(given.weight) + "] parameter \"w\"\n" +
          (given.bias ? "  input %b: f32[" + std::to_string(given.weight[0]) + "] parameter \"b\"\n"
@@ -50,7 +52,9 @@ at::Tensor channels_last(const at::Tensor& tensor) {
 
 // What the kernel makes of `input` and what libtorch does, which are as close as sums in another
 // order can be.
-void check_like_libtorch(const Case& given, const at::Tensor& input, std::int64_t width) {
+void check_like_libtorch(const ConvolutionCase& given,
+                         const at::Tensor& input,
+                         std::int64_t width) {
   CAPTURE(
       given.image, given.weight, given.stride, given.padding, given.dilation, given.bias, width);
   Tensors weights = {torch::randn(given.weight)};
@@ -80,7 +84,7 @@ void check_like_libtorch(const Case& given, const at::Tensor& input, std::int64_
 }
 
 TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
-  const std::vector<Case> cases = {
+  const std::vector<ConvolutionCase> cases = {
       {{2, 16, 9, 11}, {24, 16, 3, 3}, {1, 1}, {1, 1}},
       {{1, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {0, 0}, {1, 1}, false},
       {{3, 4, 12, 10}, {16, 4, 3, 5}, {2, 1}, {1, 2}},
@@ -98,7 +102,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
       {{2, 16, 34, 30}, {16, 16, 3, 3}, {1, 1}, {1, 1}},
       {{2, 20, 9, 11}, {32, 20, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
   };
-  for (const Case& given : cases) {
+  for (const ConvolutionCase& given : cases) {
     for (const std::int64_t width : {8, 32}) {
       if (given.weight[0] % width == 0) {
         check_like_libtorch(given, channels_last(torch::randn(given.image)), width);
@@ -109,7 +113,7 @@ TEST_CASE("convolutions by panels equal libtorch's", "[codegen][convolution]") {
 
 #if defined(KILN_PRECOMPILED_KERNELS)
 TEST_CASE("a convolution was compiled with Kiln", "[codegen][convolution]") {
-  const Case given{{2, 64, 16, 16}, {64, 64, 3, 3}, {1, 1}, {1, 1}};
+  const ConvolutionCase given{{2, 64, 16, 16}, {64, 64, 3, 3}, {1, 1}, {1, 1}};
   const at::Tensor input = channels_last(torch::randn(given.image));
   const at::Tensor expected = channels_last(torch::empty({2, 64, 16, 16}));
   const Tensors weights = {torch::randn(given.weight), torch::randn({64})};
@@ -135,7 +139,8 @@ TEST_CASE("a convolution was compiled with Kiln", "[codegen][convolution]") {
 TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][convolution]") {
   // Tap by tap, and in tiles, of short vectors and of long ones.
   for (const auto& [channels, width] : {std::pair(8, 8), std::pair(16, 8), std::pair(32, 32)}) {
-    const Case given = {{1, channels, 11, 10}, {channels, channels, 3, 3}, {1, 1}, {1, 1}};
+    const ConvolutionCase given = {
+        {1, channels, 11, 10}, {channels, channels, 3, 3}, {1, 1}, {1, 1}};
     const at::Tensor input = channels_last(torch::randn(given.image));
     input[0][3][2][2] = std::numeric_limits<float>::quiet_NaN();
     input[0][7][8][9] = std::numeric_limits<float>::infinity();
@@ -146,7 +151,7 @@ TEST_CASE("a convolution by panels passes on what is not finite", "[codegen][con
 
 TEST_CASE("a convolution in tiles is as exact as one tap by tap", "[codegen][convolution]") {
   const std::int64_t width = GENERATE(8, 32);
-  const Case given = {{2, 64, 20, 20}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
+  const ConvolutionCase given = {{2, 64, 20, 20}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
   const at::Tensor input = channels_last(torch::randn(given.image));
   const at::Tensor weight = torch::randn(given.weight);
   weight.select(2, 2).zero_();

@@ -182,7 +182,7 @@ TEST_CASE("a packed product that is worth threads gives the same with them", "[c
 
 // Sums of thousands of factors around one: compared in double, because libtorch's add up in another
 // order. Rounding moves a sum of 3,000 by 6e-5 or so; a factor that is missing, by one.
-bool equals_sums(const at::Tensor& result, const at::Tensor& expected) {
+bool has_sums(const at::Tensor& result, const at::Tensor& expected) {
   return torch::allclose(result.to(torch::kDouble), expected, 1e-5, 1e-3);
 }
 
@@ -212,9 +212,9 @@ TEST_CASE("deep products with packed weights are added up in parts", "[codegen][
 
   CHECK(packed.model->report().extern_calls == 0);
   const at::Tensor wide = weight.t().to(torch::kDouble);
-  CHECK(equals_sums(results[0], x.to(torch::kDouble).mm(wide) + bias));
-  CHECK(equals_sums(results[1], y.to(torch::kDouble).mm(wide) + bias));
-  CHECK(equals_sums(results[2], y.to(torch::kDouble).mm(wide)));
+  CHECK(has_sums(results[0], x.to(torch::kDouble).mm(wide) + bias));
+  CHECK(has_sums(results[1], y.to(torch::kDouble).mm(wide) + bias));
+  CHECK(has_sums(results[2], y.to(torch::kDouble).mm(wide)));
 }
 
 }  // namespace

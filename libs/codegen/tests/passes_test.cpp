@@ -18,7 +18,7 @@ namespace {
 const Target kOpenBlas = {.panel_width = 8, .blas_packs_slowly = true};
 
 using kiln::testing::contains;
-using testing::count;
+using testing::count_nodes;
 
 TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") {
   const ir::Graph graph = ir::parse(R"(graph g {
@@ -39,11 +39,11 @@ TEST_CASE("what depends on constants alone is split off", "[codegen][prepare]") 
   ir::verify(split.fold);
   CHECK(split.folded() == 2);
   CHECK(split.run.inputs().size() == graph.inputs().size() + 2);
-  CHECK(count(split.run, "aten.mul.Tensor") == 0);
-  CHECK(count(split.fold, "aten.mul.Tensor") == 1);
+  CHECK(count_nodes(split.run, "aten.mul.Tensor") == 0);
+  CHECK(count_nodes(split.fold, "aten.mul.Tensor") == 1);
   // A view costs nothing, and its base is what is folded.
-  CHECK(count(split.run, "aten.t.default") == 1);
-  CHECK(count(split.fold, "aten.t.default") == 0);
+  CHECK(count_nodes(split.run, "aten.t.default") == 1);
+  CHECK(count_nodes(split.fold, "aten.t.default") == 0);
   CHECK_THAT(ir::print(split.run), contains("aten.t.default(%folded_v)"));
 }
 
@@ -64,8 +64,8 @@ TEST_CASE("an assertion stays where its condition is computed", "[codegen][prepa
   ir::verify(split.run);
   ir::verify(split.fold);
   CHECK(split.folded() == 1);
-  CHECK(count(split.run, "aten._assert_async.msg") == 1);
-  CHECK(count(split.fold, "aten._assert_async.msg") == 0);
+  CHECK(count_nodes(split.run, "aten._assert_async.msg") == 1);
+  CHECK(count_nodes(split.fold, "aten._assert_async.msg") == 0);
 }
 
 TEST_CASE("weights of small products are transposed once", "[codegen][prepare]") {
@@ -88,16 +88,16 @@ TEST_CASE("weights of small products are transposed once", "[codegen][prepare]")
 
   const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, true);
   ir::verify(transposed);
-  CHECK(count(prepare_gemms(graph, kOpenBlas, false), "aten.clone.default") == 0);
+  CHECK(count_nodes(prepare_gemms(graph, kOpenBlas, false), "aten.clone.default") == 0);
   // Two products share one; the third weight is too large, the fourth is not a constant.
-  CHECK(count(transposed, "aten.clone.default") == 1);
+  CHECK(count_nodes(transposed, "aten.clone.default") == 1);
   CHECK_THAT(ir::print(transposed), contains("aten.mm.default(%z, %wt)"));
   CHECK_THAT(ir::print(transposed), contains("aten.mm.default(%z, %ut)"));
 
   const SplitProgram split = split_constants(transposed);
   CHECK(split.folded() == 1);
-  CHECK(count(split.fold, "aten.clone.default") == 1);
-  CHECK(count(split.run, "aten.clone.default") == 0);
+  CHECK(count_nodes(split.fold, "aten.clone.default") == 1);
+  CHECK(count_nodes(split.run, "aten.clone.default") == 0);
 }
 
 TEST_CASE("weights with whole panels of columns are packed once", "[codegen][prepare]") {
@@ -117,11 +117,11 @@ TEST_CASE("weights with whole panels of columns are packed once", "[codegen][pre
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%x, %clone, %b)"));
   CHECK_THAT(ir::print(packed), contains("kiln.packed_mm.default(%y, %clone, none)"));
   // A scaled bias is libtorch's, with the weight transposed.
-  CHECK(count(packed, "aten.addmm.default") == 1);
+  CHECK(count_nodes(packed, "aten.addmm.default") == 1);
 
   const SplitProgram split = split_constants(packed);
   CHECK(split.folded() == 2);
-  CHECK(count(split.run, "aten.clone.default") == 0);
+  CHECK(count_nodes(split.run, "aten.clone.default") == 0);
 }
 
 TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]") {
@@ -141,7 +141,7 @@ TEST_CASE("a product of constants alone is left as it is", "[codegen][prepare]")
 
 TEST_CASE("a single row, many rows and a small weight leave it as it is", "[codegen][prepare]") {
   const auto copies = [](const std::string& rows, const std::string& columns) {
-    return count(
+    return count_nodes(
         prepare_gemms(
             ir::parse("graph g {\n  input %x: f32[" + rows + ", 64] user\n  input %w: f32[" +
                       columns + ", 64] parameter \"w\"\n  %t: f32[64, " + columns +
@@ -191,12 +191,12 @@ TEST_CASE("layers of an LSTM are written out where they infer with fixed weights
         return graph;
       };
   const ir::Graph graph = expanded("parameter", "2", "false");
-  CHECK(count(graph, "aten.mkldnn_rnn_layer.default") == 0);
-  CHECK(count(graph, "aten.addmm.default") == 6);
+  CHECK(count_nodes(graph, "aten.mkldnn_rnn_layer.default") == 0);
+  CHECK(count_nodes(graph, "aten.addmm.default") == 6);
   for (const auto& [kind, mode, train] : {std::tuple("user", "2", "false"),
                                           std::tuple("parameter", "3", "false"),
                                           std::tuple("parameter", "2", "true")}) {
-    CHECK(count(expanded(kind, mode, train), "aten.mkldnn_rnn_layer.default") == 1);
+    CHECK(count_nodes(expanded(kind, mode, train), "aten.mkldnn_rnn_layer.default") == 1);
   }
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("the bias of a large product is added by the kernel that reads it",
                       rows + ", 1024] = aten.addmm.default(%b, %x, %w, 1, 1)\n" + rest + "\n}");
         const ir::Graph split = prepare_gemms(graph, {}, false);
         ir::verify(split);
-        return count(split, "aten.mm.default");
+        return count_nodes(split, "aten.mm.default");
       };
   const std::string view =
       "  %v: f32[2, 256, 1024] = aten.view.default(%p, [2, 256, 1024]) view(0:0)\n";
@@ -250,7 +250,7 @@ TEST_CASE("batches of transposed matrices are copied before they are multiplied"
 
   const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, false);
   ir::verify(transposed);
-  CHECK(count(transposed, "aten.clone.default") == 1);
+  CHECK(count_nodes(transposed, "aten.clone.default") == 1);
   // Many rows are multiplied by a kernel that packs panels.
   CHECK_THAT(ir::print(transposed), contains("aten.bmm.default(%m, %t)"));
   // A single row reads each number once.
@@ -275,8 +275,8 @@ TEST_CASE("a single number may be added to products", "[codegen][prepare]") {
   const ir::Graph transposed = prepare_gemms(graph, kOpenBlas, true);
 
   ir::verify(transposed);
-  CHECK(count(transposed, "aten.baddbmm.default") == 1);
-  CHECK(count(transposed, "aten.addmm.default") == 1);
+  CHECK(count_nodes(transposed, "aten.baddbmm.default") == 1);
+  CHECK(count_nodes(transposed, "aten.addmm.default") == 1);
 }
 
 TEST_CASE("batches that no packed GEMM takes are transposed", "[codegen][prepare]") {

@@ -11,7 +11,7 @@
 namespace kiln::container_runtime {
 namespace {
 
-using Container = AOTInductorModelContainerOpaque*;
+using ContainerHandle = AOTInductorModelContainerOpaque*;
 
 class Fuzzer {
  public:
@@ -31,7 +31,7 @@ class Fuzzer {
 
   // One call of some entry with arguments that are right, wrong or absent.
   std::int32_t step() {
-    const Container container = coin() ? container_ : nullptr;
+    const ContainerHandle container = coin() ? container_ : nullptr;
     switch (pick(9)) {
       case 0:
         return entry<decltype(&AOTInductorModelContainerGetInputName)>(
@@ -63,7 +63,7 @@ class Fuzzer {
 
  private:
   // Handles are taken over by the call, so each is new.
-  std::int32_t run(Container container) {
+  std::int32_t run(ContainerHandle container) {
     AtenTensorOpaque* inputs[3] = {};
     const std::size_t count = pick(4);
     for (std::size_t i = 0; i < count; ++i) {
@@ -101,7 +101,7 @@ class Fuzzer {
 
   std::mt19937 random_;
   void* library_;
-  Container container_ = nullptr;
+  ContainerHandle container_ = nullptr;
   const char* name_ = nullptr;
   std::int32_t number_ = 0;
   std::size_t count_ = 0;

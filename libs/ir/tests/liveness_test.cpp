@@ -9,7 +9,7 @@
 namespace kiln::ir {
 namespace {
 
-const char* const kText = R"(graph g {
+const char* const kLiveGraph = R"(graph g {
   input %x: f32[4] user
   input %y: f32[4] user
   input %z: f32[4] user
@@ -29,7 +29,7 @@ std::string names(const Graph& graph, std::span<const ValueId> values) {
 }
 
 TEST_CASE("values die after their last use, outputs never", "[ir][liveness]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kLiveGraph);
   const LastUses last_uses(graph);
   CHECK(names(graph, last_uses.after(NodeId(0))) == "x ");
   CHECK(names(graph, last_uses.after(NodeId(1))) == "c ");
@@ -38,7 +38,7 @@ TEST_CASE("values die after their last use, outputs never", "[ir][liveness]") {
 }
 
 TEST_CASE("a value's users are listed in order, each once", "[ir][uses]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kLiveGraph);
   const Uses uses(graph);
   const ValueId x = graph.inputs()[0].value;
   const ValueId a = graph.nodes()[0].results[0];

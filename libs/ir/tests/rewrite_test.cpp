@@ -9,7 +9,7 @@
 namespace kiln::ir {
 namespace {
 
-constexpr const char* kText = R"(graph g {
+constexpr const char* kRewritten = R"(graph g {
   symbol %s in [2, 8] hint 3
   input %x: f32[s]#4 user "x"
   %a: f32[s] = aten.relu.default(%x)
@@ -19,7 +19,7 @@ constexpr const char* kText = R"(graph g {
 })";
 
 TEST_CASE("copying every node gives the same graph", "[ir][rewrite]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kRewritten);
   Rewriter rewriter(graph);
   rewriter.copy(NodeId(0));
   rewriter.copy(NodeId(1));
@@ -27,7 +27,7 @@ TEST_CASE("copying every node gives the same graph", "[ir][rewrite]") {
 }
 
 TEST_CASE("a value can stand for another", "[ir][rewrite]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kRewritten);
   Rewriter rewriter(graph);
   rewriter.map(graph.nodes()[0].results[0], rewriter.mapped(graph.inputs()[0].value));
   rewriter.copy(NodeId(1));
@@ -54,14 +54,14 @@ TEST_CASE("a view is in the memory of what stands for its base", "[ir][rewrite]"
 }
 
 TEST_CASE("using what was left out is a bug that is reported", "[ir][rewrite]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kRewritten);
   Rewriter rewriter(graph);
   CHECK_THROWS_AS(rewriter.copy(NodeId(1)), Error);
   CHECK_THROWS_AS(rewriter.finish(), Error);
 }
 
 TEST_CASE("new storages are new in the source too", "[ir][rewrite]") {
-  const Graph graph = parse(kText);
+  const Graph graph = parse(kRewritten);
   Rewriter rewriter(graph);
   CHECK(rewriter.graph().new_storage() == StorageId(5));
 }

@@ -12,7 +12,7 @@
 namespace kiln::ir {
 namespace {
 
-Graph sample() {
+Graph valid_graph() {
   return parse(R"(graph g {
   input %x: f32[4]#0 user
   input %n: int(3) user
@@ -23,12 +23,12 @@ Graph sample() {
 }
 
 TEST_CASE("a good graph passes", "[ir][verify]") {
-  CHECK_NOTHROW(verify(sample()));
-  CHECK_NOTHROW(verify_functional(sample()));
+  CHECK_NOTHROW(verify(valid_graph()));
+  CHECK_NOTHROW(verify_functional(valid_graph()));
 }
 
 TEST_CASE("each broken rule is named", "[ir][verify]") {
-  Graph graph = sample();
+  Graph graph = valid_graph();
   const auto expect = [&](const char* rule) {
     CHECK_THROWS_WITH(verify(graph), testing::contains(rule));
   };
@@ -157,7 +157,7 @@ TEST_CASE("joint, forward and backward graphs keep the rules", "[ir][verify]") {
 TEST_CASE("a pass verifies what it makes", "[ir][verify]") {
   INFO("in a release build, set KILN_VERIFY_PASSES=1 as CTest does");
   REQUIRE(verifies_passes());
-  Graph graph = sample();
+  Graph graph = valid_graph();
   graph.outputs().push_back({.value = ValueId(0), .kind = OutputKind::kMutation, .input = 9});
 
   CHECK_THROWS_WITH(remove_dead_code(graph), testing::contains("rule 7"));
@@ -170,7 +170,7 @@ TEST_CASE("a pass verifies what it makes", "[ir][verify]") {
 }
 
 TEST_CASE("a functional graph has no mutation", "[ir][verify]") {
-  Graph graph = sample();
+  Graph graph = valid_graph();
   graph.node(NodeId(1)).mutates = {0};
   CHECK_NOTHROW(verify(graph));
   CHECK_THROWS_WITH(verify_functional(graph), testing::contains("rule 10"));

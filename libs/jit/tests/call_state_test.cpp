@@ -34,12 +34,6 @@ CompileOptions paid() {
   return options;
 }
 
-CompileOptions never_again() {
-  CompileOptions options = uncached();
-  options.retrace = Retrace::kNever;
-  return options;
-}
-
 TEST_CASE("overlapping views of one base that train begin elsewhere in it", "[jit][call_state]") {
   const auto function = [](const Tensors& in) {
     in[0].mul_(2);
@@ -70,7 +64,7 @@ TEST_CASE("an expanded argument that is written begins elsewhere in its base",
     in[0].select(0, 0).add_(1);
     return Tensors{in[0] * 2};
   };
-  const Function fast = compile(function, never_again());
+  const Function fast = compile(function, traced_once());
   for (const std::int64_t start : {0, 5, 2}) {
     CAPTURE(start);
     const torch::Tensor own = torch::zeros({10}), other = torch::zeros({10});

@@ -54,7 +54,7 @@ void check_gradients(const TensorFunction& function, const Function& fast, const
 }
 
 // Calls with a tensor [n, 4] for each of `sizes`, and returns how many versions that made.
-int versions_for(const TensorFunction& function, const std::vector<std::int64_t>& sizes) {
+int trained_versions(const TensorFunction& function, const std::vector<std::int64_t>& sizes) {
   const Function fast = compile(function, uncached(PastMaxVersions::kError));
   for (const std::int64_t size : sizes) {
     check_gradients(function, fast, {torch::randn({size, 4})});
@@ -64,26 +64,27 @@ int versions_for(const TensorFunction& function, const std::vector<std::int64_t>
 
 TEST_CASE("gradients at sizes that no trace has seen", "[jit][dynamic_training]") {
   const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40, 100, 3};
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sin() * in[0]}; }, sizes) == 2);
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].softmax(0), in[0].tanh()}; },
-                     sizes) == 2);
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].t().matmul(in[0])}; }, sizes) ==
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].sin() * in[0]}; }, sizes) ==
         2);
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].softmax(0), in[0].tanh()}; },
+                         sizes) == 2);
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].t().matmul(in[0])}; },
+                         sizes) == 2);
 }
 
 TEST_CASE("AD-120 a size that nothing saved tells is saved itself", "[jit][dynamic_training]") {
   // The gradient of a sum is an expanded number: neither a saved tensor nor the tangent has n.
   const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40};
-  CHECK(versions_for([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
-                     sizes) == 2);
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{(in[0] * 2).sum()}; }, sizes) == 2);
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].sum() * in[0].size(0)}; },
+                         sizes) == 2);
 }
 
 TEST_CASE("gradients with numbers that vary and are no integers", "[jit][dynamic_training]") {
   // The gradient of a variance is scaled by 2 / (n - 1).
   const std::vector<std::int64_t> sizes = {5, 6, 7, 9, 40, 100, 3};
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].var(0)}; }, sizes) == 2);
-  CHECK(versions_for(
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].var(0)}; }, sizes) == 2);
+  CHECK(trained_versions(
             [](const Tensors& in) {
               return Tensors{in[0].sin() * (1.0 / static_cast<double>(in[0].size(0)))};
             },
@@ -147,7 +148,7 @@ TEST_CASE("AD-114 a backward that takes sizes is compiled with the forward, and 
 }
 
 TEST_CASE("EX-18 DS-36 an output that is expanded to its own shape", "[jit][dynamic_training]") {
-  CHECK(versions_for(
+  CHECK(trained_versions(
             [](const Tensors& in) {
               return Tensors{in[0].sum(0, /*keepdim=*/true).expand(in[0].sizes()) * in[0]};
             },
@@ -195,10 +196,10 @@ TEST_CASE("DS-40 test_embedding_bag_view_dynamic: bags of any number", "[jit][dy
 }
 
 TEST_CASE("sizes of 1 and 0 have eager's gradients", "[jit][dynamic_training]") {
-  CHECK(versions_for([](const Tensors& in) { return Tensors{in[0].exp().sum(0)}; },
-                     {3, 2, 1, 0, 7}) <= 4);
+  CHECK(trained_versions([](const Tensors& in) { return Tensors{in[0].exp().sum(0)}; },
+                         {3, 2, 1, 0, 7}) <= 4);
   CHECK(
-      versions_for(
+      trained_versions(
           [](const Tensors& in) { return Tensors{in[0].size(0) < 10 ? in[0].relu() : in[0] * 3}; },
           {20, 30, 9, 10, 11, 1, 2}) <= 5);
 }
@@ -217,8 +218,9 @@ TEST_CASE("a backward that only some results reach", "[jit][dynamic_training]") 
 }
 
 TEST_CASE("a mean's gradient, by whatever number it is divided", "[jit][dynamic_training]") {
-  versions_for([](const Tensors& in) { return Tensors{in[0].square().mean()}; }, {5, 6, 7, 9, 40});
-  versions_for([](const Tensors& in) { return Tensors{in[0].var()}; }, {5, 6, 7, 9, 40});
+  trained_versions([](const Tensors& in) { return Tensors{in[0].square().mean()}; },
+                   {5, 6, 7, 9, 40});
+  trained_versions([](const Tensors& in) { return Tensors{in[0].var()}; }, {5, 6, 7, 9, 40});
 }
 
 TEST_CASE("inputs with a history, and those that are written", "[jit][dynamic_training]") {

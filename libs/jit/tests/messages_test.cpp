@@ -12,6 +12,7 @@
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/standard_error.hpp"
+#include "kiln/testing/uncached.hpp"
 #include "slow_notice.hpp"
 
 namespace kiln {
@@ -22,12 +23,6 @@ using testing::standard_error_of;
 
 // Before anything is logged, when it is read.
 [[maybe_unused]] const int kLogged = ::setenv("KILN_LOG", "warning,kiln=info", /*overwrite=*/1);
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  return options;
-}
 
 TEST_CASE("a value that is read is refused in the user's words, with two ways out",
           "[jit][messages]") {

@@ -5,17 +5,12 @@
 
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {
 
 using testing::contains;
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  return options;
-}
 
 int logged = 0;
 
@@ -82,7 +77,7 @@ TEST_CASE("a function is compiled and trains in anomaly mode", "[jit][state]") {
   CHECK(torch::autograd::AnomalyMode::is_enabled());
 }
 
-struct Averaged : torch::nn::Module {
+struct RunningAverage : torch::nn::Module {
   torch::Tensor mean = torch::zeros({3});
   torch::Tensor forward(const torch::Tensor& x) {
     mean = mean * 0.5 + x.mean(0) * 0.5;
@@ -92,7 +87,7 @@ struct Averaged : torch::nn::Module {
 
 TEST_CASE("a forward that assigns a member is refused by name and leaves numbers in it",
           "[jit][state]") {
-  const auto module = std::make_shared<Averaged>();
+  const auto module = std::make_shared<RunningAverage>();
   const Function fast = compile(
       module, [module](const Tensors& in) { return Tensors{module->forward(in[0])}; }, uncached());
   const torch::Tensor x = torch::randn({4, 3}, torch::requires_grad());

@@ -7,6 +7,7 @@
 
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 namespace {
@@ -45,12 +46,6 @@ void check_equal(const Tensors& found, const Tensors& expected) {
     CHECK(found[i].strides() == expected[i].strides());
     CHECK(torch::allclose(found[i], expected[i], 1e-5, 1e-6));
   }
-}
-
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  return options;
 }
 
 // Three calls on other data each, and then one of another batch.

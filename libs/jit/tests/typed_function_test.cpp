@@ -14,6 +14,7 @@
 #include "kiln/base/temporary_directory.hpp"
 #include "kiln/jit/compile.hpp"
 #include "kiln/testing/catch2.hpp"
+#include "kiln/testing/uncached.hpp"
 
 namespace kiln {
 
@@ -38,12 +39,6 @@ namespace {
 
 using testing::contains;
 
-CompileOptions uncached() {
-  CompileOptions options;
-  options.use_cache = false;
-  return options;
-}
-
 bool close(const torch::Tensor& found, const torch::Tensor& expected) {
   return torch::allclose(found, expected, 1e-4, 1e-5);
 }
@@ -52,7 +47,7 @@ torch::Tensor gated(torch::Tensor x, torch::Tensor gate) {
   return x * gate.sigmoid();
 }
 
-struct Scaled {
+struct ScaledPair {
   double by = 2;
   torch::Tensor operator()(const torch::Tensor& x, double bias = 1) const { return x * by + bias; }
 };
@@ -103,7 +98,7 @@ TEST_CASE("lambdas and functors are compiled with what they capture", "[jit][typ
   const torch::Tensor x = torch::randn({2, 4}), y = torch::randn({2, 4});
 
   const auto lambda = compile([&](torch::Tensor in) { return linear(in).relu(); }, uncached());
-  const auto functor = compile(Scaled{.by = 3}, uncached());
+  const auto functor = compile(ScaledPair{.by = 3}, uncached());
   const auto unsaid = compile([](const auto& a, const auto& b) { return a - b; }, uncached());
 
   for (const torch::Tensor& in : {x, y}) {

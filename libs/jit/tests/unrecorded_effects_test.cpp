@@ -15,12 +15,6 @@ namespace {
 
 using testing::contains;
 
-CompileOptions never_again() {
-  CompileOptions options = uncached();
-  options.retrace = Retrace::kNever;
-  return options;
-}
-
 TEST_CASE("a program that seeds the generator is refused", "[jit][unrecorded]") {
   torch::manual_seed(7);
   torch::rand({5});
@@ -83,7 +77,7 @@ TEST_CASE("memory that a program borrows is refused if nobody holds it", "[jit][
   std::vector<float> numbers{2, 3};
   const torch::Tensor held = torch::from_blob(numbers.data(), {2});
   const Function outer =
-      compile([&](const Tensors& in) { return Tensors{in[0] * held}; }, never_again());
+      compile([&](const Tensors& in) { return Tensors{in[0] * held}; }, traced_once());
   CHECK(torch::equal(outer({torch::ones({2})})[0], torch::tensor({2.0F, 3.0F})));
   numbers[0] = 5;
   CHECK(torch::equal(outer({torch::ones({2})})[0], torch::tensor({5.0F, 3.0F})));
@@ -92,7 +86,7 @@ TEST_CASE("memory that a program borrows is refused if nobody holds it", "[jit][
 
   const torch::Tensor weight = held.detach().requires_grad_();
   const Function trained = compile(
-      [&](const Tensors& in) { return Tensors{in[0] * held + in[0] * weight}; }, never_again());
+      [&](const Tensors& in) { return Tensors{in[0] * held + in[0] * weight}; }, traced_once());
   CHECK(torch::equal(trained({torch::ones({2})})[0], torch::tensor({10.0F, 6.0F})));
 }
 
@@ -103,7 +97,7 @@ TEST_CASE("a list of numbers of which a part is written", "[jit][unrecorded]") {
     t.slice(0, 2).add_(in[0]);
     return Tensors{t * 2};
   };
-  const Function fast = compile(function, never_again());
+  const Function fast = compile(function, traced_once());
   for (int i = 0; i < 3; ++i) {
     const torch::Tensor x = torch::randn({2});
     CHECK(torch::allclose(fast({x})[0], function({x})[0]));

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-const auto doubled = [](const Tensors& in) { return Tensors{in[0] * 2}; };
+const auto twice = [](const Tensors& in) { return Tensors{in[0] * 2}; };
 
 // The functions in the cache, each with a file in the place of its library that is intact and not a
 // library.
@@ -46,19 +46,19 @@ void spoil(const Scratch& scratch) {
 
 TEST_CASE("CA-10 CA-18 a function that cannot be loaded is compiled anew, or an error if strict",
           "[jit][unusable_entry]") {
-  const Scratch scratch("doubled");
+  const Scratch scratch("twice");
   const Tensors inputs = {torch::ones({3})};
-  compile(doubled, scratch.options)(inputs);
+  compile(twice, scratch.options)(inputs);
   spoil(scratch);
 
-  const Function fast = compile(doubled, scratch.options);
+  const Function fast = compile(twice, scratch.options);
   CHECK(torch::equal(fast(inputs)[0], torch::full({3}, 2.0)));
   CHECK(origin(fast) == Origin::kTraced);
   CHECK(scratch.functions().size() == 1);  // The one that was just saved.
 
   spoil(scratch);
   ::setenv("KILN_CACHE", "strict", 1);
-  CHECK_THROWS_WITH(compile(doubled, scratch.options)(inputs), testing::contains("cannot be used"));
+  CHECK_THROWS_WITH(compile(twice, scratch.options)(inputs), testing::contains("cannot be used"));
   ::unsetenv("KILN_CACHE");
 }
 
@@ -67,13 +67,13 @@ TEST_CASE("CA-08 CA-10 a compiler of the program's own is a bypass, or an error 
   Scratch scratch("interpreted");
   scratch.options.inference_compiler = autograd_dispatch::interpret;
   const Tensors inputs = {torch::ones({3})};
-  CHECK(torch::equal(compile(doubled, scratch.options)(inputs)[0], torch::full({3}, 2.0)));
+  CHECK(torch::equal(compile(twice, scratch.options)(inputs)[0], torch::full({3}, 2.0)));
   const auto cache = open_cache(scratch.options);
   REQUIRE(cache != nullptr);
   CHECK(cache->counters().bypass == 1);
 
   ::setenv("KILN_CACHE", "strict", 1);
-  CHECK_THROWS_AS(compile(doubled, scratch.options)(inputs), Error);
+  CHECK_THROWS_AS(compile(twice, scratch.options)(inputs), Error);
   ::unsetenv("KILN_CACHE");
 }
 

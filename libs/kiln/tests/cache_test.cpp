@@ -18,10 +18,10 @@ namespace {
 using autograd_cache::Cache;
 using autograd_cache::CacheOptions;
 
-struct Scratch {
+struct CacheDirectory {
   TemporaryDirectory directory;
   CompileOptions options;
-  Scratch() { options.cache_directory = directory.path() / "cache"; }
+  CacheDirectory() { options.cache_directory = directory.path() / "cache"; }
   std::filesystem::path operator/(const std::string& name) const { return directory.path() / name; }
   CacheOptions cache() const {
     CacheOptions opened;
@@ -50,14 +50,16 @@ torch::Tensor call_custom(const char* name, const torch::Tensor& x) {
       .call(x);
 }
 
-GraphReport aot(const Scratch& scratch, const TensorFunction& function, const torch::Tensor& x) {
+GraphReport aot(const CacheDirectory& scratch,
+                const TensorFunction& function,
+                const torch::Tensor& x) {
   GraphReport report;
   aot_compile(export_program(function, {x}), scratch / "f.pt2", scratch.options, &report);
   return report;
 }
 
 TEST_CASE("CA-05 names do not matter, and what is computed does", "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   const torch::Tensor x = torch::randn({4, 8});
   CHECK_FALSE(
       aot(scratch, [](const Tensors& in) { return Tensors{in[0].relu() + 1}; }, x).cache_hit);
@@ -76,7 +78,7 @@ TEST_CASE("CA-05 names do not matter, and what is computed does", "[kiln][cache]
   CHECK_FALSE(other.cache_hit);
   CHECK(other.cache_miss_reason == "graph");
 
-  Scratch narrow;
+  CacheDirectory narrow;
   narrow.options.cache_directory = scratch.options.cache_directory;
   narrow.options.check_inputs = false;
   const GraphReport unchecked =
@@ -86,7 +88,7 @@ TEST_CASE("CA-05 names do not matter, and what is computed does", "[kiln][cache]
 }
 
 TEST_CASE("CA-05 equal layers are one compile, whatever they are called", "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   const torch::Tensor x = torch::randn({2, 4});
   const torch::NoGradGuard no_grad;
   int compiles = 0;
@@ -103,7 +105,7 @@ TEST_CASE("CA-05 equal layers are one compile, whatever they are called", "[kiln
 
 TEST_CASE("CA-06 a graph whose operators the host calls comes from the cache with its JSON",
           "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   const torch::Tensor x = torch::randn({5, 7});
   const auto function = [](const Tensors& in) {
     return Tensors{torch::celu(torch::hardshrink(in[0], 0.3), 0.7).cumsum(1)};
@@ -127,7 +129,7 @@ TEST_CASE("CA-06 a graph whose operators the host calls comes from the cache wit
 }
 
 TEST_CASE("CA-08 a custom operator takes part once it has an identity", "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   const torch::Tensor x = torch::randn({3});
   const auto opaque = [](const Tensors& in) {
     return Tensors{call_custom("kiln_cache_test::twice", in[0]) + 1};
@@ -148,7 +150,7 @@ TEST_CASE("CA-08 a custom operator takes part once it has an identity", "[kiln][
 }
 
 TEST_CASE("CA-15 an archive that was compiled before is not traced again", "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::GELU(), torch::nn::Linear(16, 3));
   const torch::Tensor x = torch::randn({4, 8});
   save_program(export_program(net, {x}), scratch / "net.pt2");
@@ -187,7 +189,7 @@ TEST_CASE("CA-15 an archive that was compiled before is not traced again", "[kil
 }
 
 TEST_CASE("CA-18 an archive's entry that is damaged is compiled anew", "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   torch::nn::Linear linear(4, 2);
   const torch::Tensor x = torch::randn({3, 4});
   save_program(export_program(linear, {x}), scratch / "net.pt2");
@@ -207,7 +209,7 @@ TEST_CASE("CA-18 an archive's entry that is damaged is compiled anew", "[kiln][c
 
 TEST_CASE("CA-02 CA-03 forward and backward of a training step come from the cache",
           "[kiln][cache]") {
-  const Scratch scratch;
+  const CacheDirectory scratch;
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Tanh(), torch::nn::Linear(4, 2));
   const torch::Tensor x = torch::randn({3, 4});
   net->forward(x).sum().backward();

@@ -16,4 +16,11 @@ inline CompileOptions uncached(PastMaxVersions past = PastMaxVersions::kEager) {
   return options;
 }
 
+/// The same, and never traced again to look for changes.
+inline CompileOptions traced_once() {
+  CompileOptions options = uncached();
+  options.retrace = Retrace::kNever;
+  return options;
+}
+
 }  // namespace kiln
