@@ -24,6 +24,8 @@ using Body = std::function<Formula(Indices)>;
 struct LoweringPolicy {
   std::function<bool(const ir::Node&)> is_wanted = {};  ///< Nodes that it refuses stay libtorch's.
   bool corrects_means = true;  ///< The mean of a layer norm is corrected for its rounding.
+  /// Longer rows are not read again by the kernel that sums them.
+  std::int64_t max_row_elements = 0;
 };
 
 /// One node on its way into a program.

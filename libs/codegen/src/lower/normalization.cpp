@@ -253,12 +253,17 @@ bool lower_group_norm(Lowering& l) {
   const auto rstd = [&](Indices i) {
     return unary(ScalarOp::kRsqrt, squares(i) * share + l.real(7));
   };
-  const std::vector<Expr> per_channel{g.sizes[0], g.sizes[1]};
-  const TensorId scale = l.compute(per_channel, g.type, [&](Indices i) {
+  std::function<Formula(Indices)> scale = [&](Indices i) {
     return l.is_tensor(1) ? rstd(i) * l.read(l.tensor(1), {i[1]}).to(g.type) : rstd(i);
-  });
+  };
+  // Where the kernel that sums a group also normalizes it, it has the scale of its row; other
+  // kernels read that of the channel.
+  if (neighbours || !known || g.per * *known > l.policy().max_row_elements) {
+    const TensorId computed = l.compute({g.sizes[0], g.sizes[1]}, g.type, scale);
+    scale = [&l, computed](Indices i) { return l.read(computed, {i[0], i[1]}); };
+  }
   l.define(0, [&](Indices i) {
-    const Formula y = (x(i) - mean(i)) * l.read(scale, {i[0], i[1]});
+    const Formula y = (x(i) - mean(i)) * scale(i);
     return l.is_tensor(2) ? y + l.read(l.tensor(2), {i[1]}).to(g.type) : y;
   });
   const auto first = [&](Indices i) { return std::vector<Index>{i[0], i[1] * g.per}; };

@@ -363,7 +363,8 @@ class Scheduler {
 LoopProgram lower_for(const Backend& backend, const ir::Graph& graph) {
   return lower(graph,
                {.is_wanted = [&](const ir::Node& node) { return backend.wants_loops(graph, node); },
-                .corrects_means = backend.corrects_means()});
+                .corrects_means = backend.corrects_means(),
+                .max_row_elements = backend.fusion_limits().max_row_elements});
 }
 
 Schedule schedule(const ir::Graph& graph, const Backend& backend, bool bind_constants) {
