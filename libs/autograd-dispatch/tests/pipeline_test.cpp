@@ -10,6 +10,7 @@
 #include "interpreted.hpp"
 #include "kiln/autograd_dispatch/dispatch.hpp"
 #include "kiln/base/error.hpp"
+#include "kiln/partitioner/min_cut.hpp"
 #include "kiln/partitioner/partition.hpp"
 #include "kiln/testing/catch2.hpp"
 #include "kiln/testing/compare_with_eager.hpp"
