@@ -163,8 +163,8 @@ class NestEmitter {
   std::string trip_;                   // Of the visit that is being written.
   std::unordered_set<ScalarId> kept_;  // Packed loads with registers for every visit of a row.
   bool is_flat_ = false;
-  std::optional<LoopVariable> along_ =
-      kInner;  // The loop that vectors are along, if there are any.
+  // The loop that vectors are along, if there are any.
+  std::optional<LoopVariable> along_ = kInner;
 };
 
 }  // namespace kiln::codegen::cuda
